@@ -1,0 +1,1 @@
+"""midstream: the config room."""

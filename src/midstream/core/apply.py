@@ -1,0 +1,403 @@
+"""apply(run, fact): how things stand after one more fact. Live and on replay, the only way a run changes.
+
+Nothing is judged here: a fact is true. What follows from it (the next fact) is `decide`'s to say;
+what is owed because of it is `pending`'s.
+"""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from midstream.core.conversation import USER, Message, ToolCall, ToolResult, trimmed
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    AnswerRefused,
+    AnyFact,
+    ContextChange,
+    HandlerRan,
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    PermissionGranted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionSuperseded,
+    ReplyCut,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    StateTransition,
+    ToolCalled,
+    ToolReturned,
+    WordsJoined,
+    WorkflowOutput,
+)
+from midstream.core.names import REQUEST_USERS_INPUT, RESUME, START, STOP, Json
+from midstream.core.question import Question
+from midstream.core.run import (
+    Cut,
+    InputRecord,
+    OpenCall,
+    Phase,
+    Response,
+    Run,
+    Turn,
+    definition_of,
+    next_phase,
+    plan_for,
+)
+from midstream.core.spec import Context, plan_of
+
+RECEIVED = "received"
+"""What the model is told of a parsing tool's call, should it see its own reply again."""
+
+
+def apply(run: Run, fact: AnyFact) -> Run:
+    """Return the run after the fact. Total: every fact of the union has a case."""
+    return replace(_folded(run, fact), seq=run.seq + 1)
+
+
+def _folded(run: Run, fact: AnyFact) -> Run:
+    match fact:
+        case HandlerRan():
+            return _handler_ran(run, fact)
+        case StateTransition():
+            return _entered(run, fact)
+        case AgentResponded():
+            return _responded(run, fact)
+        case ToolCalled():
+            return _with_call(run, fact.call_id, status="running")
+        case ToolReturned():
+            return _returned(run, fact)
+        case InputReceived():
+            return _received(run, fact)
+        case InputDisposed():
+            record = replace(run.inbox[fact.input_id], disposition=fact.disposition)
+            return replace(run, inbox={**run.inbox, fact.input_id: record})
+        case QuestionAsked():
+            return _asked(run, fact)
+        case QuestionAnswered():
+            return _answered(run, fact)
+        case QuestionSuperseded():
+            return _with_question(run, fact.question_id, status="superseded")
+        case WordsJoined():
+            words = Message(role="user", text=fact.text, author=USER)
+            return replace(run, contexts=_added(run, fact.context, words))
+        case Interrupted():
+            return _interrupted(run, fact)
+        case ReplyCut():
+            return _reply_cut(run, fact)
+        case AgentFailed():
+            return replace(_kept(run, fact.agent, fact.partial), turn=None, error=fact.error)
+        case PermissionGranted():
+            return replace(run, allowed=(*run.allowed, fact.tool))
+        case AnswerRefused() | WorkflowOutput():
+            return run
+        case RunStarted():
+            return _started(run, fact)
+        case RunFinished():
+            return replace(run, status="finished", phase="ended", turn=None, output=fact.output)
+        case RunFailed():
+            return replace(run, status="failed", phase="ended", turn=None, error=fact.error)
+        case RunStopped():
+            return replace(run, status="stopped", phase="ended", turn=None)
+        case _:
+            assert_never(fact)
+
+
+# --- states -----------------------------------------------------------------------------------
+
+
+def _started(run: Run, fact: RunStarted) -> Run:
+    workflow = fact.definition.workflow
+    waits = workflow.start_condition == "on_user_input" and fact.input is None
+    return replace(
+        run,
+        definition=fact.definition,
+        plan=plan_of(workflow),
+        phase="waiting" if waits else "leaving",
+        chosen=START,
+        contexts={context.name: starting_messages(context) for context in workflow.contexts},
+        variables={**workflow.variables, **fact.variables},
+        input=fact.input,
+        allowed=fact.allowed,
+        approvals=fact.approvals,
+    )
+
+
+def starting_messages(context: Context) -> tuple[Message, ...]:
+    """Return the messages a context begins with."""
+    return tuple(Message(role=m.role, text=m.content) for m in context.starting_messages)
+
+
+def _entered(run: Run, fact: StateTransition) -> Run:
+    moved = replace(
+        run,
+        step=run.step + 1,
+        state=fact.target,
+        turn=None,
+        chosen=None,
+        chosen_by="",
+        halting_for="",
+        visits={**run.visits, fact.target: run.visits.get(fact.target, 0) + 1},
+    )
+    if fact.target == STOP:
+        return replace(moved, phase="leaving")
+    if fact.resumes and run.cut is not None and run.cut.phase is not None:
+        moved = replace(moved, last_response=run.cut.last_response)
+        return _in_phase(moved, run.cut.phase)
+    return _in_phase(moved, next_phase(plan_for(run).states[fact.target], None))
+
+
+def _in_phase(run: Run, phase: Phase) -> Run:
+    state = plan_for(run).states[run.state]
+    if phase == "turn":
+        assert state.agent is not None
+        return replace(run, phase=phase, turn=Turn(agent=state.agent))
+    if phase == "leaving" and run.chosen is None:
+        return replace(run, phase=phase, chosen=state.next, chosen_by="next" if state.next else "")
+    return replace(run, phase=phase)
+
+
+def _after(run: Run, phase: Phase) -> Run:
+    """Return the run in the phase that follows `phase` in its state."""
+    return _in_phase(run, next_phase(plan_for(run).states[run.state], phase))
+
+
+def _handler_ran(run: Run, fact: HandlerRan) -> Run:
+    common_data = run.common_data
+    if fact.changed or fact.removed:
+        kept = {key: value for key, value in common_data.items() if key not in fact.removed}
+        common_data = {**kept, **fact.changed}
+    changed = replace(
+        run,
+        common_data=common_data,
+        variables={**run.variables, **fact.variables} if fact.variables else run.variables,
+        contexts=_changed_contexts(run, fact.contexts),
+        chosen=fact.chosen,
+        chosen_by=fact.handler if fact.chosen is not None else "",
+    )
+    return _after(changed, run.phase)
+
+
+def _changed_contexts(
+    run: Run, changes: tuple[ContextChange, ...]
+) -> dict[str, tuple[Message, ...]]:
+    contexts = run.contexts
+    for change in changes:
+        if change.action == "clear":
+            cleared = starting_messages(plan_for(run).contexts[change.context])
+            contexts = {**contexts, change.context: cleared}
+        else:
+            message = Message(role=change.role, text=change.text)
+            contexts = _added(replace(run, contexts=contexts), change.context, message)
+    return contexts
+
+
+# --- the agent's turn -------------------------------------------------------------------------
+
+
+def _responded(run: Run, fact: AgentResponded) -> Run:
+    assert run.turn is not None
+    usages = run.usages if fact.usage is None else (*run.usages, (fact.agent, fact.usage))
+    run = replace(run, usages=usages, calls_made=run.calls_made + len(fact.calls))
+    if fact.is_final:
+        return _turn_ended(run, fact)
+    turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text)
+    if fact.problem:
+        turn = replace(turn, misses=turn.misses + 1)
+    if fact.problem and not fact.calls:
+        corrections = (*turn.corrections, (fact.text, fact.problem))
+        turn = replace(turn, request=turn.request + 1, text="", corrections=corrections)
+    tools = definition_of(run).tools
+    calls = tuple(
+        OpenCall(call=call, effect=tools[call.name].effect if call.name in tools else "read")
+        for call in fact.calls
+    )
+    return replace(run, turn=replace(turn, calls=calls))
+
+
+def _turn_ended(run: Run, fact: AgentResponded) -> Run:
+    state = plan_for(run).states[run.state]
+    if state.post_handler is None:
+        results = tuple(
+            ToolResult(call_id=call.id, outcome="completed", text=RECEIVED) for call in fact.calls
+        )
+        message = _spoken(run, fact.agent, fact.text, calls=fact.calls, results=results)
+        run = replace(run, contexts=_added(run, _context_of(run, fact.agent), message))
+    response = Response(agent=fact.agent, text=fact.text, calls=fact.calls)
+    return _after(replace(run, turn=None, last_response=response), "turn")
+
+
+def _returned(run: Run, fact: ToolReturned) -> Run:
+    run = _with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
+    turn = run.turn
+    assert turn is not None
+    if any(call.status != "done" for call in turn.calls):
+        return run
+    message = _spoken(
+        run,
+        turn.agent,
+        turn.text,
+        calls=tuple(call.call for call in turn.calls),
+        results=tuple(
+            ToolResult(call_id=call.call.id, outcome=call.outcome, text=call.result)
+            for call in turn.calls
+        ),
+    )
+    run = replace(
+        run,
+        contexts=_added(run, _context_of(run, turn.agent), message),
+        turn=replace(turn, request=turn.request + 1, text="", calls=()),
+    )
+    return _held_if_due(run)
+
+
+def _reply_cut(run: Run, fact: ReplyCut) -> Run:
+    assert run.turn is not None
+    kept = _kept(run, fact.agent, fact.partial)
+    return replace(kept, turn=replace(run.turn, request=run.turn.request + 1))
+
+
+def _with_call(run: Run, call_id: str, **changes: Json) -> Run:
+    assert run.turn is not None
+    calls = tuple(
+        replace(call, **changes) if call.call.id == call_id else call for call in run.turn.calls
+    )
+    return replace(run, turn=replace(run.turn, calls=calls))
+
+
+# --- questions --------------------------------------------------------------------------------
+
+
+def _asked(run: Run, fact: QuestionAsked) -> Run:
+    question = Question(
+        id=fact.question_id,
+        number=fact.number,
+        kind=fact.kind,
+        text=fact.text,
+        agent=fact.agent,
+        call_id=fact.call_id,
+        choices=fact.choices,
+        schema=fact.schema,
+    )
+    run = replace(run, questions=(*run.questions, question))
+    return _with_call(run, fact.call_id, status="parked") if fact.call_id else run
+
+
+def _answered(run: Run, fact: QuestionAnswered) -> Run:
+    question = next(q for q in run.questions if q.id == fact.question_id)
+    run = _with_question(run, fact.question_id, status="answered")
+    if question.kind != "input":
+        return run
+    if run.state == "":
+        return replace(run, input=fact.answer, phase="leaving", chosen=START)
+    return _after(run, "waiting")
+
+
+def _with_question(run: Run, question_id: str, **changes: Json) -> Run:
+    questions = tuple(
+        replace(question, **changes) if question.id == question_id else question
+        for question in run.questions
+    )
+    return replace(run, questions=questions)
+
+
+# --- the user's words, and halting --------------------------------------------------------------
+
+
+def _received(run: Run, fact: InputReceived) -> Run:
+    record = InputRecord(id=fact.input_id, text=fact.text, handling=fact.handling)
+    times = run.interrupted_at if fact.at is None else (*run.interrupted_at[-9:], fact.at)
+    return replace(run, inbox={**run.inbox, fact.input_id: record}, interrupted_at=times)
+
+
+def _interrupted(run: Run, fact: Interrupted) -> Run:
+    common_data = run.common_data
+    if fact.epoch != run.epoch:
+        is_cut = fact.state == run.state
+        cut = Cut(
+            state=fact.state,
+            phase=run.phase if is_cut and run.phase != "leaving" else None,
+            last_response=run.last_response,
+        )
+        beside = {"interrupted_state": fact.state, "interrupted_text": fact.partial}
+        run = replace(_stopping(_kept(run, fact.agent, fact.partial)), cut=cut)
+        common_data = {**common_data, **beside}
+    if fact.text is not None:
+        common_data = {**common_data, "resume_input": fact.text}
+        run = replace(run, resume_input=fact.text)
+    run = replace(
+        run,
+        common_data=common_data,
+        epoch=fact.epoch,
+        phase="halting",
+        halting_for=fact.leads_to,
+        stop_reason=fact.reason,
+    )
+    return _held_if_due(run)
+
+
+def _stopping(run: Run) -> Run:
+    """Return the run with its running `once` calls marked as being stopped."""
+    if run.turn is None:
+        return run
+    calls = tuple(
+        replace(call, status="stopping")
+        if call.status == "running" and call.effect == "once"
+        else call
+        for call in run.turn.calls
+    )
+    return replace(run, turn=replace(run.turn, calls=calls))
+
+
+def _held_if_due(run: Run) -> Run:
+    if run.phase != "halting" or run.halting_for != "hold":
+        return run
+    if run.turn is not None and run.turn.calls:
+        return run
+    return replace(run, phase="held", turn=None)
+
+
+def _kept(run: Run, agent: str, partial: str) -> Run:
+    """Return the run with the words an agent had shown kept in its context, marked interrupted."""
+    if not agent or not partial:
+        return run
+    message = replace(_spoken(run, agent, partial), interrupted=True)
+    return replace(run, contexts=_added(run, _context_of(run, agent), message))
+
+
+# --- contexts ---------------------------------------------------------------------------------
+
+
+def _spoken(
+    run: Run,
+    agent: str,
+    text: str,
+    *,
+    calls: tuple[ToolCall, ...] = (),
+    results: tuple[ToolResult, ...] = (),
+) -> Message:
+    side = plan_for(run).agents[agent].role
+    return Message(role=side, text=text, author=agent, calls=calls, results=results)
+
+
+def _context_of(run: Run, agent: str) -> str:
+    return plan_for(run).agents[agent].context
+
+
+def _added(run: Run, context: str, message: Message) -> dict[str, tuple[Message, ...]]:
+    spec = plan_for(run).contexts[context]
+    return {**run.contexts, context: trimmed((*run.contexts[context], message), spec.max_length)}
+
+
+def resume_target(run: Run) -> str:
+    """Return the state a halt leads to: `resume` where the workflow has one, else `start`."""
+    return RESUME if RESUME in plan_for(run).states else START
+
+
+def is_question_call(call: OpenCall) -> bool:
+    """Return whether the call is the one tool that a person answers."""
+    return call.call.name == REQUEST_USERS_INPUT

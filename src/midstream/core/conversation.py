@@ -1,0 +1,118 @@
+"""A conversation as values: who said what, with which tool calls, and how an agent sees it.
+
+One `Message` holds an assistant's words *and* its tool calls *and* their results. That makes two
+promises structural instead of careful: trimming can never separate a call from its result, and a
+history sent to a model always holds exactly one result for each call, in call order (providers
+answer 400 to anything else, and the conversation would be broken for ever).
+
+A context is shared by agents. `role` is the side of the conversation a message stands on; an agent
+whose own side is `user` sees the two sides swapped (`seen_by`). Tool calls belong to their author:
+the others see the words only.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.names import Json, Outcome
+
+Side: TypeAlias = Literal["system", "user", "assistant"]
+
+USER: Final = "@user"
+"""The author of what a person typed. Every agent sees those words as the user's, on either side."""
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model asked for: a tool and its arguments (a JSON object)."""
+
+    id: str
+    name: str
+    arguments: dict[str, Json]
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one call; `text` is what the model is told."""
+
+    call_id: str
+    outcome: Outcome
+    text: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn of speech. `results` stand in the order of `calls`, one for each.
+
+    `author` is the agent's name, `USER` for words a person typed while the workflow ran, "" for the
+    workflow file and handlers.
+    `interrupted` marks words that were cut while they streamed.
+    """
+
+    role: Side
+    text: str
+    author: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    interrupted: bool = False
+
+
+def length(message: Message) -> int:
+    """Return the size of a message in characters, calls and results included."""
+    size = len(message.text)
+    for call in message.calls:
+        size += len(call.name) + len(msgspec.json.encode(call.arguments))
+    for result in message.results:
+        size += len(result.text)
+    return size
+
+
+def trimmed(messages: tuple[Message, ...], max_length: int | None) -> tuple[Message, ...]:
+    """Return the messages without the oldest non-system ones that exceed `max_length` characters.
+
+    The newest message always stays, however long it is.
+    """
+    if max_length is None:
+        return messages
+    excess = sum(map(length, messages)) - max_length
+    if excess <= 0:
+        return messages
+    kept: list[Message] = []
+    for position, message in enumerate(messages):
+        is_last = position == len(messages) - 1
+        if excess > 0 and message.role != "system" and not is_last:
+            excess -= length(message)
+        else:
+            kept.append(message)
+    return tuple(kept)
+
+
+_SWAPPED: dict[Side, Side] = {"user": "assistant", "assistant": "user", "system": "system"}
+
+
+def seen_by(messages: Iterable[Message], *, agent: str, side: Side) -> tuple[Message, ...]:
+    """Return the conversation as one agent sees it: its own words as `assistant`.
+
+    Other agents' tool calls are left out; a message of theirs that held nothing else is left out
+    whole. System messages stay as they are.
+    """
+    view: list[Message] = []
+    for message in messages:
+        is_swapped = side == "user" and message.author != USER
+        role = _SWAPPED[message.role] if is_swapped else message.role
+        is_own = message.author == agent
+        if not message.text and not (is_own and message.calls):
+            continue
+        if is_own and message.calls:
+            view.append(msgspec.structs.replace(message, role="assistant"))
+        elif message.calls or role != message.role:
+            view.append(msgspec.structs.replace(message, role=role, calls=(), results=()))
+        else:
+            view.append(message)
+    return tuple(view)
+
+
+def ends_open(messages: Sequence[Message]) -> bool:
+    """Return whether the conversation ends with the assistant's plain words (nobody asked it on).
+
+    Some providers refuse such a request, others complete the words instead of answering.
+    """
+    return bool(messages) and messages[-1].role == "assistant" and not messages[-1].calls

@@ -1,0 +1,275 @@
+"""Facts: what became true in a run, in order. The journal holds these and nothing else.
+
+A fact is folded by `midstream.core.apply` and says all that folding needs: replaying never runs user
+code, a model or a tool. The wire name (`type`) mirrors the class name. Times and sequence numbers
+stand in the `Envelope` around a fact, not in it.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.conversation import ToolCall
+from midstream.core.names import Disposition, Fault, Json, Outcome, Policy, QuestionKind, Slot
+from midstream.core.spec import Definition
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """The base of every fact. Never made itself."""
+
+
+class RunStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_started"):
+    """A run began with this definition; it is pinned to it.
+
+    `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
+    """
+
+    workflow: str
+    definition: Definition
+    input: Json = None
+    variables: dict[str, Json] = {}
+    allowed: tuple[str, ...] = ()
+    approvals: Literal["ask", "deny"] = "ask"
+
+
+class StateTransition(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="state_transition"):
+    """The run left `source` (empty at the start) and entered `target`; `reason` says why.
+
+    `resumes`: it goes on in `target` where the last halt cut it, so that nothing there runs twice.
+    """
+
+    source: str
+    target: str
+    reason: str
+    resumes: bool = False
+
+
+class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing a handler did to a context: add a message, or clear it to its starting messages."""
+
+    context: str
+    action: Literal["add", "clear"]
+    role: Literal["system", "user", "assistant"] = "user"
+    text: str = ""
+
+
+class HandlerRan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="handler_ran"):
+    """A handler returned. `changed` and `removed` are keys of `common_data`.
+
+    `chosen` is the state a transition handler returned, else None.
+    """
+
+    state: str
+    handler: str
+    slot: Slot
+    changed: dict[str, Json] = {}
+    removed: tuple[str, ...] = ()
+    variables: dict[str, Json] = {}
+    contexts: tuple[ContextChange, ...] = ()
+    chosen: str | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one model request used. `cost_usd` is a decimal number as text, None when unknown."""
+
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: str | None = None
+
+
+class AgentResponded(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="agent_responded"):
+    """A model's reply arrived whole.
+
+    `is_final` ends the agent's turn. Otherwise the tool calls are carried out, or, where `problem`
+    is set, the model is asked again and told the problem.
+    """
+
+    agent: str
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    is_final: bool = True
+    problem: str = ""
+    usage: Usage | None = None
+
+
+class AgentFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="agent_failed"):
+    """The agent's turn ended without a reply. What was shown of it is kept as interrupted words."""
+
+    agent: str
+    error: str
+    hint: str = ""
+    partial: str = ""
+
+
+class ToolCalled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_called"):
+    """A tool call is about to be made. Journaled before it can have an effect."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Json]
+    agent: str
+
+
+class ToolReturned(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_returned"):
+    """A tool call ended; `result` is what the model is told."""
+
+    call_id: str
+    name: str
+    outcome: Outcome
+    result: str
+
+
+class QuestionAsked(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_asked"):
+    """A question is open. `number` is the `#2` a person answers by; `call_id` the parked tool call."""
+
+    question_id: str
+    number: int
+    kind: QuestionKind
+    text: str
+    agent: str = ""
+    call_id: str = ""
+    choices: tuple[str, ...] = ()
+    schema: dict[str, Json] | None = None
+
+
+class QuestionAnswered(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_answered"
+):
+    """The question is closed by this answer. `input_id` is empty for a key press on an approval."""
+
+    question_id: str
+    answer: Json
+    input_id: str = ""
+
+
+class AnswerRefused(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="answer_refused"):
+    """The answer did not fit; the question stays open and the words go back to the editor."""
+
+    question_id: str
+    input_id: str
+    reason: str
+
+
+class QuestionSuperseded(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_superseded"
+):
+    """The question is closed unanswered, because the operation that asked it was halted."""
+
+    question_id: str
+    reason: str
+
+
+class PermissionGranted(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="permission_granted"
+):
+    """For the rest of this run, calls of this tool need no further approval."""
+
+    tool: str
+
+
+class InputReceived(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="input_received"):
+    """The user's words arrived. `handling` says what they are about to do; `reason` why, if unusual.
+
+    `at` (seconds since 1970) is kept of words that interrupt, to tell a storm from a conversation.
+    """
+
+    input_id: str
+    text: str
+    source: str
+    handling: Literal["answer"] | Policy
+    reason: str = ""
+    at: float | None = None
+
+
+class InputDisposed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="input_disposed"):
+    """What became of the user's words, exactly once for each `input_received`."""
+
+    input_id: str
+    disposition: Disposition
+    reason: str = ""
+
+
+class WordsJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="words_joined"):
+    """The user's words became a message of this context."""
+
+    context: str
+    text: str
+
+
+class Interrupted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="interrupted"):
+    """The current operation is halted: results of earlier epochs no longer count.
+
+    `leads_to` says what comes once the running tools have stopped: the user's words are acted on,
+    the run holds until the user says what to do (a bare Esc, `text` None), or it ends. A second one
+    with the same epoch joined the halt; its `text` is the whole. `state` is where the run would have
+    gone on; `partial` is what `agent` had already shown of its reply.
+    """
+
+    epoch: int
+    text: str | None
+    leads_to: Literal["words", "hold", "stop"] = "words"
+    state: str = ""
+    agent: str = ""
+    partial: str = ""
+    reason: str = ""
+
+
+class ReplyCut(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="reply_cut"):
+    """The agent's streaming words were cut so that new words of the user join its next request."""
+
+    agent: str
+    partial: str
+
+
+class WorkflowOutput(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="workflow_output"):
+    """Words of the workflow for the user: a line it logged, or its result."""
+
+    text: str
+    kind: Literal["log", "result"] = "log"
+
+
+class RunFinished(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_finished"):
+    """The run reached `stop`."""
+
+    output: Json = None
+
+
+class RunFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_failed"):
+    """The run cannot go on. `fault` says whose move it is."""
+
+    error: str
+    hint: str = ""
+    fault: Fault = "bug"
+    state: str = ""
+
+
+class RunStopped(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_stopped"):
+    """A person, or the end of the process, stopped the run."""
+
+    reason: str
+
+
+AnyFact: TypeAlias = (
+    RunStarted
+    | StateTransition
+    | HandlerRan
+    | AgentResponded
+    | AgentFailed
+    | ToolCalled
+    | ToolReturned
+    | QuestionAsked
+    | QuestionAnswered
+    | AnswerRefused
+    | QuestionSuperseded
+    | PermissionGranted
+    | InputReceived
+    | InputDisposed
+    | WordsJoined
+    | Interrupted
+    | ReplyCut
+    | WorkflowOutput
+    | RunFinished
+    | RunFailed
+    | RunStopped
+)

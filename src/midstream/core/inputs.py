@@ -1,0 +1,170 @@
+"""Inputs: what can happen to a run from outside. Each is judged once, live, by `decide`.
+
+Everything a decision needs from the world (times, ids, what was on the screen, whether an answer
+fits its schema) arrives inside the input, so that deciding is pure.
+"""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.events import ContextChange, Usage
+from midstream.core.names import Fault, Json, Outcome, Policy
+from midstream.core.spec import Definition
+
+EffectKey: TypeAlias = tuple[int, str, int | str]
+"""Which effect an input is the result of: the run's step, the kind, and a number or id within."""
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of every input. Never made itself."""
+
+
+class Start(Input, frozen=True, kw_only=True):
+    """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line."""
+
+    definition: Definition
+    input: Json = None
+    variables: dict[str, Json] = {}
+    allowed: tuple[str, ...] = ()
+    approvals: Literal["ask", "deny"] = "ask"
+
+
+class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call as a model sent it. `problem` says why its arguments cannot be used, else empty."""
+
+    name: str
+    arguments: dict[str, Json]
+    problem: str = ""
+
+
+class ModelReplied(Input, frozen=True, kw_only=True):
+    """A model's reply arrived whole."""
+
+    key: EffectKey
+    text: str
+    calls: tuple[RequestedCall, ...] = ()
+    usage: Usage | None = None
+
+
+class ModelFailed(Input, frozen=True, kw_only=True):
+    """A model request failed for good. `shown` is what had been streamed of it."""
+
+    key: EffectKey
+    error: str
+    hint: str = ""
+    shown: str = ""
+
+
+class HandlerReturned(Input, frozen=True, kw_only=True):
+    """A handler returned, with the changes it made. `output` lines were logged on the way."""
+
+    key: EffectKey
+    changed: dict[str, Json] = {}
+    removed: tuple[str, ...] = ()
+    variables: dict[str, Json] = {}
+    contexts: tuple[ContextChange, ...] = ()
+    chosen: Json = None
+
+
+class HandlerFailed(Input, frozen=True, kw_only=True):
+    """A handler raised, took too long, or left something that is not JSON."""
+
+    key: EffectKey
+    error: str
+    hint: str = ""
+    fault: Fault = "author"
+
+
+class HandlerLogged(Input, frozen=True, kw_only=True):
+    """A running handler has a line for the user."""
+
+    key: EffectKey
+    text: str
+
+
+class ToolFinished(Input, frozen=True, kw_only=True):
+    """A tool call ended, by itself or because it was told to stop."""
+
+    key: EffectKey
+    outcome: Outcome
+    text: str
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the reader had seen of a streaming reply when the input was made.
+
+    `has_calls`: the model had begun to ask for a tool.
+    """
+
+    key: EffectKey
+    text: str
+    has_calls: bool = False
+
+
+class UserSaid(Input, frozen=True, kw_only=True):
+    """The user's words. `id` is unique for each line; the same id again changes nothing.
+
+    `question` is the id of the question the words answer, None for unasked words. `answer` is the
+    value to hand over where the question has a schema; `problem` says why it does not fit.
+    `policy` overrides the state's own.
+    """
+
+    id: str
+    text: str
+    at: float
+    source: str = "user"
+    question: str | None = None
+    answer: Json = None
+    problem: str = ""
+    policy: Policy | None = None
+    shown: tuple[Shown, ...] = ()
+
+
+class Halt(Input, frozen=True, kw_only=True):
+    """Stop the current turn, keep everything shown, and hold until the user says what to do."""
+
+    shown: tuple[Shown, ...] = ()
+
+
+class Approve(Input, frozen=True, kw_only=True):
+    """A person's decision on a tool call. `note` goes to the model when it is a no."""
+
+    question: str
+    granted: bool
+    for_run: bool = False
+    note: str = ""
+
+
+class Withdraw(Input, frozen=True, kw_only=True):
+    """Take back words that have not had their effect yet."""
+
+    input_id: str
+
+
+class Stop(Input, frozen=True, kw_only=True):
+    """End the run. Running tools are stopped by their effect class first."""
+
+    reason: str
+    shown: tuple[Shown, ...] = ()
+
+
+class Recovered(Input, frozen=True, kw_only=True):
+    """The process that held the run died: nothing that was in flight is any more."""
+
+
+AnyInput: TypeAlias = (
+    Start
+    | ModelReplied
+    | ModelFailed
+    | HandlerReturned
+    | HandlerFailed
+    | HandlerLogged
+    | ToolFinished
+    | UserSaid
+    | Halt
+    | Approve
+    | Withdraw
+    | Stop
+    | Recovered
+)

@@ -1,0 +1,40 @@
+"""The words every room shares: special state names, policies, outcomes and ids.
+
+Each is a plain string on the wire; the `Literal` types below are the whole vocabulary.
+"""
+
+from typing import Any, Final, Literal, TypeAlias
+
+START: Final = "start"
+STOP: Final = "stop"
+RESUME: Final = "resume"
+INTERRUPTED: Final = "$interrupted"
+"""As a transition target: the state that was cut by the last unasked input."""
+
+REQUEST_USERS_INPUT: Final = "request_users_input"
+"""The one tool that is never executed: it parks its call until a person answers."""
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict with string keys."""
+
+Effect: TypeAlias = Literal["read", "idempotent", "once"]
+"""What a repeated tool call would do: nothing, the same again, or harm."""
+
+Policy: TypeAlias = Literal["interrupt", "steer", "queue", "reject"]
+"""What unasked words do to a running state (`on_input` in a workflow file)."""
+
+Disposition: TypeAlias = Literal[
+    "answered", "interrupted", "steered", "queued", "rejected", "withdrawn"
+]
+"""What became of a line the user typed. Every line ends in exactly one."""
+
+Outcome: TypeAlias = Literal["completed", "failed", "denied", "not_run", "stopped", "unknown"]
+"""How a tool call ended. `unknown`: it may or may not have happened; nothing repeats it."""
+
+QuestionKind: TypeAlias = Literal["question", "approval", "input"]
+"""An agent's question, a tool call to approve, or a state that waits for the user's words."""
+
+Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
+
+Fault: TypeAlias = Literal["author", "user", "world", "bug"]
+"""Whose move an error is. See `midstream.core.errors`."""

@@ -1,0 +1,85 @@
+"""Notices: shown while something happens, never journaled, and free to be lost.
+
+A notice changes nothing: fold the facts without them and the run is the same.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from midstream.core.events import AnyFact
+from midstream.core.names import Json
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """The base of every notice. Never made itself."""
+
+
+class AgentThinking(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="agent_thinking"):
+    """A model request began, or says what it is doing (`status`, such as waiting to retry)."""
+
+    agent: str
+    state: str
+    status: str = ""
+
+
+class TextDelta(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="text_delta"):
+    """A piece of an agent's words, in order, as it streams."""
+
+    agent: str
+    text: str
+
+
+class ThinkingDelta(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="thinking_delta"):
+    """A piece of a model's reasoning, where the provider shows it."""
+
+    agent: str
+    text: str
+
+
+class ToolProgress(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="tool_progress"):
+    """A piece of a running tool's output."""
+
+    call_id: str
+    name: str
+    text: str
+
+
+class ListenerFailed(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="listener_failed"):
+    """A listener raised; the run went on without it."""
+
+    listener: str
+    error: str
+
+
+AnyNotice: TypeAlias = AgentThinking | TextDelta | ThinkingDelta | ToolProgress | ListenerFailed
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact or a notice with where and when: what listeners get and journals keep.
+
+    `at` is in seconds since 1970 (UTC). `seq` counts a run's facts from 1; None for a notice.
+    """
+
+    run: str
+    at: float
+    event: AnyFact | AnyNotice
+    seq: int | None = None
+
+    @property
+    def type(self) -> str:
+        """Return the event's wire name, such as `state_transition`."""
+        return str(type(self.event).__struct_config__.tag)
+
+
+def to_dict(envelope: Envelope) -> dict[str, Json]:
+    """Return the flat JSON object of an event: `type`, `run`, `at`, `seq` (facts), its fields.
+
+    Fields at their default are left out. A run's pinned definition is left to the journal.
+    """
+    head: dict[str, Json] = {"type": envelope.type, "run": envelope.run, "at": envelope.at}
+    if envelope.seq is not None:
+        head["seq"] = envelope.seq
+    body: dict[str, Json] = msgspec.to_builtins(envelope.event)
+    body.pop("definition", None)
+    return head | body

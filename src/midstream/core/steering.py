@@ -1,0 +1,397 @@
+"""What the user's words do to a run: answers, interruptions, steers, queues, and the halting list.
+
+The halting list (each step a fact, so that a crash in between is finished, not restarted):
+
+1. `interrupted`: the epoch grows. From here on the run owes its old effects nothing (`pending`), so
+   model streams close and results of the old epoch are too late. Words already shown are kept.
+2. Running tools: `read` and `idempotent` stop at once; `once` calls are stopped softly and their
+   outcome is awaited; calls that had not begun are not run.
+3. Every call gets exactly one result, in call order, before the user's words.
+4. Open questions close as superseded.
+5. The words are disposed of as `interrupted` and the run enters `resume`, else `start`.
+
+More words before step 5 join the same halt. After it they are a new one.
+"""
+
+from midstream.core.apply import is_question_call, resume_target
+from midstream.core.events import (
+    AnswerRefused,
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyCut,
+    RunFinished,
+    RunStopped,
+    StateTransition,
+    WordsJoined,
+    WorkflowOutput,
+)
+from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
+from midstream.core.names import INTERRUPTED, RESUME, STOP, Json, Policy
+from midstream.core.nearest import did_you_mean
+from midstream.core.paths import Missing, look_up
+from midstream.core.pending import request_key
+from midstream.core.question import Question, chosen, misfit
+from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.story import Story
+
+STOPPED = "Stopped: the user interrupted."
+NOT_RUN = "Not run: the user interrupted first."
+UNANSWERED = "Not answered: the user interrupted instead."
+UNKNOWN = "Stopped, outcome unknown: verify before repeating."
+
+STORM_COUNT = 6
+STORM_WINDOW_S = 10.0
+"""So many interruptions in so many seconds are a storm: further words queue, and are told so."""
+
+MAX_SILENT_TRANSITIONS = 1000
+"""Transitions in one decision, with nothing to do in between, before the run fails as a loop."""
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def said(story: Story, input: UserSaid) -> None:
+    """Judge a line of the user. The same id again changes nothing."""
+    run = story.run
+    if input.id in run.inbox or run.phase == "new":
+        return
+    waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
+    if input.question is not None:
+        _answer(story, input, next((q for q in run.questions if q.id == input.question), None))
+    elif waiting_for is not None:
+        _answer(story, input, waiting_for)
+    elif run.phase == "held" or (run.phase == "halting" and run.halting_for != "stop"):
+        _receive(story, input, "interrupt")
+        _join_halt(story, input.text)
+    elif run.phase == "halting":
+        _reject(story, input, "the run is stopping")
+    else:
+        _unasked(story, input)
+
+
+def _unasked(story: Story, input: UserSaid) -> None:
+    run = story.run
+    state = plan_for(run).states[run.state]
+    policy: Policy = input.policy or state.on_input or definition_of(run).workflow.on_input
+    if policy == "interrupt" and _is_storm(run, input.at):
+        reason = f"{STORM_COUNT} interruptions within {STORM_WINDOW_S:.0f} s: this one waits"
+        _receive(story, input, "queue", reason)
+    elif policy == "interrupt":
+        _receive(story, input, "interrupt", at=input.at)
+        _interrupt(story, input.text, input.shown)
+    elif policy == "reject":
+        _reject(story, input, f"the state {run.state!r} takes no words while it runs")
+    elif policy == "steer":
+        _receive(story, input, "steer")
+        _cut_for_steer(story, input.shown)
+    else:
+        _receive(story, input, "queue")
+
+
+def _receive(
+    story: Story, input: UserSaid, handling: Policy, reason: str = "", at: float | None = None
+) -> None:
+    story.tell(
+        InputReceived(
+            input_id=input.id,
+            text=input.text,
+            source=input.source,
+            handling=handling,
+            reason=reason,
+            at=at,
+        )
+    )
+
+
+def _reject(story: Story, input: UserSaid, reason: str) -> None:
+    _receive(story, input, "reject")
+    story.tell(InputDisposed(input_id=input.id, disposition="rejected", reason=reason))
+
+
+def _is_storm(run: Run, at: float) -> bool:
+    recent = run.interrupted_at[-STORM_COUNT:]
+    return len(recent) == STORM_COUNT and at - recent[0] < STORM_WINDOW_S
+
+
+def withdrawn(story: Story, input: Withdraw) -> None:
+    """Take back a line that has not been delivered; a delivered one stays as it is."""
+    record = story.run.inbox.get(input.input_id)
+    if record is not None and record.disposition is None and story.run.phase != "halting":
+        story.tell(InputDisposed(input_id=record.id, disposition="withdrawn"))
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
+    story.tell(
+        InputReceived(input_id=input.id, text=input.text, source=input.source, handling="answer")
+    )
+    refusal = _refusal(input, question)
+    if question is None or refusal:
+        if question is not None and question.is_open:
+            story.tell(AnswerRefused(question_id=question.id, input_id=input.id, reason=refusal))
+        story.tell(InputDisposed(input_id=input.id, disposition="rejected", reason=refusal))
+        return
+    answer: Json = input.answer if question.schema is not None else chosen(question, input.text)
+    story.tell(QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
+    story.tell(InputDisposed(input_id=input.id, disposition="answered"))
+    if question.call_id:
+        text = answer if isinstance(answer, str) else input.text
+        story.close_call(question.call_id, "completed", text)
+    elif story.run.state:
+        _join_words(story, story.run.state, input.text)
+
+
+def _refusal(input: UserSaid, question: Question | None) -> str:
+    if question is None:
+        return f"there is no question {input.question}"
+    if question.status == "answered":
+        return "already answered"
+    if question.status == "superseded":
+        return "the question is closed: what asked it was interrupted"
+    if question.kind == "approval":
+        return "words do not approve a tool call: press y or n at the prompt"
+    if input.problem:
+        return input.problem
+    return misfit(question, input.text) if chosen(question, input.text) is None else ""
+
+
+# --- halting ----------------------------------------------------------------------------------
+
+
+def halted(story: Story, input: Halt) -> None:
+    """A bare stop: halt what runs and hold. Where nothing runs, nothing happens."""
+    if story.run.phase in ("pre", "turn", "post", "transition"):
+        _halt(story, None, "hold", input.shown)
+
+
+def stopped(story: Story, input: Stop) -> None:
+    """End the run once its running tools have stopped."""
+    _halt(story, None, "stop", input.shown, reason=input.reason)
+
+
+def _interrupt(story: Story, text: str, shown: tuple[Shown, ...]) -> None:
+    _halt(story, text, "words", shown)
+
+
+def _join_halt(story: Story, text: str) -> None:
+    run = story.run
+    earlier = run.resume_input if run.halting_for == "words" else None
+    whole = text if earlier is None else f"{earlier}\n{text}"
+    story.tell(Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
+    finish_halt(story)
+
+
+def _halt(
+    story: Story,
+    text: str | None,
+    leads_to: Json,
+    shown: tuple[Shown, ...],
+    *,
+    reason: str = "",
+) -> None:
+    run = story.run
+    agent = "" if run.turn is None else run.turn.agent
+    story.tell(
+        Interrupted(
+            epoch=run.epoch + 1,
+            text=text,
+            leads_to=leads_to,
+            state=run.state,
+            agent=agent,
+            partial=_partial(run, shown),
+            reason=reason,
+        )
+    )
+    for open_call in () if story.run.turn is None else story.run.turn.calls:
+        if open_call.status == "parked" and is_question_call(open_call):
+            story.close_call(open_call.call.id, "not_run", UNANSWERED)
+        elif open_call.status == "running":
+            story.close_call(open_call.call.id, "stopped", STOPPED)
+        elif open_call.status in ("new", "parked"):
+            story.close_call(open_call.call.id, "not_run", NOT_RUN)
+    finish_halt(story)
+
+
+def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
+    if run.phase != "turn" or run.turn is None or run.turn.calls:
+        return ""
+    key = request_key(run)
+    return next((part.text for part in shown if part.key == key), "")
+
+
+def finish_halt(story: Story) -> None:
+    """Take the steps of the halting list that no running tool holds up any more."""
+    run = story.run
+    if run.phase not in ("halting", "held"):
+        return
+    if run.turn is not None and run.turn.calls:
+        return
+    story.supersede_questions("interrupted")
+    if run.halting_for == "stop":
+        story.dispose_rest()
+        story.tell(RunStopped(reason=run.stop_reason))
+    elif run.halting_for == "words" and run.phase == "halting":
+        for record in tuple(story.run.inbox.values()):
+            if record.disposition is None and record.handling == "interrupt":
+                story.tell(InputDisposed(input_id=record.id, disposition="interrupted"))
+        _resume(story, "interrupted")
+
+
+def _resume(story: Story, reason: str) -> None:
+    """Enter `resume`, else `start`, and let its agent hear the words.
+
+    A `resume` state with a pre_handler decides itself what becomes of the words. Everywhere else
+    they join the conversation: nothing typed is lost on an author who did not think of it.
+    """
+    run = story.run
+    target = resume_target(run)
+    story.tell(StateTransition(source=run.state, target=target, reason=reason))
+    if target == RESUME and plan_for(run).states[RESUME].pre_handler is not None:
+        return
+    _join_words(story, target, run.resume_input or "")
+
+
+def _join_words(story: Story, state: str, text: str) -> None:
+    """Add the words to the context of the state's agent, else of the state that was cut."""
+    plan = plan_for(story.run)
+    agents = [plan.states[state].agent]
+    cut = story.run.interrupted_state
+    if cut is not None and cut in plan.states:
+        agents.append(plan.states[cut].agent)
+    agent = next((agent for agent in agents if agent is not None), None)
+    if agent is not None and text:
+        story.tell(WordsJoined(context=plan.agents[agent].context, text=text))
+
+
+# --- steering and queueing --------------------------------------------------------------------
+
+
+def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
+    """Cut a reply in words, so that the steer joins the next request; a tool call is waited for."""
+    run = story.run
+    if run.phase != "turn" or run.turn is None or run.turn.calls:
+        return
+    key = request_key(run)
+    part = next((part for part in shown if part.key == key), None)
+    if part is not None and part.has_calls:
+        return
+    story.tell(ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
+
+
+def _deliver_steers(story: Story) -> None:
+    assert story.run.turn is not None
+    context = plan_for(story.run).agents[story.run.turn.agent].context
+    for record in tuple(story.run.inbox.values()):
+        if record.disposition is None and record.handling == "steer":
+            story.tell(WordsJoined(context=context, text=record.text))
+            story.tell(InputDisposed(input_id=record.id, disposition="steered"))
+
+
+def _deliver_queue(story: Story, target: str) -> bool:
+    """Turn to the queued words now that the state is done; False if there are none."""
+    waiting = [
+        record
+        for record in story.run.inbox.values()
+        if record.disposition is None and record.handling in ("queue", "steer")
+    ]
+    if not waiting:
+        return False
+    text = "\n".join(record.text for record in waiting)
+    story.tell(Interrupted(epoch=story.run.epoch + 1, text=text, state=target))
+    for record in waiting:
+        story.tell(InputDisposed(input_id=record.id, disposition="queued"))
+    _resume(story, "queued words")
+    return True
+
+
+# --- what follows by itself -------------------------------------------------------------------
+
+
+def settle(story: Story, *, is_new_request: bool) -> None:
+    """Tell what follows without anything happening: transitions, the end, delivered steers."""
+    finish_halt(story)
+    for _ in range(MAX_SILENT_TRANSITIONS):
+        if story.run.phase != "leaving":
+            break
+        _leave(story)
+        is_new_request = True
+    else:
+        story.fail(
+            f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
+            "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
+            fault="author",
+        )
+    run = story.run
+    if run.phase == "waiting" and not any(q.kind == "input" for q in run.open_questions):
+        _await_input(story)
+    elif run.phase == "turn" and run.turn is not None and not run.turn.calls and is_new_request:
+        _deliver_steers(story)
+
+
+def _await_input(story: Story) -> None:
+    run = story.run
+    wanted = definition_of(run).workflow.input
+    text, schema = "", None
+    if run.state == "" and wanted is not None:
+        text = wanted.description or f"{wanted.name}?"
+        schema = None if wanted.type in ("", "string") else {"type": wanted.type}
+    story.tell(
+        QuestionAsked(
+            question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema
+        )
+    )
+
+
+def _leave(story: Story) -> None:
+    run = story.run
+    if run.state == STOP:
+        _finish(story)
+        return
+    target = STOP if run.chosen is None else run.chosen
+    resumes = target == INTERRUPTED
+    if resumes and run.interrupted_state is not None:
+        target = run.interrupted_state
+    states = plan_for(run).states
+    if target not in states:
+        story.fail(
+            f"{run.chosen_by or 'The run'} in state {run.state!r} chose the state {target!r}, "
+            "which the workflow does not have.",
+            did_you_mean(target, states),
+            fault="author",
+        )
+    elif run.state == "" or not _deliver_queue(story, target):
+        story.tell(
+            StateTransition(source=run.state, target=target, reason=_reason(run), resumes=resumes)
+        )
+
+
+def _reason(run: Run) -> str:
+    if run.state == "":
+        return "started"
+    return run.chosen_by or "no transition given"
+
+
+def _finish(story: Story) -> None:
+    run = story.run
+    path = plan_for(run).states[STOP].input
+    reply = None if run.last_response is None else run.last_response.text
+    output: Json = reply
+    if path is not None:
+        output = look_up(run, path)
+        if isinstance(output, Missing):
+            story.tell(
+                WorkflowOutput(
+                    text=f"stop names {path}, which nothing wrote; the last reply stands in."
+                )
+            )
+            output = reply
+    if isinstance(output, str) and output and definition_of(run).kind == "workflow":
+        story.tell(WorkflowOutput(text=output, kind="result"))
+    story.supersede_questions("the run finished")
+    story.dispose_rest()
+    story.tell(RunFinished(output=output))

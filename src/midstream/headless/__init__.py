@@ -1,0 +1,1 @@
+"""midstream: the headless room."""

@@ -1,0 +1,360 @@
+"""The world as small protocols: what the rooms above the core need, and adapters give.
+
+An adapter is done when it passes the port's contract in `midstream.testing.contracts`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from midstream.core.conversation import Message
+from midstream.core.events import ContextChange, Usage
+from midstream.core.inputs import RequestedCall
+from midstream.core.names import Json, Outcome, Policy
+from midstream.core.notices import Envelope
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.spec import Definition, Role, ToolSpec
+
+
+class Clock(Protocol):
+    """The time. Tests have one that jumps (`midstream.testing.fakes.JumpingClock`)."""
+
+    def now(self) -> float:
+        """Return the time in seconds since 1970 (UTC)."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model.
+
+    `messages` are as the agent sees them: its own words as `assistant`, one result for each call.
+    `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
+    With `must_call` the model has to call one of `tools`. What follows `must_call` tells the offline
+    model where in which workflow it is; `visit` counts entries into the state from 1, `request` the
+    requests of this turn from 1.
+    """
+
+    agent: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    level: str = "base"
+    model: str | None = None
+    must_call: bool = False
+    workflow: str = ""
+    state: str = ""
+    visit: int = 1
+    request: int = 1
+    common_data: dict[str, Json] = {}
+    input: Json = None
+
+
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's whole reply. `calls` are checked against the tools' schemas (`problem`)."""
+
+    text: str
+    calls: tuple[RequestedCall, ...] = ()
+    usage: Usage | None = None
+
+
+class ReplyListener(Protocol):
+    """Hears a reply as it streams. Every method returns at once."""
+
+    def text(self, delta: str) -> None:
+        """Hear the next piece of the reply's words."""
+
+    def thinking(self, delta: str) -> None:
+        """Hear the next piece of the model's reasoning."""
+
+    def calling(self) -> None:
+        """Hear that the model has begun to ask for a tool."""
+
+    def status(self, text: str) -> None:
+        """Hear what the request is doing, such as waiting to retry."""
+
+
+class Model(Protocol):
+    """Models of all providers behind one method. Cancelling the call closes the stream."""
+
+    async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+        """Return the reply to one request, its words told to `listener` as they come.
+
+        Raises:
+            WorldTrouble: the provider failed for good, or the stream was cut off.
+            UserMistake: the model cannot be used as configured (no key, unknown name).
+        """
+
+
+# --- tools ------------------------------------------------------------------------------------
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended, and what the model is told."""
+
+    outcome: Outcome
+    text: str
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running tool may use. `stop` is set when the call should end softly, soon.
+
+    `progress` hears pieces of output while the tool runs; it may be called from any thread.
+    """
+
+    workspace: Path
+    run: str
+    agent: str
+    stop: asyncio.Event
+    progress: Callable[[str], None]
+
+
+class Tools(Protocol):
+    """The tools a run may call, by name."""
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """Return what each tool is, by name."""
+
+    async def call(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        """Return how the call ended. Never raises but `CancelledError`; cancelling kills the call
+        and everything it started.
+        """
+
+
+class Validator(Protocol):
+    """Checks a value against a JSON Schema."""
+
+    def __call__(self, value: Json, schema: dict[str, Json]) -> str:
+        """Return why the value does not fit, "" when it does."""
+
+
+# --- handlers ---------------------------------------------------------------------------------
+
+
+class HandlerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler did and, for a transition handler, the state it returned."""
+
+    changed: dict[str, Json] = {}
+    removed: tuple[str, ...] = ()
+    variables: dict[str, Json] = {}
+    contexts: tuple[ContextChange, ...] = ()
+    chosen: Json = None
+
+
+class Handlers(Protocol):
+    """The functions of a workflow's script."""
+
+    async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+        """Return what the handler of that name did. `log` hears its lines, on the loop.
+
+        Raises:
+            AuthorMistake: it raised, took too long, is missing, or left what is not JSON.
+        """
+
+
+# --- journals ---------------------------------------------------------------------------------
+
+
+class Journal(Protocol):
+    """Facts of runs, in order, appended and never changed."""
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Keep the facts after position `expected` (how many the run has). All or none.
+
+        Raises:
+            JournalMoved: the run has more or fewer facts; nothing was kept.
+        """
+
+    async def read(self, run: str, after: int = 0) -> list[Envelope]:
+        """Return the run's facts after position `after`, in order; none for an unknown run."""
+
+    async def runs(self) -> list[str]:
+        """Return the ids of all runs, the oldest first."""
+
+
+# --- engines and faces ------------------------------------------------------------------------
+
+Listener: TypeAlias = Callable[[Envelope], None] | Callable[[Envelope], Awaitable[None]]
+"""Hears events after they are journaled. One that raises or hangs never harms the run."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a line right after it was taken. The same id gives the same receipt.
+
+    `handling` is `answer`, a policy, or `reject` with the `reason`.
+    """
+
+    input_id: str
+    handling: str
+    reason: str = ""
+
+
+class Machine(Protocol):
+    """A run under way, as faces and commands use it."""
+
+    @property
+    def run(self) -> Run:
+        """Return the run as it stands."""
+
+    async def say(
+        self,
+        text: str,
+        *,
+        question: str | None = None,
+        policy: Policy | None = None,
+        source: str = "user",
+        id: str | None = None,
+    ) -> Receipt:
+        """Give the run a line of the user; see `WorkflowStateMachine.say`."""
+
+    async def halt(self) -> None:
+        """Stop the current turn and hold."""
+
+    async def approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        """Decide on a tool call that waits for approval."""
+
+    async def stop(self, reason: str = "stopped by the user") -> None:
+        """End the run; returns when it has ended."""
+
+    async def wait(self) -> Run:
+        """Return the run once it has ended."""
+
+
+class Engine(Protocol):
+    """Where runs live. Every event of every run goes to the engine's listeners."""
+
+    async def start(
+        self,
+        definition: Definition,
+        *,
+        handlers: Handlers | None = None,
+        input: Json = None,
+        variables: dict[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: str = "ask",
+    ) -> Machine:
+        """Return a run that has begun."""
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return the runs of this process, the oldest first, ended ones included."""
+
+    def listen(self, listener: Callable[[Envelope], None]) -> None:
+        """Let a trusted, quick listener hear every event of every run, on the loop."""
+
+    async def close(self) -> None:
+        """Stop every run; returns when all have ended."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bottom line says. `enter` is what Enter will do now, in words; empty parts are left out.
+
+    `busy`: an effect of the active run is in flight, so that Esc has something to stop.
+    `notes` are further words for the right edge, such as waiting inputs or background runs.
+    """
+
+    mode: str
+    enter: str
+    state: str = ""
+    thinking: str = ""
+    model: str = ""
+    cost: str = ""
+    busy: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a line a face handed over.
+
+    `taken`: it is on its way. `unclear`: it was begun before the open question `question` was on the
+    screen; ask with one key whether it is the answer or a new instruction, the text kept, and submit
+    again. `returned`: it had no effect, for `reason`; put it back into the editor. `exit`: leave.
+    """
+
+    kind: Literal["taken", "unclear", "returned", "exit"]
+    reason: str = ""
+    question: str = ""
+
+
+class Desk(Protocol):
+    """The console as its faces use it: where lines go and what the screen should say."""
+
+    def status(self) -> Status:
+        """Return what the bottom line says now."""
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """Return the active run's open questions a person sees as cards (approvals included)."""
+
+    async def submit(
+        self,
+        line: str,
+        *,
+        seen: Collection[str],
+        question: str | None = None,
+        as_new: bool = False,
+        policy: Policy | None = None,
+    ) -> Submitted:
+        """Take a line: a `/command`, an answer, or words for the active run or chat.
+
+        `seen` are the ids of the questions on the screen before the line's first key. `question`
+        says which one it answers, `as_new` that it answers none.
+        """
+
+    async def halt(self) -> None:
+        """Stop the active run's current turn (Esc)."""
+
+    async def approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        """Decide on a tool call that waits for approval, after a fresh key press."""
+
+    def completions(self, before: str) -> tuple[tuple[str, str], ...]:
+        """Return how the word at the end of `before` may go on: (whole word, description) pairs."""
+
+    def waiting_inputs(self) -> tuple[str, ...]:
+        """Return the lines that were taken and not yet delivered, the oldest first."""
+
+
+class Face(Protocol):
+    """Where the console shows things: a terminal, plain lines, JSON lines."""
+
+    def show(self, envelope: Envelope) -> None:
+        """Show an event of a run. Returns at once; drawing may come later."""
+
+    def say(self, text: str, *, kind: Literal["info", "note", "warning", "error"] = "info") -> None:
+        """Show the console's own words (they may hold foreign text: sanitize before drawing)."""
+
+    def refresh(self) -> None:
+        """Draw the status anew: the mode, the state or the open questions changed."""
+
+    async def run(self, desk: Desk) -> None:
+        """Read lines and hand them to the desk until the person leaves or the input ends."""
+
+
+class Library(Protocol):
+    """Where roles and workflows are found, by name."""
+
+    def roles(self) -> dict[str, Role]:
+        """Return every role by name."""
+
+    def workflows(self) -> dict[str, str]:
+        """Return every workflow's description by name."""
+
+    async def load(self, name: str) -> tuple[Definition, Handlers]:
+        """Return a workflow ready to run.
+
+        Raises:
+            UserMistake: there is no workflow of that name.
+            AuthorMistake: its files have problems; the message lists all of them.
+        """
