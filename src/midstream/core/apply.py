@@ -74,7 +74,10 @@ def _folded(run: Run, fact: AnyFact) -> Run:
         case InputReceived():
             return _received(run, fact)
         case InputDisposed():
-            record = replace(run.inbox[fact.input_id], disposition=fact.disposition)
+            known = run.inbox[fact.input_id]
+            record = replace(
+                known, disposition=fact.disposition, reason=fact.reason or known.reason
+            )
             return replace(run, inbox={**run.inbox, fact.input_id: record})
         case QuestionAsked():
             return _asked(run, fact)
@@ -309,7 +312,9 @@ def _with_question(run: Run, question_id: str, **changes: Json) -> Run:
 
 
 def _received(run: Run, fact: InputReceived) -> Run:
-    record = InputRecord(id=fact.input_id, text=fact.text, handling=fact.handling)
+    record = InputRecord(
+        id=fact.input_id, text=fact.text, handling=fact.handling, reason=fact.reason
+    )
     times = run.interrupted_at if fact.at is None else (*run.interrupted_at[-9:], fact.at)
     return replace(run, inbox={**run.inbox, fact.input_id: record}, interrupted_at=times)
 

@@ -80,6 +80,7 @@ class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     text: str
     handling: Literal["answer"] | Policy
+    reason: str = ""
     disposition: Disposition | None = None
 
 

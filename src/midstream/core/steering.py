@@ -368,6 +368,16 @@ def _leave(story: Story) -> None:
         story.tell(
             StateTransition(source=run.state, target=target, reason=_reason(run), resumes=resumes)
         )
+        if run.state == "":
+            _join_input(story, target)
+
+
+def _join_input(story: Story, state: str) -> None:
+    """Let the first agent hear the run's input, unless a pre_handler says itself what it hears."""
+    words = story.run.input
+    is_heard = plan_for(story.run).states[state].pre_handler is None
+    if is_heard and isinstance(words, str):
+        _join_words(story, state, words)
 
 
 def _reason(run: Run) -> str:

@@ -1,0 +1,50 @@
+"""The mode: whom a line without a slash speaks to. One value, written `type:name`."""
+
+import re
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.errors import UserMistake
+from midstream.core.nearest import nearest
+
+ModeKind: TypeAlias = Literal["role", "workflow"]
+
+_KINDS: tuple[ModeKind, ...] = ("role", "workflow")
+_BAD_IN_NAME = re.compile(r"[\x00-\x1f\x7f/\\]")
+_EXAMPLES = "Write role:NAME or workflow:NAME, such as role:dude."
+
+
+class Mode(msgspec.Struct, frozen=True):
+    """A chat with a role, or an active workflow. `str(mode)` gives the form `Mode.parse` reads."""
+
+    kind: ModeKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Mode":
+        """Return the mode a text such as `role:dude` names. Whether it exists is not looked at.
+
+        Raises:
+            UserMistake: the text is not of the form `type:name`.
+        """
+        kind_text, colon, name = text.strip().partition(":")
+        if not colon:
+            raise UserMistake(f"{text!r} is not a mode.", hint=_hint_without_type(kind_text))
+        kind = next((known for known in _KINDS if known == kind_text), None)
+        if kind is None:
+            best = nearest(kind_text, _KINDS)
+            meant = f"Did you mean {f'{best}:{name}'!r}?" if best and name else _EXAMPLES
+            raise UserMistake(f"{text!r} is not a mode: no type {kind_text!r}.", hint=meant)
+        if not name.strip() or name != name.strip() or _BAD_IN_NAME.search(name):
+            raise UserMistake(f"{text!r} is not a mode: {name!r} cannot be a name.", hint=_EXAMPLES)
+        return cls(kind, name)
+
+
+def _hint_without_type(name: str) -> str:
+    if not name or _BAD_IN_NAME.search(name):
+        return _EXAMPLES
+    return f"Did you mean 'role:{name}' or 'workflow:{name}'?"

@@ -1,0 +1,58 @@
+"""Work off the event loop, in daemon threads: what never returns can be left behind.
+
+A thread pool will not do: it waits for its threads when the process ends, so one call that hangs
+would hang the exit.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T], *, name: str = "midstream-worker") -> T:
+    """Return what `work` returns, run in a daemon thread of its own.
+
+    Cancelling leaves the thread to itself; what it returns later is dropped.
+
+    Raises:
+        Exception: whatever `work` raised; what is no `Exception` comes as a RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            call_soon(loop, settle, None, _carried(error))
+        else:
+            call_soon(loop, settle, result, None)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
+    """Call a function on the loop from any thread; nothing happens where the loop is gone."""
+    try:
+        loop.call_soon_threadsafe(function, *args)
+    except RuntimeError:
+        return
+
+
+def _carried(error: BaseException) -> BaseException:
+    """Return an error a future can carry: StopIteration and exits would change the loop's mind."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__)

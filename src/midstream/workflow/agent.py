@@ -1,0 +1,62 @@
+"""WorkflowAgent: a role at work in a context, and the requests it makes of a model."""
+
+from midstream.core.conversation import USER, Message, ends_open, seen_by
+from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.spec import Agent, Role, ToolSpec, tools_for
+from midstream.ports import ModelRequest
+
+GO_ON = "Go on."
+"""Said for the user where nobody has said anything since the agent's own last words."""
+
+
+class WorkflowAgent:
+    """One agent of a run's workflow.
+
+    Args:
+        run: the run as it stands; the agent speaks from this moment of it.
+        name: the name states use for the agent.
+    """
+
+    __slots__ = ("_run", "name", "role", "spec", "tools")
+
+    def __init__(self, run: Run, name: str) -> None:
+        definition = definition_of(run)
+        self._run = run
+        self.name = name
+        self.spec: Agent = plan_for(run).agents[name]
+        self.role: Role = definition.roles[self.spec.agent_role]
+        self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec)
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation as the agent sees it now, ending with something to answer."""
+        run = self._run
+        view = list(seen_by(run.contexts[self.spec.context], agent=self.name, side=self.spec.role))
+        if run.turn is not None and run.turn.agent == self.name:
+            for text, problem in run.turn.corrections:
+                if text:
+                    view.append(Message(role="assistant", text=text, author=self.name))
+                view.append(Message(role="user", text=problem, author=USER))
+        if self.role.reminder:
+            view.append(Message(role="user", text=self.role.reminder, author=USER))
+        elif ends_open(view) or not any(message.role != "system" for message in view):
+            view.append(Message(role="user", text=GO_ON, author=USER))
+        return tuple(view)
+
+    def request(self, *, model: str | None = None) -> ModelRequest:
+        """Return the request the agent's turn is owed. `model` overrides what the level names."""
+        run = self._run
+        return ModelRequest(
+            agent=self.name,
+            system=self.role.systemMessage,
+            messages=self.messages(),
+            tools=self.tools,
+            level=self.role.level,
+            model=model,
+            must_call=bool(self.role.parsingTools),
+            workflow=definition_of(run).workflow.workflow_name,
+            state=run.state,
+            visit=run.visits.get(run.state, 1),
+            request=1 if run.turn is None else run.turn.request,
+            common_data=run.common_data,
+            input=run.input,
+        )

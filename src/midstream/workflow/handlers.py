@@ -1,0 +1,292 @@
+"""Handlers: the functions of a workflow's `script.py`, run as effects.
+
+A handler gets a `HandlerRun`: copies of the run's data it may change freely. When it returns, the
+difference is taken and becomes a fact. Plain functions run each in a daemon thread of their own, so
+one that never returns holds up neither the prompt nor the end of the process; async ones are
+awaited on the loop.
+"""
+
+import asyncio
+import importlib.abc
+import importlib.util
+import inspect
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+
+import msgspec
+
+from midstream.core.errors import AuthorMistake
+from midstream.core.events import ContextChange
+from midstream.core.names import Json
+from midstream.core.nearest import did_you_mean
+from midstream.core.run import Response, Run, plan_for
+from midstream.offloop import call_soon, in_thread
+from midstream.ports import HandlerResult
+from midstream.workflow.context import WorkflowContext
+
+HANDLER_TIMEOUT_S = 600.0
+"""Seconds a handler may take before the run fails with its name."""
+
+
+class ResponseCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call of the last response."""
+
+    name: str
+    arguments: dict[str, Json]
+
+
+class LastResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply that ended the last agent's turn. Both parts are empty before the first."""
+
+    agent: str = ""
+    text: str = ""
+    tool_calls: tuple[ResponseCall, ...] = ()
+
+
+class HandlerRun:
+    """The run, as a handler sees it. Changes take effect when the handler returns."""
+
+    def __init__(self, run: Run, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._changes: list[ContextChange] = []
+        self.id = run.id
+        self.state = run.state
+        self.input: Json = run.input
+        self.common_data: dict[str, Json] = copied(run.common_data)
+        self.variables: dict[str, Json] = copied(run.variables)
+        self.resume_input = run.resume_input
+        self.interrupted_state = run.interrupted_state
+        self.last_response = _last_response(run.last_response)
+        self.contexts: Mapping[str, WorkflowContext] = _Contexts(
+            {
+                name: WorkflowContext(spec, run.contexts[name], self._changes)
+                for name, spec in plan_for(run).contexts.items()
+            }
+        )
+
+    def log(self, text: object) -> None:
+        """Show a line to the user, at once. May be called from any thread."""
+        self._log(str(text))
+
+    def result(self, run: Run, chosen: Json) -> HandlerResult:
+        """Return what has changed since `run`.
+
+        Raises:
+            AuthorMistake: common_data or variables hold something that is not JSON.
+        """
+        for name, data in (("common_data", self.common_data), ("variables", self.variables)):
+            _require_json(name, data)
+        return HandlerResult(
+            changed=_changed(run.common_data, self.common_data),
+            removed=tuple(key for key in run.common_data if key not in self.common_data),
+            variables=_changed(run.variables, self.variables),
+            contexts=tuple(self._changes),
+            chosen=chosen,
+        )
+
+
+class _Contexts(dict[str, WorkflowContext]):
+    def __missing__(self, name: str) -> WorkflowContext:
+        raise KeyError(f"there is no context {name!r}. {did_you_mean(name, self)}")
+
+
+def _last_response(response: Response | None) -> LastResponse:
+    if response is None:
+        return LastResponse()
+    calls = tuple(
+        ResponseCall(name=call.name, arguments=copied(call.arguments)) for call in response.calls
+    )
+    return LastResponse(agent=response.agent, text=response.text, tool_calls=calls)
+
+
+# --- JSON values --------------------------------------------------------------------------------
+
+
+def copied(value: Json) -> Json:
+    """Return a deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
+def _changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the keys of `after` that are new or hold something else, copied."""
+    nothing = object()
+    return {
+        key: copied(value)
+        for key, value in after.items()
+        if not _is_same(before.get(key, nothing), value)
+    }
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Return whether two JSON values are the same; unlike `==`, 1, 1.0 and True are three."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
+
+
+_JSON_TYPES = (str, int, float, bool, type(None))
+
+
+def _require_json(path: str, value: Json) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise AuthorMistake(
+                    f"{path} has the key {key!r}, which is no text.",
+                    hint="Keys of JSON objects are strings.",
+                )
+            _require_json(f"{path}.{key}", item)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _require_json(f"{path}[{number}]", item)
+    elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
+        raise AuthorMistake(
+            f"{path} is {value!r:.60} ({type(value).__name__}), which is no JSON value.",
+            hint="Keep text, numbers, true/false, None, lists and dicts in it.",
+        )
+
+
+_INF = float("inf")
+
+
+# --- calling ------------------------------------------------------------------------------------
+
+
+class ScriptHandlers:
+    """The handlers of one script.
+
+    Args:
+        functions: the handlers by name, plain or async.
+        where: what to call the script in errors, such as its file name.
+        timeout_s: how long one call may take, in seconds.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[[HandlerRun], Json]],
+        *,
+        where: str = "the script",
+        timeout_s: float = HANDLER_TIMEOUT_S,
+    ) -> None:
+        self._functions = MappingProxyType(dict(functions))
+        self._where = where
+        self._timeout_s = timeout_s
+
+    async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+        """Return what the handler of that name did; see the port `Handlers`."""
+        function = self._functions.get(name)
+        if function is None:
+            raise AuthorMistake(
+                f"{self._where} has no handler {name!r}.", hint=did_you_mean(name, self._functions)
+            )
+        deadline = asyncio.timeout(self._timeout_s)
+        try:
+            async with deadline:
+                if inspect.iscoroutinefunction(function):
+                    view = HandlerRun(run, log)
+                    chosen = await function(view)
+                else:
+                    loop = asyncio.get_running_loop()
+                    view = HandlerRun(run, lambda text: call_soon(loop, log, text))
+                    chosen = await in_thread(lambda: function(view), name=f"handler {name}")
+        except Exception as error:
+            if deadline.expired():
+                raise AuthorMistake(
+                    f"The handler {name} of {self._where} has not returned "
+                    f"after {self._timeout_s:g} s.",
+                    hint="Look for a loop without an end, or do the slow part in a tool.",
+                ) from error
+            raise _raised(name, error, self._where) from error
+        return view.result(run, chosen)
+
+
+def _raised(name: str, error: BaseException, where: str) -> AuthorMistake:
+    own = [f for f in traceback.extract_tb(error.__traceback__) if _is_script(f.filename)]
+    place = f"{own[-1].filename}:{own[-1].lineno}" if own else where
+    words = str(error) or "no message"
+    return AuthorMistake(
+        f"The handler {name} raised {type(error).__name__}: {words} ({place}).",
+        hint="Mend the script and start the workflow again.",
+    )
+
+
+_HOUSE = str(Path(__file__).parent.parent)
+
+
+def _is_script(filename: str) -> bool:
+    """Return whether a traceback's file is the user's own: neither ours nor the library's."""
+    ours = filename.startswith(_HOUSE) and "/defaults/" not in filename
+    return not ours and Path(filename).name not in ("threading.py", "timeouts.py")
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+async def load_script(path: Path, *, timeout_s: float = 30.0) -> ScriptHandlers:
+    """Return the functions of a script, imported off the loop.
+
+    Raises:
+        AuthorMistake: the import raised or took too long; the message has the file and line.
+    """
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            module = await in_thread(lambda: _imported(path), name=f"import {path.name}")
+    except Exception as error:
+        if deadline.expired():
+            raise AuthorMistake(
+                f"Importing {path} has not ended after {timeout_s:g} s.",
+                hint="A script only defines handlers; do slow things in them, not at import.",
+            ) from error
+        raise _import_failed(path, error) from error
+    functions = {
+        name: value
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("__")
+    }
+    return ScriptHandlers(functions, where=str(path))
+
+
+class _ScriptLoader(importlib.abc.SourceLoader):
+    """Reads the source each time: a stale or foreign .pyc beside a script is never what runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get_filename(self, fullname: str) -> str:
+        return str(self._path)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self._path.read_bytes()
+
+
+def _imported(path: Path) -> ModuleType:
+    name = f"midstream_script_{path.parent.name}"
+    spec = importlib.util.spec_from_loader(name, _ScriptLoader(path), origin=str(path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_failed(path: Path, error: Exception) -> AuthorMistake:
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}:{error.lineno}"
+        return AuthorMistake(f"{place}: {error.msg}.", hint="Mend the script's syntax.")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    place = f"{path}:{frames[-1].lineno}" if frames else str(path)
+    return AuthorMistake(
+        f"{place}: importing the script raised {type(error).__name__}: {error}.",
+        hint="The script has to import before its workflow can run.",
+    )

@@ -1,0 +1,442 @@
+"""WorkflowStateMachine: the one loop around the pure core.
+
+    keep exactly pending(run) in flight: begin what is new, cancel what is gone
+    wait for one input: a model's reply, a tool's result, a handler's, the user's words
+    facts = decide(run, input); journal them; fold them; tell the listeners
+
+The loop awaits its next input and does nothing else: a waiting machine costs no CPU. Everything a
+halt, a late reply or a question needs follows from the facts; there is no other machinery here.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from midstream.core.apply import apply
+from midstream.core.decide import decide
+from midstream.core.errors import MidstreamError, OurBug, UserMistake
+from midstream.core.events import AnyFact, RunFailed
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    EffectKey,
+    Halt,
+    Shown,
+    Start,
+    Stop,
+    UserSaid,
+    Withdraw,
+)
+from midstream.core.names import Json, Policy
+from midstream.core.notices import AgentThinking, AnyNotice, Envelope
+from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.spec import Definition
+from midstream.offloop import in_thread
+from midstream.ports import Handlers, Listener, Receipt
+from midstream.workflow.effects import REPORT_BUG, Flight, World, ask_model, call_tool, run_handler
+from midstream.workflow.emitter import Emitter
+from midstream.workflow.handlers import ScriptHandlers
+
+CLOSING_S = 5.0
+"""Seconds the effects of an ended run get to clean up after themselves."""
+
+
+class WorkflowStateMachine:
+    """A run of a workflow: asynchronous, event-emitting, and open to words at any moment.
+
+    Args:
+        definition: what to run. It is pinned: later changes of its files do not reach the run.
+        world: the adapters to act through.
+        handlers: the functions of the workflow's script, none if it has no script.
+        id: the run's id, unique in the journal; made up if not given.
+        tap: a trusted, quick listener on the loop that hears every event (engines use it).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_closing",
+        "_definition",
+        "_emitter",
+        "_flights",
+        "_handlers",
+        "_inputs",
+        "_run",
+        "_settled",
+        "_tap",
+        "_task",
+        "_wake",
+        "_world",
+    )
+
+    def __init__(
+        self,
+        definition: Definition,
+        world: World,
+        *,
+        handlers: Handlers | None = None,
+        id: str | None = None,
+        tap: Callable[[Envelope], None] | None = None,
+    ) -> None:
+        self._definition = definition
+        self._world = world
+        self._handlers = _NO_HANDLERS if handlers is None else handlers
+        self._run = Run(id=id or new_run_id())
+        self._tap = tap
+        self._emitter: Emitter | None = None
+        self._flights: dict[EffectKey, Flight] = {}
+        self._closing: set[asyncio.Task[None]] | None = None
+        self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._settled: list[asyncio.Future[None]] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # --- what a person or a program does with a run -----------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Return the run's id."""
+        return self._run.id
+
+    @property
+    def run(self) -> Run:
+        """Return the run as it stands. It never changes; a later look returns a later run."""
+        return self._run
+
+    async def start(
+        self,
+        input: Json = None,
+        *,
+        variables: dict[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: Literal["ask", "deny"] = "ask",
+    ) -> None:
+        """Begin. Returns when the start is journaled; the run goes on in the background.
+
+        Args:
+            input: the workflow's input. None where it starts `on_user_input` waits for a line.
+            variables: values that override the workflow's `variables`.
+            allowed: tools that need no approval in this run.
+            approvals: `deny` refuses tool calls that need approval, where nobody could give it.
+        """
+        if self._task is not None:
+            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+        begin = Start(
+            definition=self._definition,
+            input=input,
+            variables=variables or {},
+            allowed=tuple(allowed),
+            approvals=approvals,
+        )
+        self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
+        await self._put(begin)
+
+    async def say(
+        self,
+        text: str,
+        *,
+        question: str | None = None,
+        policy: Policy | None = None,
+        source: str = "user",
+        id: str | None = None,
+    ) -> Receipt:
+        """Give the run a line of the user, and return what is being done with it.
+
+        Args:
+            text: the words.
+            question: the id of the open question they answer; None: unasked words, which follow the
+                state's `on_input` policy (or answer a run that waits for input).
+            policy: overrides the state's `on_input` for these words.
+            source: who says it, for the record.
+            id: makes the call repeatable: the same id again changes nothing, same receipt.
+        """
+        text = readable(text)
+        answer, problem = await self._checked(text, question)
+        said = UserSaid(
+            id=id or secrets.token_hex(6),
+            text=text,
+            at=self._world.clock.now(),
+            source=source,
+            question=question,
+            answer=answer,
+            problem=problem,
+            policy=policy,
+        )
+        if said.id not in self._run.inbox:
+            await self._put(said)
+        record = self._run.inbox.get(said.id)
+        if record is None:
+            return Receipt(input_id=said.id, handling="reject", reason="the run has ended")
+        return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)
+
+    async def halt(self) -> None:
+        """Stop the current turn, keep what was shown, and hold until the next words."""
+        await self._put(Halt())
+
+    async def approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        """Decide on a tool call that waits for approval. A closed question is left as it is."""
+        await self._put(Approve(question=question, granted=granted, for_run=for_run, note=note))
+
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet."""
+        await self._put(Withdraw(input_id=input_id))
+
+    async def stop(self, reason: str = "stopped by the user") -> None:
+        """End the run. Returns when its tools have stopped and the end is journaled."""
+        await self._put(Stop(reason=reason))
+        await self.wait()
+
+    async def wait(self) -> Run:
+        """Return the run once it has ended, its listeners having heard everything."""
+        if self._task is None:
+            raise UserMistake(f"Run {self.id} has not begun.", hint="Call start first.")
+        await asyncio.shield(self._task)
+        return self._run
+
+    async def settled(self) -> Run:
+        """Return the run once it has ended or only a person can move it on."""
+        while not (self._run.is_over or (self._run.is_parked and not self._inputs)):
+            waiter = asyncio.get_running_loop().create_future()
+            if self._settled is None:
+                self._settled = []
+            self._settled.append(waiter)
+            await waiter
+        return self._run
+
+    def on(self, name: str, listener: Listener) -> None:
+        """Let a listener hear the events of that wire name, such as `state_transition`; `*` is all.
+
+        An async listener is awaited in a task of its own, a plain one called in a thread of its own:
+        one that raises or hangs never harms the run. Facts are never dropped.
+        """
+        self._listeners().on(name, listener)
+
+    async def events(self) -> AsyncIterator[Envelope]:
+        """Yield the run's facts from its first one, then everything live, until it has ended."""
+        emitter = self._listeners()
+        stream = emitter.subscribe()
+        last = 0
+        try:
+            for envelope in await self._world.journal.read(self.id):
+                last = envelope.seq or last
+                yield envelope
+            while not self._run.is_over or last < self._run.seq:
+                event = await stream.get()
+                if event is None:
+                    return
+                if event.seq is None or event.seq > last:
+                    last = event.seq or last
+                    yield event
+        finally:
+            emitter.unsubscribe(stream)
+
+    # --- the loop ---------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        try:
+            while not self._run.is_over:
+                while self._inputs and not self._run.is_over:
+                    input, done = self._inputs.pop(0)
+                    await self._take(input)
+                    _settle(done)
+                self._wake_settled()
+                if not self._run.is_over:
+                    self._wake = asyncio.get_running_loop().create_future()
+                    await self._wake
+        except Exception as error:
+            await self._give_up(error)
+        finally:
+            await self._close()
+
+    async def _take(self, input: AnyInput) -> None:
+        """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
+        for flight in self._flights.values():
+            flight.hold()
+        if isinstance(input, (UserSaid, Halt, Stop)):
+            input = msgspec.structs.replace(input, shown=self._shown())
+        await self._record(decide(self._run, input))
+        self._reconcile()
+        for flight in self._flights.values():
+            flight.release()
+
+    async def _record(self, facts: Sequence[AnyFact]) -> None:
+        if not facts:
+            return
+        at = self._world.clock.now()
+        run, first = self._run, self._run.seq + 1
+        envelopes = [
+            Envelope(run=run.id, at=at, event=fact, seq=seq)
+            for seq, fact in enumerate(facts, first)
+        ]
+        await self._world.journal.append(run.id, run.seq, envelopes)
+        for fact in facts:
+            run = apply(run, fact)
+        self._run = run
+        for envelope in envelopes:
+            self._tell(envelope)
+
+    def _reconcile(self) -> None:
+        """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
+        owed = pending(self._run)
+        if not owed and not self._flights:
+            return
+        keys = [effect.key for effect in owed]
+        for key in [key for key in self._flights if key not in keys]:
+            self._abandon(self._flights.pop(key))
+        for effect in owed:
+            flight = self._flights.get(effect.key)
+            if flight is None:
+                self._begin(effect)
+            elif isinstance(effect, CallTool) and effect.stopping and flight.stop is not None:
+                flight.stop.set()
+
+    def _begin(self, effect: AnyEffect) -> None:
+        agent = "" if isinstance(effect, RunHandler) else effect.agent
+        flight = Flight(effect.key, agent, self._notify)
+        self._flights[effect.key] = flight
+        if isinstance(effect, AskModel):
+            self._notify(AgentThinking(agent=agent, state=self._run.state))
+            work = ask_model(effect, self._run, self._world, flight, self._post)
+        elif isinstance(effect, CallTool):
+            flight.stop = asyncio.Event()
+            if effect.stopping:
+                flight.stop.set()
+            work = call_tool(effect, self._run, self._world, flight, self._post)
+        else:
+            work = run_handler(effect, self._run, self._handlers, self._post)
+        flight.task = asyncio.create_task(work)
+
+    def _abandon(self, flight: Flight) -> None:
+        """Cancel an effect nobody is owed any more; its cleaning up is awaited at the end."""
+        flight.close()
+        task = flight.task
+        if task is None or task.done():
+            return
+        task.cancel()
+        if self._closing is None:
+            self._closing = set()
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self) -> None:
+        for flight in self._flights.values():
+            self._abandon(flight)
+        self._flights.clear()
+        if self._closing:
+            await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
+        for _, done in self._inputs:
+            _settle(done)
+        self._inputs.clear()
+        self._wake_settled()
+        if self._emitter is not None:
+            await self._emitter.close()
+
+    async def _give_up(self, error: Exception) -> None:
+        """End the run over a fault of ours or of the journal; what was true before stays true."""
+        known = error if isinstance(error, MidstreamError) else None
+        failed = RunFailed(
+            error=known.what if known else f"{type(error).__name__}: {error}",
+            hint=known.hint if known else REPORT_BUG,
+            fault=known.fault if known else OurBug.fault,
+            state=self._run.state,
+        )
+        try:
+            await self._record((failed,))
+        except Exception:
+            # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
+            self._run = apply(self._run, failed)
+            self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=failed))
+
+    # --- small parts ------------------------------------------------------------------------
+
+    def _post(self, input: AnyInput) -> None:
+        self._inputs.append((input, None))
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _put(self, input: AnyInput) -> None:
+        """Hand an input to the loop and return when it has been dealt with."""
+        if self._run.is_over or self._task is None or self._task.done():
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._inputs.append((input, done))
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+        await done
+
+    def _shown(self) -> tuple[Shown, ...]:
+        return tuple(f.shown() for key, f in self._flights.items() if key[1] == "model")
+
+    async def _checked(self, text: str, question_id: str | None) -> tuple[Json, str]:
+        """Return the value a line gives for its question's schema, and why it does not fit."""
+        question = _asked(self._run, question_id)
+        if question is None or question.schema is None:
+            return None, ""
+        schema = question.schema
+        value = value_of(text, schema)
+        return value, await in_thread(lambda: self._world.validate(value, schema))
+
+    def _notify(self, notice: AnyNotice) -> None:
+        self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=notice))
+
+    def _tell(self, envelope: Envelope) -> None:
+        if self._tap is not None:
+            self._tap(envelope)
+        if self._emitter is not None:
+            self._emitter.emit(envelope)
+
+    def _listeners(self) -> Emitter:
+        if self._emitter is None:
+            self._emitter = Emitter(self._notify)
+        return self._emitter
+
+    def _wake_settled(self) -> None:
+        if self._settled:
+            waiters, self._settled = self._settled, None
+            for waiter in waiters:
+                _settle(waiter)
+
+
+_NO_HANDLERS = ScriptHandlers({}, where="The workflow, which has no script,")
+
+
+def new_run_id() -> str:
+    """Return a fresh id: eight letters and digits, easy to type."""
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "".join(secrets.choice(alphabet) for _ in range(8))
+
+
+def readable(text: str) -> str:
+    """Return words as Unicode that every store and provider takes: no lone surrogates, no NUL."""
+    return (
+        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    )
+
+
+def value_of(text: str, schema: dict[str, Json]) -> Json:
+    """Return the JSON value a person means by a line: the text itself where a string is wanted."""
+    if schema.get("type") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text.encode())
+    except msgspec.DecodeError:
+        return text
+
+
+def _asked(run: Run, question_id: str | None) -> Question | None:
+    """Return the open question a line is for: the one named, else the one that waits for input."""
+    for question in run.open_questions:
+        if question.id == question_id or (question_id is None and question.kind == "input"):
+            return question
+    return None
+
+
+def _settle(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
