@@ -13,6 +13,7 @@ import msgspec
 from midstream.core.conversation import Message
 from midstream.core.events import ContextChange, Usage
 from midstream.core.inputs import RequestedCall
+from midstream.core.mode import Mode
 from midstream.core.names import Json, Outcome, Policy
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
@@ -231,6 +232,9 @@ class Machine(Protocol):
     async def wait(self) -> Run:
         """Return the run once it has ended."""
 
+    async def settled(self) -> Run:
+        """Return the run once it has ended or only a person can move it on."""
+
 
 class Engine(Protocol):
     """Where runs live. Every event of every run goes to the engine's listeners."""
@@ -243,7 +247,7 @@ class Engine(Protocol):
         input: Json = None,
         variables: dict[str, Json] | None = None,
         allowed: Sequence[str] = (),
-        approvals: str = "ask",
+        approvals: Literal["ask", "deny"] = "ask",
     ) -> Machine:
         """Return a run that has begun."""
 
@@ -342,6 +346,23 @@ class Face(Protocol):
         """Read lines and hand them to the desk until the person leaves or the input ends."""
 
 
+class Models(Protocol):
+    """Which models are used, and for which level."""
+
+    def describe(self) -> str:
+        """Return what is used now, in a few words for the bottom line."""
+
+    def use(self, name: str | None) -> None:
+        """Use this model for every level from now on; None: what the settings name.
+
+        Raises:
+            UserMistake: no model can be meant by that name.
+        """
+
+    def known(self) -> tuple[tuple[str, str], ...]:
+        """Return (level or name, model) pairs a person may choose from."""
+
+
 class Library(Protocol):
     """Where roles and workflows are found, by name."""
 
@@ -358,3 +379,52 @@ class Library(Protocol):
             UserMistake: there is no workflow of that name.
             AuthorMistake: its files have problems; the message lists all of them.
         """
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+class Operator(Protocol):
+    """The console as its `/commands` use it. What cannot be done raises UserMistake, unchanged."""
+
+    @property
+    def mode(self) -> Mode:
+        """Return the mode: which role is chatted with, or which workflow is active."""
+
+    @property
+    def library(self) -> Library:
+        """Return where roles and workflows are found."""
+
+    @property
+    def models(self) -> Models:
+        """Return which models are used."""
+
+    def tools(self) -> dict[str, ToolSpec]:
+        """Return the tools agents may use, by name."""
+
+    def active(self) -> Machine | None:
+        """Return the run that lines go to now, None in a chat nothing was said in yet."""
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return every run of this console, the oldest first."""
+
+    def settings(self) -> tuple[tuple[str, str, str], ...]:
+        """Return (key, value, where it comes from) for every setting."""
+
+    async def enter(self, mode: str, input: Json = None) -> None:
+        """Go to a mode such as `role:dude`, or to a workflow, which starts with `input`."""
+
+    async def stop_workflow(self) -> None:
+        """End the active workflow and go back to the role it was started from."""
+
+    async def clear(self) -> None:
+        """Forget the chat of the current role; the next line starts a new one."""
+
+    async def say(self, text: str, policy: Policy) -> None:
+        """Give the active run words with this policy instead of the state's own."""
+
+    def tell(self, text: str) -> None:
+        """Show words of the console."""
+
+    def leave(self) -> None:
+        """Leave the console once this command is done."""

@@ -1,1 +1,1 @@
-"""midstream: the command room."""
+"""Commands: lines that start with a slash, acting through the port `Operator`."""

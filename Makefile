@@ -1,0 +1,47 @@
+# Two commands matter: `make demo` shows it, `make test` tests it. `make check` is the whole ritual.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+
+.PHONY: demo test check format lint types bench clean
+
+demo: .venv/ready
+	@if [ -t 0 ] && [ -t 1 ] && [ -z "$$CI" ]; then \
+		$(BIN)/midstream --mode workflow:code_architecture_review --model offline; \
+	else \
+		$(BIN)/midstream run code_architecture_review --model offline --answer 1 </dev/null; \
+	fi
+
+test: .venv/ready-dev
+	@$(BIN)/pytest
+
+check: .venv/ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+format: .venv/ready-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/ready-dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "midstream needs Python 3.11 or newer: install it, or say PYTHON=/path/to/python"; exit 1; }
+	@echo "Setting up .venv with $(PYTHON) ..."
+	@$(PYTHON) -m venv .venv
+
+.venv/ready: requirements.lock pyproject.toml | .venv/bin/python
+	@echo "Installing midstream (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+.venv/ready-dev: requirements-dev.lock .venv/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,399 @@
+"""AICoderConsole: the mode, where each line goes, and the runs of this console.
+
+A chat with a role is a run like every other (`core.spec.chat_definition`), so the steering of a chat
+is the steering of a workflow. The console adds the mode (`type:name`): which run a line is for.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from midstream.command.handler import CommandHandler, is_command
+from midstream.command.runs import run_line
+from midstream.config.manager import ConfigManager
+from midstream.core.errors import MidstreamError, UserMistake
+from midstream.core.events import RunFailed, RunFinished, RunStopped
+from midstream.core.mode import Mode
+from midstream.core.names import Json, Policy
+from midstream.core.nearest import did_you_mean
+from midstream.core.notices import Envelope
+from midstream.core.question import Question
+from midstream.core.routing import Answer as AnswerRoute
+from midstream.core.routing import Returned, Unclear, route
+from midstream.core.spec import ToolSpec, chat_definition
+from midstream.core.views.costs import costs, in_words
+from midstream.core.views.status import where
+from midstream.ports import (
+    Engine,
+    Face,
+    Library,
+    Machine,
+    Models,
+    Receipt,
+    Status,
+    Submitted,
+)
+
+HOME = "role:dude"
+
+
+class Equipment(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What the console works with once the slow parts are loaded."""
+
+    engine: Engine
+    library: Library
+    models: Models
+    tools: dict[str, ToolSpec]
+
+
+class AICoderConsole:
+    """The console behind whatever face it has. It is the faces' `Desk` and the commands' `Operator`.
+
+    Args:
+        config: the settings; the mode lives there.
+        face: where things are shown.
+        allowed: tools that need no approval in runs this console starts.
+    """
+
+    def __init__(self, config: ConfigManager, face: Face, *, allowed: Sequence[str] = ()) -> None:
+        self._config = config
+        self._face = face
+        self._allowed = tuple(allowed)
+        self._commands = CommandHandler(self)
+        self._equipment: Equipment | None = None
+        self._ready = asyncio.Event()
+        self._chats: dict[str, Machine] = {}
+        self._workflow: Machine | None = None
+        self._home = Mode.parse(HOME)
+        self._mode = config.mode
+        self._is_leaving = False
+
+    # --- starting and ending ----------------------------------------------------------------
+
+    async def equip(self, equipment: Equipment) -> None:
+        """Take the loaded parts into use and enter the mode the settings name."""
+        self._equipment = equipment
+        equipment.engine.listen(self._hear)
+        wanted, self._mode = self._mode, self._home
+        for notice in self._config.notices:
+            self._face.say(notice, kind="warning")
+        try:
+            await self._open(wanted, None)
+        except MidstreamError as error:
+            self._face.say(str(error), kind="error")
+            self._face.say(f"The mode is {self._mode}.", kind="note")
+        else:
+            is_open = wanted.kind == "role" or self._workflow is not None
+            self._mode = wanted if is_open else self._home
+        self._ready.set()
+        self._face.refresh()
+
+    async def close(self) -> None:
+        """Stop every run. Returns when all have ended."""
+        if self._equipment is not None:
+            await self._equipment.engine.close()
+
+    async def settled(self) -> None:
+        """Return when no run is running any more: each has ended or waits for a person."""
+        await self._ready.wait()
+        for machine in self.machines():
+            await machine.settled()
+
+    def standing(self) -> tuple[str, ...]:
+        """Return where each run stands, a line each."""
+        return tuple(run_line(machine.run) for machine in self.machines())
+
+    def failed(self) -> bool:
+        """Return whether a workflow of this console has failed."""
+        return any(machine.run.status == "failed" for machine in self.machines())
+
+    @property
+    def is_leaving(self) -> bool:
+        """Return whether the person asked to leave."""
+        return self._is_leaving
+
+    # --- the desk: what faces use -----------------------------------------------------------
+
+    def status(self) -> Status:
+        """Return what the bottom line says now."""
+        mode = str(self._mode)
+        if self._equipment is None:
+            return Status(mode=mode, enter="is taken as soon as everything is loaded")
+        machine = self.active()
+        usages = [usage for each in self.machines() for usage in each.run.usages]
+        cost = in_words(costs(usages).total) if usages else ""
+        model = self.models.describe()
+        if machine is None or machine.run.definition is None:
+            return Status(mode=mode, enter=self._first_line(), model=model, cost=cost)
+        run, stands = machine.run, where(machine.run)
+        is_busy = not (run.is_over or run.is_parked)
+        is_chat = run.definition is not None and run.definition.kind == "chat"
+        return Status(
+            mode=mode,
+            enter=stands.enter or self._first_line(),
+            state="" if is_chat else stands.state,
+            thinking=stands.doing if is_busy else "",
+            model=model,
+            cost=cost,
+            busy=is_busy,
+            notes=self._notes(machine),
+        )
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """Return the active run's open questions a person sees as cards."""
+        machine = self.active()
+        return () if machine is None else where(machine.run).questions
+
+    async def submit(
+        self,
+        line: str,
+        *,
+        seen: Collection[str],
+        question: str | None = None,
+        as_new: bool = False,
+        policy: Policy | None = None,
+    ) -> Submitted:
+        """Take a line; see the port `Desk`."""
+        if not line.strip():
+            return Submitted(kind="taken")
+        await self._ready.wait()
+        try:
+            if is_command(line):
+                await self._commands.handle(line)
+                return Submitted(kind="exit" if self._is_leaving else "taken")
+            words = line[1:] if line.startswith("//") else line
+            return await self._said(words, seen, question, as_new, policy)
+        except MidstreamError as error:
+            return Submitted(kind="returned", reason=str(error))
+
+    async def halt(self) -> None:
+        """Stop the active run's current turn."""
+        machine = self.active()
+        if machine is not None and not machine.run.is_over:
+            await machine.halt()
+
+    async def approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        """Decide on a tool call of the active run."""
+        machine = self.active()
+        if machine is not None:
+            await machine.approve(question, granted=granted, for_run=for_run, note=note)
+
+    def completions(self, before: str) -> tuple[tuple[str, str], ...]:
+        """Return how the word at the end of `before` may go on."""
+        if not is_command(before) or self._equipment is None:
+            return ()
+        return self._commands.completions(before)
+
+    def waiting_inputs(self) -> tuple[str, ...]:
+        """Return the lines taken and not yet delivered, the oldest first."""
+        machine = self.active()
+        if machine is None:
+            return ()
+        return tuple(r.text for r in machine.run.inbox.values() if r.disposition is None)
+
+    # --- the operator: what commands use ----------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """Return the mode."""
+        return self._mode
+
+    @property
+    def library(self) -> Library:
+        """Return where roles and workflows are found."""
+        return self._equipped().library
+
+    @property
+    def models(self) -> Models:
+        """Return which models are used."""
+        return self._equipped().models
+
+    def tools(self) -> dict[str, ToolSpec]:
+        """Return the tools agents may use."""
+        return self._equipped().tools
+
+    def active(self) -> Machine | None:
+        """Return the run that lines go to now."""
+        if self._mode.kind == "workflow":
+            return self._workflow
+        return self._chats.get(self._mode.name)
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return every run of this console, the oldest first."""
+        return () if self._equipment is None else self._equipment.engine.machines()
+
+    def settings(self) -> tuple[tuple[str, str, str], ...]:
+        """Return every setting, its value and its layer."""
+        return self._config.explain()
+
+    async def enter(self, mode: str, input: Json = None) -> None:
+        """Go to a mode; see the port `Operator`."""
+        wanted = Mode.parse(mode)
+        await self._open(wanted, input)
+        if wanted.kind == "role" or self._workflow is not None:
+            self._set_mode(wanted)
+
+    async def stop_workflow(self) -> None:
+        """End the active workflow and go back to the role it was started from."""
+        machine = self._workflow
+        if machine is None or machine.run.is_over:
+            raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
+        await machine.stop()
+        await self._go_home()
+
+    async def clear(self) -> None:
+        """Forget the chat of the current role."""
+        name = self._mode.name if self._mode.kind == "role" else self._home.name
+        machine = self._chats.pop(name, None)
+        if machine is not None and not machine.run.is_over:
+            await machine.stop("cleared")
+        self._face.say(f"The chat with {name} begins anew.", kind="note")
+
+    async def say(self, text: str, policy: Policy) -> None:
+        """Give the active run words with this policy."""
+        machine = await self._addressee()
+        self._report(machine, await machine.say(text, policy=policy))
+
+    def tell(self, text: str) -> None:
+        """Show words of the console."""
+        self._face.say(text)
+
+    def leave(self) -> None:
+        """Leave once this command is done."""
+        self._is_leaving = True
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _equipped(self) -> Equipment:
+        if self._equipment is None:
+            raise UserMistake("Still loading.", hint="Try again in a moment.")
+        return self._equipment
+
+    async def _said(
+        self,
+        words: str,
+        seen: Collection[str],
+        question: str | None,
+        as_new: bool,
+        policy: Policy | None,
+    ) -> Submitted:
+        machine = await self._addressee()
+        if question is None and not as_new:
+            found = route(words, open_questions=machine.run.open_questions, seen=seen)
+            match found:
+                case Unclear(question=unclear):
+                    return Submitted(kind="unclear", question=unclear)
+                case Returned(reason=reason):
+                    return Submitted(kind="returned", reason=reason)
+                case AnswerRoute(question=question, text=words):
+                    pass
+                case _:
+                    pass
+        receipt = await machine.say(words, question=question, policy=policy)
+        record = machine.run.inbox.get(receipt.input_id)
+        if record is None or record.disposition == "rejected":
+            return Submitted(kind="returned", reason=receipt.reason)
+        self._report(machine, receipt)
+        return Submitted(kind="taken")
+
+    def _report(self, machine: Machine, receipt: Receipt) -> None:
+        """Say what is being done with a line where that is not what the person sees anyway."""
+        if receipt.reason:
+            self._face.say(receipt.reason, kind="note")
+        elif receipt.handling == "queue":
+            self._face.say("Queued: it is said once the state is done.", kind="note")
+        elif receipt.handling == "steer":
+            self._face.say("Joins the next model request.", kind="note")
+        self._face.refresh()
+
+    async def _addressee(self) -> Machine:
+        """Return the run that words are for, a new chat where there is none yet."""
+        machine = self.active()
+        if machine is not None and not machine.run.is_over:
+            return machine
+        if self._mode.kind == "workflow":
+            await self._go_home()
+        name = self._mode.name
+        machine = self._chats.get(name)
+        if machine is not None and not machine.run.is_over:
+            return machine
+        equipment = self._equipped()
+        definition = chat_definition(name, equipment.library.roles()[name], equipment.tools)
+        machine = await equipment.engine.start(definition, allowed=self._allowed)
+        self._chats[name] = machine
+        return machine
+
+    async def _open(self, wanted: Mode, input: Json) -> None:
+        """Make ready what a mode speaks to. A workflow that has ended at once is not active."""
+        if wanted.kind == "role":
+            roles = self.library.roles()
+            if wanted.name not in roles:
+                hint = did_you_mean(wanted.name, roles)
+                raise UserMistake(f"There is no role {wanted.name!r}.", hint=hint)
+            self._home = wanted
+        elif input is not None or not self._attach(wanted.name):
+            machine = await self._started(wanted.name, input)
+            self._workflow = None if machine.run.is_over else machine
+
+    def _attach(self, name: str) -> bool:
+        """Turn to a running workflow of that name; False if none is running."""
+        for machine in reversed(self.machines()):
+            definition = machine.run.definition
+            if definition is None or machine.run.is_over or definition.kind == "chat":
+                continue
+            if definition.workflow.workflow_name == name:
+                self._workflow = machine
+                return True
+        return False
+
+    async def _started(self, name: str, input: Json) -> Machine:
+        equipment = self._equipped()
+        definition, handlers = await equipment.library.load(name)
+        return await equipment.engine.start(
+            definition, handlers=handlers, input=input, allowed=self._allowed
+        )
+
+    def _set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+        try:
+            self._config.set_mode(str(mode))
+        except MidstreamError as error:
+            self._face.say(str(error), kind="warning")
+        self._face.refresh()
+
+    async def _go_home(self) -> None:
+        if self._mode.kind == "workflow":
+            self._workflow = None
+            self._set_mode(self._home)
+
+    def _first_line(self) -> str:
+        return f"sends to {self._home.name if self._mode.kind == 'workflow' else self._mode.name}"
+
+    def _notes(self, active: Machine) -> tuple[str, ...]:
+        waiting = len(self.waiting_inputs())
+        others = sum(
+            not (machine is active or machine.run.is_over or machine.run.is_parked)
+            for machine in self.machines()
+        )
+        return tuple(
+            note
+            for note in (
+                f"{waiting} waiting" if waiting else "",
+                f"{others} in the background" if others else "",
+            )
+            if note
+        )
+
+    def _hear(self, envelope: Envelope) -> None:
+        """Show an event, and go back to the role when the active workflow has ended."""
+        self._face.show(envelope)
+        if not isinstance(envelope.event, (RunFinished, RunFailed, RunStopped)):
+            return
+        if self._mode.kind == "workflow" and self._workflow is not None:
+            if self._workflow.run.id != envelope.run:
+                return
+            self._workflow = None
+            self._set_mode(self._home)

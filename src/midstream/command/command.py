@@ -1,0 +1,29 @@
+"""What a command is: a name, words for `/help`, and an async function of the operator."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from midstream.ports import Operator
+
+Action: TypeAlias = Callable[[Operator, str], Awaitable[None]]
+"""Does the command; the string is what followed its name, trimmed."""
+
+Complete: TypeAlias = Callable[[Operator], list[tuple[str, str]]]
+"""Returns (word, description) pairs the first argument may be."""
+
+
+def _nothing(_operator: Operator) -> list[tuple[str, str]]:
+    return []
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One command. `arguments` is for `/help`, such as `NAME [input]`."""
+
+    name: str
+    summary: str
+    action: Action
+    arguments: str = ""
+    complete: Complete = _nothing
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,88 @@
+"""Commands about the mode: which role is chatted with, which workflow is active."""
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.ports import Operator
+
+
+async def _mode(operator: Operator, argument: str) -> None:
+    if argument:
+        await operator.enter(argument)
+    else:
+        operator.tell(str(operator.mode))
+
+
+async def _role(operator: Operator, argument: str) -> None:
+    if not argument:
+        raise UserMistake("Which role?", hint="/role NAME; /roles lists them.")
+    await operator.enter(f"role:{argument}")
+
+
+async def _roles(operator: Operator, argument: str) -> None:
+    roles = operator.library.roles()
+    operator.tell(_table({name: role.description or role.level for name, role in roles.items()}))
+
+
+async def _workflow(operator: Operator, argument: str) -> None:
+    if not argument:
+        raise UserMistake("Which workflow?", hint="/workflow NAME [input]; /workflows lists them.")
+    name, _, input = argument.partition(" ")
+    if name == "stop" and not input:
+        await operator.stop_workflow()
+    else:
+        await operator.enter(f"workflow:{name}", input.strip() or None)
+
+
+async def _workflows(operator: Operator, argument: str) -> None:
+    operator.tell(_table(operator.library.workflows()))
+
+
+def _table(rows: dict[str, str]) -> str:
+    if not rows:
+        return "There are none."
+    width = max(map(len, rows))
+    return "\n".join(
+        f"{name.ljust(width)}  {words}".rstrip() for name, words in sorted(rows.items())
+    )
+
+
+def _modes(operator: Operator) -> list[tuple[str, str]]:
+    roles = [(f"role:{name}", "chat") for name in sorted(operator.library.roles())]
+    return roles + [
+        (f"workflow:{name}", words) for name, words in sorted(operator.library.workflows().items())
+    ]
+
+
+def _role_names(operator: Operator) -> list[tuple[str, str]]:
+    return [(name, role.description) for name, role in sorted(operator.library.roles().items())]
+
+
+def _workflow_names(operator: Operator) -> list[tuple[str, str]]:
+    return [*sorted(operator.library.workflows().items()), ("stop", "end the active workflow")]
+
+
+MODE_COMMANDS = (
+    Command(
+        name="mode",
+        arguments="[TYPE:NAME]",
+        summary="show or change the mode, such as role:dude",
+        action=_mode,
+        complete=_modes,
+    ),
+    Command(
+        name="role",
+        arguments="NAME",
+        summary="chat with a role",
+        action=_role,
+        complete=_role_names,
+    ),
+    Command(name="roles", summary="list the roles", action=_roles),
+    Command(
+        name="workflow",
+        arguments="NAME [input] | stop",
+        summary="start a workflow, or end the active one",
+        action=_workflow,
+        complete=_workflow_names,
+    ),
+    Command(name="workflows", summary="list the workflows", action=_workflows),
+)

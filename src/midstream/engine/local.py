@@ -1,0 +1,54 @@
+"""Runs as tasks in this process, over one journal."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.core.spec import Definition
+from midstream.ports import Handlers
+from midstream.workflow.effects import World
+from midstream.workflow.state_machine import WorkflowStateMachine
+
+
+class LocalEngine:
+    """Starts runs and keeps them until the process ends. See the port `Engine`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._machines: list[WorkflowStateMachine] = []
+        self._listeners: list[Callable[[Envelope], None]] = []
+
+    async def start(
+        self,
+        definition: Definition,
+        *,
+        handlers: Handlers | None = None,
+        input: Json = None,
+        variables: dict[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: Literal["ask", "deny"] = "ask",
+    ) -> WorkflowStateMachine:
+        """Return a run that has begun; its start is journaled."""
+        machine = WorkflowStateMachine(definition, self.world, handlers=handlers, tap=self._tap)
+        self._machines.append(machine)
+        await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
+        return machine
+
+    def machines(self) -> tuple[WorkflowStateMachine, ...]:
+        """Return the runs of this process, the oldest first, ended ones included."""
+        return tuple(self._machines)
+
+    def listen(self, listener: Callable[[Envelope], None]) -> None:
+        """Let a trusted, quick listener hear every event of every run, on the loop."""
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        """Stop every run that has not ended; returns when all have."""
+        live = [machine for machine in self._machines if not machine.run.is_over]
+        await asyncio.gather(*(machine.stop("the console was closed") for machine in live))
+
+    def _tap(self, envelope: Envelope) -> None:
+        for listener in self._listeners:
+            listener(envelope)

@@ -1,0 +1,11 @@
+"""Exit codes of the command line."""
+
+from typing import Final
+
+FINISHED: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_TRUSTED: Final = 3
+PARKED: Final = 4
+"""A question nobody answered holds the run up."""
+INTERRUPTED: Final = 130

@@ -1,0 +1,107 @@
+"""The floors: a room imports only from floors below it, and no room from one on its own floor."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2] / "src" / "midstream"
+
+FLOORS: dict[str, int] = {
+    "core": 1,
+    "ports": 2,
+    "offloop": 2,
+    "config": 2,
+    "workflow": 3,
+    "ai": 3,
+    "tool": 3,
+    "store": 3,
+    "command": 3,
+    "console": 3,
+    "headless": 3,
+    "testing": 3,
+    "ai_coder_console": 4,
+    "engine": 4,
+    "assembly": 5,
+    "cli": 6,
+    "__main__": 7,
+    "__init__": 7,
+}
+
+PURE = {
+    "abc",
+    "ast",
+    "collections",
+    "contextlib",
+    "dataclasses",
+    "decimal",
+    "difflib",
+    "enum",
+    "functools",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "re",
+    "string",
+    "types",
+    "typing",
+    "unicodedata",
+    "msgspec",
+}
+"""What the heart may import besides itself: no clock, chance, files, threads or network."""
+
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[tuple[int, str]]:
+    """Return (line, module) of every import in a file, at any depth."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports say whole names"
+            module = node.module or ""
+            found += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
+    return found
+
+
+FILES = sorted(HOUSE.rglob("*.py"))
+MODULES = [path for path in FILES if "defaults" not in path.parts]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(HOUSE)))
+def test_a_room_imports_only_from_floors_below(path: Path) -> None:
+    room = room_of(path)
+    wrong = []
+    for line, module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] != "midstream" or len(parts) < 2 or parts[1] == room:
+            continue
+        if parts[1] == "__version__":
+            continue
+        if FLOORS[parts[1]] >= FLOORS[room]:
+            wrong.append(f"{path.name}:{line} imports {module}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if room_of(path) == "core"],
+    ids=lambda path: str(path.relative_to(HOUSE)),
+)
+def test_the_heart_imports_only_what_is_pure(path: Path) -> None:
+    foreign = [
+        f"{path.name}:{line} imports {module}"
+        for line, module in imports_of(path)
+        if module.split(".")[0] not in PURE | {"midstream"}
+    ]
+    assert foreign == []
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(path) for path in MODULES} <= set(FLOORS)
