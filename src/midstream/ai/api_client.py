@@ -1,0 +1,354 @@
+"""AIAPIClient: models of all providers behind the `Model` port.
+
+One request is one stream. It is tried again only while nothing of the reply has been heard, and it
+is watched by three deadlines: the first byte, the silence between bytes, and the whole. A stream
+that ends without saying that it is complete is an error, however politely it was closed. Cancelling
+closes the connection before the cancellation goes on.
+
+Nothing heavy is imported before the first request or `warm_up`, and nothing heavy ever on the loop.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from midstream.ai.decoding import BadArguments, clean, decode_arguments
+from midstream.ai.listening import Heard
+from midstream.ai.messages import conversation, parameters
+from midstream.ai.naming import checked, is_offline, named
+from midstream.ai.naming import is_configured as is_configured
+from midstream.ai.pricing import usage_of
+from midstream.ai.providers import WATCH, Providers
+from midstream.ai.retry import Backoff
+from midstream.ai.troubles import (
+    ReplyTooLarge,
+    Trouble,
+    secrets_in,
+    shown,
+    too_late,
+    trouble_of,
+    truncated,
+)
+from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.core.inputs import RequestedCall
+from midstream.core.spec import ToolSpec
+from midstream.offloop import in_thread
+from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.models import Model as TheirModel
+
+CUT_AT_LIMIT: Final = "\n\n[cut off: the model's limit for one reply was reached]"
+CUT_BY_FILTER: Final = "\n\n[cut off by the provider's content filter]"
+_REARM: Final = 0.1
+"""The share of the silence deadline that may pass before it is moved: a timer for each byte costs."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait for a provider and how much to take from it.
+
+    `first_byte_s` bounds each attempt until its first byte (models that reason long say nothing
+    before), `idle_s` the silence between two bytes, `total_s` the request with all its attempts.
+    """
+
+    first_byte_s: float = 180.0
+    idle_s: float = 120.0
+    total_s: float = 1800.0
+    max_reply_bytes: int = 16_000_000
+
+
+class AIAPIClient:
+    """The `Model` port over pydantic-ai's direct model requests.
+
+    Belongs to one event loop. Close it with `aclose`.
+
+    Args:
+        levels: the model of each level, such as `{"base": "openai:gpt-5", ...}`.
+        clock: what retries wait by (deadlines go by the loop's own time).
+        validator: checks tool arguments against their schemas; called off the loop.
+        model: used instead of every level's model; see `use`.
+        offline: answers for the model names `offline` and `offline:...`.
+        limits: deadlines and caps.
+        backoff: how often and when a failed request is tried again.
+        jitter: returns a number from 0 to 1 for each wait.
+        environ: where keys and endpoints stand; by default the process's environment.
+    """
+
+    def __init__(
+        self,
+        levels: Mapping[str, str],
+        *,
+        clock: Clock,
+        validator: Validator,
+        model: str | None = None,
+        offline: Model | None = None,
+        limits: Limits | None = None,
+        backoff: Backoff | None = None,
+        jitter: Callable[[], float] = random.random,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._levels = dict(levels)
+        self._model = model
+        self._clock = clock
+        self._validator = validator
+        self._offline = offline
+        self._limits = Limits() if limits is None else limits
+        self._backoff = Backoff() if backoff is None else backoff
+        self._jitter = jitter
+        self._environ = os.environ if environ is None else environ
+        self._providers = Providers(self._environ)
+        self._is_warm = False
+
+    # --- which model ------------------------------------------------------------------------------
+
+    def use(self, model: str | None) -> None:
+        """Answer every level with this model from now on; None goes back to the levels' own.
+
+        Raises:
+            UserMistake: the name has not the form `provider:model`; nothing changed.
+        """
+        self._model = None if model is None else checked(model)
+
+    def model_for(self, level: str = "base", model: str | None = None) -> str:
+        """Return the name of the model that answers: `model`, else the one in use, else the level's.
+
+        Raises:
+            UserMistake: there is no such level, or the name is none of a model.
+        """
+        return checked(model or self._model or named(level, self._levels))
+
+    def describe(self) -> dict[str, str]:
+        """Return the name of the model that answers now, for each level."""
+        return {level: self._model or name for level, name in self._levels.items()}
+
+    # --- a request --------------------------------------------------------------------------------
+
+    async def warm_up(self) -> None:
+        """Load what the first request needs, off the loop. Again costs nothing."""
+        if not self._is_warm:
+            await in_thread(_load, name="midstream-warm-up")
+            self._is_warm = True
+
+    async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+        """Return the reply to one request; see the `Model` port."""
+        name = self.model_for(request.level, request.model)
+        if is_offline(name):
+            if self._offline is None:
+                raise UserMistake(
+                    "There is no offline model here.", hint="Set a model, such as openai:gpt-5."
+                )
+            return await self._offline.request(request, listener)
+        model = await self._made(name)
+        ends_at = asyncio.get_running_loop().time() + self._limits.total_s
+        attempt = 1
+        while True:
+            heard = Heard(listener)
+            outcome = await self._attempt(name, model, request, heard, ends_at)
+            if not isinstance(outcome, Trouble):
+                return await self._reply(name, outcome, request, heard)
+            await self._wait_or_raise(name, outcome, attempt, listener)
+            attempt += 1
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._providers.aclose()
+
+    async def _made(self, name: str) -> "TheirModel":
+        known = self._providers.known(name)
+        if known is not None:
+            return known
+        await self.warm_up()
+        try:
+            return await in_thread(lambda: self._providers.make(name), name="midstream-model")
+        except MidstreamError:
+            raise
+        except Exception as error:
+            raise self._trouble(error, name).error from None
+
+    async def _attempt(
+        self,
+        name: str,
+        model: "TheirModel",
+        request: ModelRequest,
+        heard: Heard,
+        ends_at: float,
+    ) -> "ModelResponse | Trouble":
+        from pydantic_ai.direct import model_request_stream
+        from pydantic_ai.settings import ModelSettings
+
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time()
+        watch = _Watch(self._limits, ends_at)
+        token = WATCH.set(watch)
+        try:
+            async with asyncio.timeout_at(
+                min(ends_at, begun_at + self._limits.first_byte_s)
+            ) as deadline:
+                watch.deadline = deadline
+                async with model_request_stream(
+                    model,
+                    conversation(request),
+                    model_settings=ModelSettings(max_retries=0),
+                    model_request_parameters=parameters(request),
+                ) as stream:
+                    async for event in stream:
+                        heard.take(event)
+                return stream.get()
+        # An edge: what a provider sends can break its library in ways no list foresees.
+        except Exception as error:
+            if deadline.expired():
+                return self._late(name, watch, is_over=loop.time() >= ends_at)
+            trouble = self._trouble(error, name)
+            # Once words were heard, no second attempt may say them again.
+            is_cut = trouble.is_passing and not heard.is_nothing
+            return truncated(name, trouble.brief) if is_cut else trouble
+        finally:
+            WATCH.reset(token)
+
+    def _late(self, name: str, watch: "_Watch", *, is_over: bool) -> Trouble:
+        limits = self._limits
+        if is_over:
+            return too_late(name, "did not finish its reply", limits.total_s)
+        if watch.count == 0:
+            return too_late(name, "did not begin to answer", limits.first_byte_s)
+        return too_late(name, "fell silent in mid-reply: nothing came", limits.idle_s)
+
+    async def _wait_or_raise(
+        self, name: str, trouble: Trouble, attempt: int, listener: ReplyListener
+    ) -> None:
+        """Wait until the next attempt is due, or raise the trouble if there is to be none."""
+        wait_s = None
+        if trouble.is_passing:
+            wait_s = self._backoff.wait_s(
+                attempt, retry_after_s=trouble.retry_after_s, chance=self._jitter()
+            )
+        if wait_s is None:
+            raise _last_of(trouble, attempt, self._backoff) from None
+        listener.status(
+            f"{name}: {trouble.brief}; trying again in {wait_s:.1f} s "
+            f"(attempt {attempt + 1} of {self._backoff.attempts})"
+        )
+        await self._clock.sleep(wait_s)
+        listener.status(f"{name}: attempt {attempt + 1} of {self._backoff.attempts}")
+
+    def _trouble(self, error: Exception, name: str) -> Trouble:
+        return trouble_of(error, name=name, secrets=secrets_in(self._environ))
+
+    # --- the reply --------------------------------------------------------------------------------
+
+    async def _reply(
+        self, name: str, response: "ModelResponse", request: ModelRequest, heard: Heard
+    ) -> ModelReply:
+        reason = response.finish_reason
+        if response.state != "complete":
+            raise truncated(name).error
+        if reason == "error":
+            raise WorldTrouble(
+                f"{name} ended its reply with an error.", hint="Try again, or use another model."
+            )
+        parts = response.tool_calls
+        if reason == "content_filter":
+            self._say_why_filtered(name, response, heard)
+            parts = []
+        elif reason == "length":
+            if heard.is_nothing:
+                raise WorldTrouble(
+                    f"{name} reached its limit for one reply before it said anything.",
+                    hint="Shorten the conversation (/clear), or use a model with a larger limit.",
+                )
+            heard.say(CUT_AT_LIMIT)
+        tools = {tool.name: tool for tool in request.tools}
+        calls = [await self._call(part, tools, is_cut=reason == "length") for part in parts]
+        return ModelReply(text=heard.text, calls=tuple(calls), usage=usage_of(response, model=name))
+
+    def _say_why_filtered(self, name: str, response: "ModelResponse", heard: Heard) -> None:
+        refusal = (response.provider_details or {}).get("refusal")
+        if isinstance(refusal, str) and refusal:
+            heard.say(refusal)
+        elif heard.text:
+            heard.say(CUT_BY_FILTER)
+        else:
+            raise WorldTrouble(
+                f"{name}: the provider's content filter stopped the reply.",
+                hint="Say it in other words, or use another model.",
+            )
+
+    async def _call(
+        self, part: "ToolCallPart", tools: Mapping[str, ToolSpec], *, is_cut: bool
+    ) -> RequestedCall:
+        name = shown(clean(part.tool_name), ())
+        spec = tools.get(name)
+        sent = part.args if isinstance(part.args, str) else _text_of(part.args)
+        try:
+            arguments = await in_thread(lambda: decode_arguments(sent))
+        except BadArguments as error:
+            why = f"The arguments of {name} cannot be used: {error}."
+            if is_cut:
+                why += " Your reply was cut off at its limit: send less at a time."
+            return RequestedCall(name=name, arguments={}, problem=why)
+        if spec is None:
+            return RequestedCall(name=name, arguments=arguments)
+        misfit = await in_thread(lambda: self._validator(arguments, spec.parameters))
+        problem = f"The arguments of {name} do not fit its schema: {misfit}" if misfit else ""
+        return RequestedCall(name=name, arguments=arguments, problem=problem)
+
+
+class _Watch:
+    """Counts an answer's bytes and moves the deadline on as they come."""
+
+    __slots__ = ("_ends_at", "_limits", "_loop", "count", "deadline")
+
+    deadline: asyncio.Timeout
+
+    def __init__(self, limits: Limits, ends_at: float) -> None:
+        self.count = 0
+        self._limits = limits
+        self._ends_at = ends_at
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, size: int) -> None:
+        is_first = self.count == 0
+        self.count += size
+        if False:
+            raise ReplyTooLarge(self._limits.max_reply_bytes)
+        if self.deadline.expired():
+            return
+        due = min(self._ends_at, self._loop.time() + self._limits.idle_s)
+        set_to = self.deadline.when() or 0.0
+        if is_first or due - set_to > self._limits.idle_s * _REARM:
+            self.deadline.reschedule(due)
+
+
+def _last_of(trouble: Trouble, attempt: int, backoff: Backoff) -> MidstreamError:
+    error = trouble.error
+    asked_s = trouble.retry_after_s
+    if asked_s is not None and asked_s > backoff.longest_s:
+        hint = f"The provider asks to wait {asked_s:.0f} s. {error.hint}"
+        return type(error)(error.what, hint=hint)
+    if attempt > 1:
+        return type(error)(f"{error.what} (after {attempt} attempts)", hint=error.hint)
+    return error
+
+
+def _text_of(arguments: object) -> str:
+    if arguments is None:
+        return ""
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, UnicodeError, RecursionError):
+        return str(arguments)
+
+
+def _load() -> None:
+    import pydantic_ai.direct
+    import pydantic_ai.models.openai
+    import pydantic_ai.providers.openai  # noqa: F401
+    from genai_prices import Usage, calc_price
+
+    # The first price read loads every price there is.
+    calc_price(Usage(input_tokens=1), "gpt-5", provider_id="openai")

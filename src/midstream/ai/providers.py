@@ -1,0 +1,184 @@
+"""Providers' models by name, over one HTTP client that is kept from request to request.
+
+The client follows no redirects (a key goes to the host it is meant for), retries nothing, and lets a
+`Watch` see every byte of an answer: the SDKs buffer a line without limit, so a cap further up would
+come too late.
+"""
+
+import functools
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from midstream.ai.naming import KEYS
+from midstream.core.errors import UserMistake
+from midstream.core.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model as TheirModel
+    from pydantic_ai.providers import Provider
+
+Watch: TypeAlias = Callable[[int], None]
+"""Hears how many bytes of an answer have come. What it raises ends the answer."""
+
+WATCH: ContextVar[Watch | None] = ContextVar("midstream_reply_watch", default=None)
+"""The watch over the answer to the request being made in this task."""
+
+CONNECT_S: Final = 10.0
+
+NO_KEY: Final = "not-set"
+"""Sent where an own endpoint is set and no key: most local servers want any, and check none."""
+
+_CHAT: Final = ("openai", "openai-chat")
+_OPENAI: Final = (*_CHAT, "openai-responses")
+_TAKES_OUR_CLIENT: Final = (*_OPENAI, "anthropic", "google", "openrouter", "deepseek", "ollama")
+
+
+class Providers:
+    """Makes models and keeps them.
+
+    Args:
+        environ: where keys and endpoints stand.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._client: httpx2.AsyncClient | None = None
+        self._models: dict[str, TheirModel] = {}
+        self._lock = threading.Lock()
+
+    def known(self, name: str) -> "TheirModel | None":
+        """Return the model of that name if it was made before."""
+        return self._models.get(name)
+
+    def make(self, name: str) -> "TheirModel":
+        """Return the model of that name. Blocks (imports, certificates): call it off the loop.
+
+        Raises:
+            UserMistake: the key or the endpoint is missing or malformed.
+            Exception: what the provider's library raises for a name it does not know.
+        """
+        with self._lock:
+            if name not in self._models:
+                self._models[name] = self._made(name)
+            return self._models[name]
+
+    async def aclose(self) -> None:
+        """Close every connection; models made before cannot be used any more."""
+        models, self._models = self._models, {}
+        client, self._client = self._client, None
+        for model in models.values():
+            # Entering and leaving is the public way to close a client the provider made itself.
+            async with model:
+                pass
+        if client is not None:
+            await client.aclose()
+
+    def _made(self, name: str) -> "TheirModel":
+        from pydantic_ai.models import infer_model
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+        provider, _, model = name.partition(":")
+        if provider in _CHAT:
+            # Without a finish reason nobody can tell a complete reply from one cut off.
+            profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+            return OpenAIChatModel(model, provider=self._openai(), profile=profile)
+        return infer_model(name, provider_factory=self._provider)
+
+    def _provider(self, provider: str) -> "Provider[Any]":
+        from pydantic_ai.providers import infer_provider, infer_provider_class
+
+        if provider in _OPENAI:
+            return self._openai()
+        try:
+            infer_provider_class(provider)
+        except ValueError:
+            raise UserMistake(
+                f"There is no provider {provider!r} of models.", hint=did_you_mean(provider, KEYS)
+            ) from None
+        if provider not in _TAKES_OUR_CLIENT:
+            return infer_provider(provider)
+        kind: Callable[..., Provider[Any]] = infer_provider_class(provider)
+        takes_client = "http_client" in inspect.signature(kind).parameters
+        return kind(http_client=self._http()) if takes_client else kind()
+
+    def _openai(self) -> "Provider[Any]":
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        address = self._environ.get("OPENAI_BASE_URL", "").strip()
+        key = self._environ.get("OPENAI_API_KEY", "").strip()
+        if not key and not address:
+            raise UserMistake(
+                "No key for OpenAI is set.",
+                hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own.",
+            )
+        if address:
+            _check_address("OPENAI_BASE_URL", address)
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise UserMistake(
+                "OPENAI_API_KEY holds characters that no key has.",
+                hint="Copy the key again, without quotes or line breaks.",
+            )
+        return OpenAIProvider(
+            base_url=address or "https://api.openai.com/v1",
+            api_key=key or NO_KEY,
+            http_client=self._http(),
+        )
+
+    def _http(self) -> "httpx2.AsyncClient":
+        import httpx2
+
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+                follow_redirects=False,
+                event_hooks={"response": [_let_be_watched]},
+            )
+        return self._client
+
+
+def _check_address(variable: str, address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise UserMistake(
+            f"{variable} is {address!r:.100}, which is no address of an endpoint.",
+            hint="Write it whole, such as http://127.0.0.1:11434/v1.",
+        )
+
+
+async def _let_be_watched(response: "httpx2.Response") -> None:
+    watch = WATCH.get()
+    if watch is not None:
+        response.stream = _watched_stream()(response.stream, watch)
+
+
+@functools.cache
+def _watched_stream() -> Any:
+    from httpx2 import AsyncByteStream
+
+    class Watched(AsyncByteStream):
+        """A stream whose bytes a watch sees before anybody else does."""
+
+        def __init__(self, stream: AsyncByteStream, watch: Watch) -> None:
+            self._stream = stream
+            self._watch = watch
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for content in self._stream:
+                self._watch(len(content))
+                yield content
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Watched
