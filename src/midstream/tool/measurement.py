@@ -1,0 +1,392 @@
+"""The figures of a folder of code: size, complexity, imports, and where change meets complexity.
+
+Measuring is slow and pure Python, so it runs in a child process (`python -m
+midstream.tool.measurement ROOT COMMITS TOP`): the prompt keeps its processor, and a stop is a kill.
+The same folder and history give the same figures, in the same order.
+
+`score` is complexity times changes: a complex file nobody touches costs nothing, a simple one that
+changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from midstream.tool.import_graph import cycles, imported_by, imports_of, module_names
+from midstream.tool.source_files import changes, listed, read_regular
+
+MAX_FILES = 5_000
+MAX_FILE_BYTES = 1_000_000
+MAX_LINE_BYTES = 400
+"""Mean bytes a line above which a file counts as generated: its lines count, its functions do not."""
+
+DEADLINE_S = 90.0
+COMPLEX_FROM = 11
+"""Cyclomatic complexity from which a function counts as complex (McCabe, 1976: above 10)."""
+
+MAX_CYCLE_SHOWN = 12
+MAX_CHARS = 40_000
+
+_LANGUAGES = {
+    "Python": ".py .pyi",
+    "JavaScript": ".js .mjs .cjs .jsx",
+    "TypeScript": ".ts .tsx",
+    "C": ".c .h",
+    "C++": ".cpp .cc .cxx .hpp .hh",
+    "C#": ".cs",
+    "Java": ".java",
+    "Kotlin": ".kt .kts",
+    "Scala": ".scala",
+    "Go": ".go",
+    "Rust": ".rs",
+    "Swift": ".swift",
+    "Objective-C": ".m .mm",
+    "Ruby": ".rb",
+    "PHP": ".php",
+    "Perl": ".pl .pm",
+    "Lua": ".lua",
+    "R": ".r",
+    "Erlang": ".erl .hrl",
+    "Zig": ".zig",
+    "Fortran": ".f .f90 .f95 .f03 .f08",
+    "Solidity": ".sol",
+    "Vue": ".vue",
+    "GDScript": ".gd",
+    "Shell": ".sh .bash .zsh",
+    "SQL": ".sql",
+    "HTML": ".html .htm",
+    "CSS": ".css .scss .less",
+    "Markdown": ".md .markdown",
+    "reStructuredText": ".rst",
+    "JSON": ".json .jsonl",
+    "YAML": ".yml .yaml",
+    "TOML": ".toml",
+    "XML": ".xml",
+}
+_BY_SUFFIX = {suffix: name for name, all_ in _LANGUAGES.items() for suffix in all_.split()}
+OTHER = "Other"
+
+_NOT_CODE = {"HTML", "CSS", "Markdown", "reStructuredText", "JSON", "YAML", "TOML", "XML", OTHER}
+
+
+class Language(msgspec.Struct, frozen=True, kw_only=True):
+    """The text files of one language."""
+
+    name: str
+    files: int
+    lines: int
+
+
+class Function(msgspec.Struct, frozen=True, kw_only=True):
+    """One function: where it begins, its lines, its cyclomatic complexity (1 is a straight line)."""
+
+    name: str
+    path: str
+    line: int
+    lines: int
+    complexity: int
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """One file. `complexity` is the sum over its functions; `changes` the commits that touched it."""
+
+    path: str
+    lines: int
+    functions: int
+    complexity: int
+    changes: int
+    score: int
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over all measured files. `skipped` files are binary, too large, links or unreadable."""
+
+    files: int
+    lines: int
+    functions: int
+    complexity: int
+    complex_functions: int
+    mean_function_lines: float
+    mean_complexity: float
+    skipped: int
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """A Python module and how many others import it."""
+
+    module: str
+    by: int
+
+
+class Imports(msgspec.Struct, frozen=True, kw_only=True):
+    """The import graph of the folder's Python modules. A cycle's modules all reach each other."""
+
+    modules: int
+    edges: int
+    cycle_count: int
+    cycles: tuple[tuple[str, ...], ...]
+    most_imported: tuple[Imported, ...]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """How far back the changes were counted. Without history every file has 0 changes."""
+
+    available: bool
+    commits: int
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a folder. Lists hold the first few, the heaviest first; `totals` hold all.
+
+    `ranking` holds only files with a score. `notes` say what is not in the figures, and why.
+    """
+
+    folder: str
+    totals: Totals
+    languages: tuple[Language, ...]
+    largest: tuple[File, ...]
+    most_complex: tuple[Function, ...]
+    most_changed: tuple[File, ...]
+    ranking: tuple[File, ...]
+    imports: Imports
+    history: History
+    notes: tuple[str, ...] = ()
+
+
+class _Read(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    language: str
+    lines: int
+    functions: tuple[Function, ...]
+    imports: tuple[str, ...]
+
+
+def measure(
+    root: Path,
+    *,
+    commits: int = 200,
+    top: int = 10,
+    deadline_s: float = DEADLINE_S,
+    clock: Callable[[], float] = time.monotonic,
+) -> Measurement:
+    """Return the figures of a folder; an empty one has figures too.
+
+    Args:
+        root: the folder. Only regular files in it are read, links are not followed.
+        commits: how far back the history is read.
+        top: how many entries each list holds.
+        deadline_s: seconds after which the rest of the files is left out, and `notes` says so.
+        clock: the time in seconds.
+    """
+    ends_at = clock() + deadline_s
+    paths = [path for path in listed(root) if path.isprintable()]
+    names = module_names(paths)
+    known = frozenset(names.values())
+    read: list[_Read] = []
+    skipped = looked_at = 0
+    for path in paths[:MAX_FILES]:
+        if clock() > ends_at:
+            break
+        looked_at += 1
+        found = _read(root, path, names.get(path, ""), known)
+        if found is None:
+            skipped += 1
+        else:
+            read.append(found)
+    history = changes(root, commits=commits)
+    notes = []
+    if looked_at < len(paths):
+        notes.append(f"{looked_at} of {len(paths)} files were looked at; the rest is not in here.")
+    if history is None:
+        notes.append("No git history here: changes are not counted.")
+    return _measured(root, read, names, history, top=top, skipped=skipped, notes=notes)
+
+
+def _measured(
+    root: Path,
+    read: list[_Read],
+    names: dict[str, str],
+    history: tuple[int, dict[str, int]] | None,
+    *,
+    top: int,
+    skipped: int,
+    notes: list[str],
+) -> Measurement:
+    seen, touched = history or (0, {})
+    files = [_file(one, touched.get(one.path, 0)) for one in read]
+    code = [_file(one, touched.get(one.path, 0)) for one in read if one.language not in _NOT_CODE]
+    functions = [function for one in read for function in one.functions]
+    return Measurement(
+        folder=root.resolve().name,
+        totals=_totals(files, functions, skipped),
+        languages=_languages(read)[:top],
+        largest=tuple(sorted(code, key=lambda f: (-f.lines, f.path))[:top]),
+        most_complex=tuple(
+            sorted(functions, key=lambda f: (-f.complexity, -f.lines, f.path, f.line))[:top]
+        ),
+        most_changed=tuple(
+            sorted((f for f in files if f.changes), key=lambda f: (-f.changes, f.path))[:top]
+        ),
+        ranking=tuple(
+            sorted((f for f in files if f.score), key=lambda f: (-f.score, f.path))[:top]
+        ),
+        imports=_imports({names[one.path]: one.imports for one in read if one.path in names}, top),
+        history=History(available=history is not None, commits=seen),
+        notes=tuple(notes),
+    )
+
+
+def _file(one: _Read, touched: int) -> File:
+    complexity = sum(function.complexity for function in one.functions)
+    return File(
+        path=one.path,
+        lines=one.lines,
+        functions=len(one.functions),
+        complexity=complexity,
+        changes=touched,
+        score=complexity * touched,
+    )
+
+
+def _totals(files: list[File], functions: list[Function], skipped: int) -> Totals:
+    complexity = sum(function.complexity for function in functions)
+    count = len(functions) or 1
+    return Totals(
+        files=len(files),
+        lines=sum(file.lines for file in files),
+        functions=len(functions),
+        complexity=complexity,
+        complex_functions=sum(f.complexity >= COMPLEX_FROM for f in functions),
+        mean_function_lines=round(sum(f.lines for f in functions) / count, 1),
+        mean_complexity=round(complexity / count, 1),
+        skipped=skipped,
+    )
+
+
+def _languages(read: Iterable[_Read]) -> tuple[Language, ...]:
+    sums: dict[str, tuple[int, int]] = {}
+    for one in read:
+        files, lines = sums.get(one.language, (0, 0))
+        sums[one.language] = (files + 1, lines + one.lines)
+    named = [Language(name=name, files=f, lines=n) for name, (f, n) in sums.items()]
+    return tuple(sorted(named, key=lambda one: (-one.lines, one.name)))
+
+
+def _imports(graph: dict[str, tuple[str, ...]], top: int) -> Imports:
+    graph = {
+        module: tuple(name for name in targets if name in graph)
+        for module, targets in sorted(graph.items())
+    }
+    by = sorted(imported_by(graph).items(), key=lambda item: (-item[1], item[0]))
+    found = cycles(graph)
+    return Imports(
+        modules=len(graph),
+        edges=sum(map(len, graph.values())),
+        cycle_count=len(found),
+        cycles=tuple(cycle[:MAX_CYCLE_SHOWN] for cycle in found[:top]),
+        most_imported=tuple(Imported(module=module, by=count) for module, count in by[:top]),
+    )
+
+
+# --- one file -----------------------------------------------------------------------------------
+
+
+def _read(root: Path, path: str, module: str, known: frozenset[str]) -> _Read | None:
+    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
+    if data is None or b"\0" in data[:8_192]:
+        return None
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    language = _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
+    is_generated = len(data) > MAX_LINE_BYTES * (lines + 10)
+    source = data.decode(errors="replace")
+    return _Read(
+        path=path,
+        language=language,
+        lines=lines,
+        functions=() if is_generated or language in _NOT_CODE else _functions(path, source),
+        imports=_known_imports(path, source, module, known) if module else (),
+    )
+
+
+def _functions(path: str, source: str) -> tuple[Function, ...]:
+    """Return a file's functions; none where lizard does not know the language or cannot read it."""
+    import lizard  # type: ignore[import-untyped]
+
+    if lizard.get_reader_for(path) is None:
+        return ()
+    try:
+        found = lizard.FileAnalyzer(lizard.get_extensions([])).analyze_source_code(path, source)
+    except Exception:
+        # Foreign text through a foreign parser: any failure means "no figures for this file".
+        return ()
+    return tuple(
+        Function(
+            name=function.name,
+            path=path,
+            line=function.start_line,
+            lines=function.end_line - function.start_line + 1,
+            complexity=function.cyclomatic_complexity,
+        )
+        for function in found.function_list
+    )
+
+
+def _known_imports(path: str, source: str, module: str, known: frozenset[str]) -> tuple[str, ...]:
+    is_package = path == "__init__.py" or path.endswith("/__init__.py")
+    try:
+        found = imports_of(source, module=module, is_package=is_package, known=known)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(sorted(found))
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def as_json(figures: Measurement, *, max_chars: int = MAX_CHARS) -> str:
+    """Return the figures as compact JSON, their lists shortened until it is short enough.
+
+    A tool's result is cut in the middle when it is too long, and JSON would not survive that.
+    """
+    top = max(len(figures.largest), len(figures.most_complex), len(figures.most_changed), 1)
+    while True:
+        text = msgspec.json.encode(figures).decode()
+        if len(text) <= max_chars or top == 0:
+            return text
+        top //= 2
+        figures = _shortened(figures, top)
+
+
+def _shortened(figures: Measurement, top: int) -> Measurement:
+    imports = msgspec.structs.replace(
+        figures.imports,
+        cycles=figures.imports.cycles[:top],
+        most_imported=figures.imports.most_imported[:top],
+    )
+    return msgspec.structs.replace(
+        figures,
+        largest=figures.largest[:top],
+        most_complex=figures.most_complex[:top],
+        most_changed=figures.most_changed[:top],
+        ranking=figures.ranking[:top],
+        imports=imports,
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Write the figures of a folder to stdout as JSON: ROOT COMMITS TOP. Return the exit code."""
+    root, commits, top = arguments
+    try:
+        text = as_json(measure(Path(root), commits=int(commits), top=int(top)))
+    except Exception as error:
+        sys.stdout.write(f"{type(error).__name__}: {error}")
+        return 1
+    sys.stdout.buffer.write(text.encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""A command's processes, all of them, and how to end them.
+
+Killing the process group is not enough: a grandchild that calls `setsid` leaves it, and one whose
+parent has died belongs to init. So a command is started as the leader of a session of its own, with
+a tag in its environment that every descendant inherits. What belongs to it is found in `/proc`: what
+is in that session or group, what carries the tag, and whatever descends from those. Only a process
+that leaves the session, clears its environment and loses its parent is missed.
+
+Where there is no `/proc`, the process group has to do.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+TAG: Final = "MIDSTREAM_CALL"
+"""The environment variable that marks the descendants of one call."""
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A live process. `started`, in clock ticks since boot, tells it from a later one of its id."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def processes() -> list[Process]:
+    """Return the processes that are running now; zombies are not. None where there is no /proc."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    found = (_process(int(name)) for name in names if name.isdigit())
+    return [process for process in found if process is not None]
+
+
+def _process(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in parentheses, may hold blanks and parentheses itself.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def members(leader: int, tag: str) -> list[Process]:
+    """Return the live processes of the command led by `leader`; its id must not be reaped yet."""
+    everyone = processes()
+    mark = f"{TAG}={tag}".encode()
+    ours = {
+        process.pid
+        for process in everyone
+        if leader in (process.pid, process.group, process.session) or _carries(process.pid, mark)
+    }
+    grew = True
+    while grew:
+        below = {process.pid for process in everyone if process.parent in ours}
+        grew = not below <= ours
+        ours |= below
+    return [process for process in everyone if process.pid in ours]
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def send(which: signal.Signals, leader: int, tag: str) -> list[Process]:
+    """Send a signal to the leader's group and to each member outside it; return all members."""
+    found = members(leader, tag)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, which)
+    for process in found:
+        if process.group != leader:
+            _send_to(process, which)
+    return found
+
+
+def _send_to(process: Process, which: signal.Signals) -> None:
+    """Signal a process unless its id has come to mean another one meanwhile."""
+    with suppress(ProcessLookupError, PermissionError):
+        if not hasattr(os, "pidfd_open"):
+            os.kill(process.pid, which)
+            return
+        handle = os.pidfd_open(process.pid)
+        try:
+            now = _process(process.pid)
+            if now is not None and now.started == process.started:
+                signal.pidfd_send_signal(handle, which)
+        finally:
+            os.close(handle)

@@ -1,0 +1,141 @@
+"""Which files of a folder are its own, and how often each was changed: from git where there is one.
+
+A repository's configuration belongs to whoever wrote the repository, and git runs programs that it
+names. So every call here switches those off, reaches no network, and reads nothing outside.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from midstream.core.errors import MidstreamError
+from midstream.tool.paths import Place, read_bytes, refusal
+from midstream.tool.walk import Ignores
+
+NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
+    *(".venv", "venv", ".tox", ".nox", ".eggs"),
+    *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".idea", ".gradle"),
+}
+"""Folders that are never walked where there is no git to say what is ignored."""
+
+GIT_TIMEOUT_S = 30.0
+MAX_DEPTH = 40
+MAX_LISTED = 200_000
+"""Names read from a folder before the rest is left out."""
+
+_SAFE_GIT = (
+    "git",
+    "--no-pager",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.bareRepository=explicit"),
+    *("-c", "protocol.allow=never"),
+    *("-c", "log.showSignature=false"),
+)
+
+
+def git_output(root: Path, *arguments: str) -> bytes | None:
+    """Return what a git command printed in `root`, None when it failed, is missing or took too long."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
+    try:
+        done = subprocess.run(
+            (*_SAFE_GIT, *arguments),
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def listed(root: Path) -> tuple[str, ...]:
+    """Return the folder's files as sorted POSIX paths below `root`, ignored ones left out.
+
+    Git says which they are (tracked, or untracked and not ignored). Without git, or where git
+    ignores the whole folder, the `.gitignore` files in it do. A file may be a link or gone by now:
+    `read_regular` decides.
+    """
+    said = git_output(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if not said:
+        return tuple(sorted(_walked(root)))
+    return tuple(sorted({os.fsdecode(name) for name in said.split(b"\0") if name}))[:MAX_LISTED]
+
+
+def _walked(root: Path) -> Iterator[str]:
+    ignores = Ignores(root)
+    count = 0
+    for folder, folders, files in os.walk(root):
+        here = tuple(part for part in Path(os.path.relpath(folder, root)).parts if part != ".")
+        folders[:] = [
+            name
+            for name in sorted(folders)
+            if name not in NOT_OURS
+            and len(here) < MAX_DEPTH
+            and not ignores.leaves_out_here((*here, name), is_folder=True)
+        ]
+        for name in sorted(files):
+            if not ignores.leaves_out_here((*here, name), is_folder=False):
+                count += 1
+                if count > MAX_LISTED:
+                    return
+                yield "/".join((*here, name))
+
+
+def read_regular(root: Path, path: str, *, max_bytes: int) -> bytes | None:
+    """Return the bytes of a regular file below `root`; None for a link, a device, a larger file or
+    one that holds secrets.
+
+    A link in any folder of the path counts as one: what it leads to may lie outside.
+    """
+    parts = tuple(path.split("/"))
+    if {"", ".", ".."}.intersection(parts) or refusal(parts):
+        return None
+    try:
+        return read_bytes(Place(root=root, parts=parts), max_bytes=max_bytes)
+    except (MidstreamError, OSError):
+        return None
+
+
+def changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
+    """Return how many of the last `commits` commits touch `root`, and how many touch each file.
+
+    A renamed file begins anew. None: no git, or no commit yet.
+    """
+    said = git_output(
+        root,
+        "log",
+        f"--max-count={commits}",
+        "--format=%x01",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--relative",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--",
+        ".",
+    )
+    if said is None:
+        return None
+    seen = 0
+    counts: dict[str, int] = {}
+    for part in said.split(b"\0"):
+        name = part.removeprefix(b"\n")
+        if part == b"\x01":
+            seen += 1
+        elif name:
+            path = os.fsdecode(name)
+            counts[path] = counts.get(path, 0) + 1
+    return seen, counts

@@ -1,0 +1,278 @@
+"""The figures of a folder equal what counting by hand gives, and stay JSON whatever the folder holds."""
+
+import ast
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.ports import ToolContext
+from midstream.tool import measure as tool
+from midstream.tool.measure import TOOLS, measured
+from midstream.tool.measurement import Measurement, as_json, measure
+
+TWELVE_BRANCHES = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(12))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a package with a cycle, a complex function, and three commits."""
+    package = tmp_path / "shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "cart.py").write_text("from shop.prices import price\n")
+    (package / "prices.py").write_text("import shop.cart\n\n\ndef price():\n    return 1\n")
+    (tmp_path / "page.html").write_text("<p>one</p>\n<p>two</p>")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
+    commit(tmp_path, "init", "-q")
+    commit(tmp_path, "add", ".")
+    commit(tmp_path, "commit", "-qm", "one")
+    for count in (2, 3):
+        text = f"from shop.prices import price\n\n\ndef total(x):\n{TWELVE_BRANCHES}    return {count}\n"
+        (package / "cart.py").write_text(text)
+        commit(tmp_path, "commit", "-qam", f"change {count}")
+    return tmp_path
+
+
+def commit(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def by_path(files: Any) -> dict[str, Any]:
+    return {file.path: file for file in files}
+
+
+def test_sizes_are_what_counting_lines_gives(project: Path) -> None:
+    figures = measure(project)
+
+    texts = [path for path in project.rglob("*.*") if path.suffix in (".py", ".html")]
+    assert figures.totals.files == len(texts)
+    assert figures.totals.lines == sum(len(path.read_text().splitlines()) for path in texts)
+    assert figures.totals.skipped == 1
+    assert {one.name: one.files for one in figures.languages} == {"Python": 3, "HTML": 1}
+
+
+def test_functions_are_found_with_their_complexity(project: Path) -> None:
+    worst, other = measure(project).most_complex
+
+    assert (worst.name, worst.path, worst.line) == ("total", "shop/cart.py", 4)
+    assert worst.complexity == 13
+    assert worst.lines == 26
+    assert (other.name, other.complexity) == ("price", 1)
+
+
+def test_python_functions_are_counted_as_the_syntax_tree_has_them() -> None:
+    root = Path(str(tool.__file__)).parent
+    figures = measure(root)
+
+    trees = [ast.parse(path.read_text()) for path in root.rglob("*.py")]
+    plain = sum(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for tree in trees
+        for node in ast.walk(tree)
+    )
+    assert figures.totals.functions == plain
+
+
+def test_change_times_complexity_ranks_the_files(project: Path) -> None:
+    figures = measure(project)
+
+    assert figures.history.commits == 3
+    cart = by_path(figures.ranking)["shop/cart.py"]
+    assert (cart.changes, cart.complexity, cart.score) == (3, 13, 39)
+    assert [file.path for file in figures.ranking] == ["shop/cart.py", "shop/prices.py"]
+    assert figures.most_changed[0].path == "shop/cart.py"
+
+
+def test_imports_and_their_cycle_are_found(project: Path) -> None:
+    imports = measure(project).imports
+
+    assert (imports.modules, imports.edges) == (3, 2)
+    assert imports.cycles == (("shop.cart", "shop.prices"),)
+    assert {one.module: one.by for one in imports.most_imported} == {
+        "shop.cart": 1,
+        "shop.prices": 1,
+    }
+
+
+def test_an_empty_folder_has_figures(tmp_path: Path) -> None:
+    figures = measure(tmp_path)
+
+    assert figures.totals.files == figures.totals.lines == figures.totals.functions == 0
+    assert figures.ranking == ()
+    assert figures.history.available is False
+    assert figures.notes == ("No git history here: changes are not counted.",)
+
+
+def test_the_same_folder_gives_the_same_figures(project: Path) -> None:
+    assert measure(project) == measure(project)
+
+
+def test_the_last_commits_can_be_fewer(project: Path) -> None:
+    assert by_path(measure(project, commits=1).most_changed)["shop/cart.py"].changes == 1
+
+
+def test_foreign_text_that_no_parser_takes_is_counted_and_left(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def f(:\n    '''never ended\n")
+    (tmp_path / "deep.py").write_text("x = " + "(" * 5_000 + ")" * 5_000 + "\n")
+    (tmp_path / "bytes.py").write_bytes(b"\xff\xfe broken \x80\n")
+    (tmp_path / "empty.py").write_text("")
+
+    figures = measure(tmp_path)
+
+    assert figures.totals.files == 4
+    assert figures.totals.lines == 4
+
+
+def test_a_generated_file_counts_its_lines_only(tmp_path: Path) -> None:
+    (tmp_path / "bundle.js").write_text("function f(a){if(a){return 1}}" * 1_000)
+
+    figures = measure(tmp_path)
+
+    assert (figures.totals.lines, figures.totals.functions) == (1, 0)
+
+
+def test_files_that_hold_secrets_are_not_opened(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=1\n")
+    (tmp_path / "a.py").write_text("x = 1\n")
+
+    totals = measure(tmp_path).totals
+
+    assert (totals.files, totals.lines, totals.skipped) == (1, 1, 1)
+
+
+def test_when_time_is_up_the_figures_say_what_is_missing(project: Path) -> None:
+    ticks = iter(range(100))
+
+    figures = measure(project, deadline_s=2.5, clock=lambda: next(ticks))
+
+    assert figures.notes == ("2 of 5 files were looked at; the rest is not in here.",)
+
+
+def test_long_figures_are_shortened_and_stay_json(project: Path) -> None:
+    figures = measure(project)
+    whole = as_json(figures)
+
+    short = as_json(figures, max_chars=len(whole) - 1)
+
+    assert len(short) < len(whole)
+    assert msgspec.json.decode(short, type=Measurement).totals == figures.totals
+    assert msgspec.json.decode(as_json(figures, max_chars=1), type=Measurement).largest == ()
+
+
+# --- the tool -------------------------------------------------------------------------------------
+
+
+def context(workspace: Path) -> ToolContext:
+    return ToolContext(
+        workspace=workspace, run="r", agent="a", stop=asyncio.Event(), progress=lambda text: None
+    )
+
+
+async def call(arguments: dict[str, Any], workspace: Path) -> Any:
+    result = TOOLS[0].function(arguments, context(workspace))
+    assert not isinstance(result, str)
+    return await result  # type: ignore[misc]
+
+
+async def test_the_tool_returns_the_figures_as_json(project: Path) -> None:
+    async with asyncio.timeout(30):
+        text = await call({"top": 1}, project)
+
+    assert json.loads(text) == json.loads(as_json(measure(project, top=1)))
+
+
+async def test_arguments_out_of_bounds_are_refused(project: Path) -> None:
+    async with asyncio.timeout(30):
+        with pytest.raises(UserMistake):
+            await call({"top": 1_000}, project)
+
+
+async def test_a_module_of_the_workspace_is_never_what_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("midstream", "msgspec", "lizard", "ast", "time"):
+        (project / f"{name}.py").write_text("raise SystemExit('taken over')\n")
+    monkeypatch.chdir(project)
+
+    async with asyncio.timeout(30):
+        assert json.loads(await measured(project))["totals"]["files"] == 9
+
+
+async def test_a_measuring_that_fails_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = script(tmp_path, "echo first >&2; echo out of memory >&2; exit 3")
+    monkeypatch.setattr(sys, "executable", str(fake))
+
+    async with asyncio.timeout(30):
+        with pytest.raises(WorldTrouble, match="code 3: out of memory"):
+            await measured(tmp_path)
+
+
+async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = script(tmp_path, 'echo "key: $OPENAI_API_KEY path: ${PATH:+there}"; exit 3')
+    monkeypatch.setattr(sys, "executable", str(fake))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+
+    async with asyncio.timeout(30):
+        with pytest.raises(WorldTrouble, match="key:  path: there"):
+            await measured(tmp_path)
+
+
+async def test_no_python_to_measure_with_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+
+    async with asyncio.timeout(30):
+        with pytest.raises(WorldTrouble, match="could not be started"):
+            await measured(tmp_path)
+
+
+async def test_cancelling_kills_the_measuring_and_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait")
+    monkeypatch.setattr(sys, "executable", str(fake))
+
+    async with asyncio.timeout(30):
+        measuring = asyncio.create_task(measured(tmp_path))
+        child = tmp_path / "child"
+        await eventually(lambda: child.exists() and child.read_text().endswith("\n"))
+        measuring.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await measuring
+        await eventually(lambda: not is_alive(int(child.read_text())))
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+
+
+def script(folder: Path, body: str) -> Path:
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat")
+        return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

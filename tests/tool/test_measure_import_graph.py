@@ -1,0 +1,77 @@
+"""The import graph is read off the syntax: names, relative imports, cycles."""
+
+import pytest
+
+from midstream.tool.import_graph import Graph, cycles, imported_by, imports_of, module_names
+
+KNOWN = {"shop", "shop.cart", "shop.prices", "shop.tax", "shop.tax.vat", "tool"}
+
+
+def test_a_module_is_named_after_the_chain_of_packages_it_lies_in() -> None:
+    paths = ["src/shop/__init__.py", "src/shop/cart.py", "src/other/lone.py", "README.md"]
+
+    assert module_names(paths) == {
+        "src/shop/__init__.py": "shop",
+        "src/shop/cart.py": "shop.cart",
+        "src/other/lone.py": "lone",
+    }
+
+
+def test_of_two_files_with_one_name_the_first_has_it() -> None:
+    assert module_names(["b/run.py", "a/run.py"]) == {"a/run.py": "run"}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import shop.cart", {"shop.cart"}),
+        ("import shop.cart.total", {"shop.cart"}),
+        ("from shop import cart, nothing", {"shop.cart", "shop"}),
+        ("from shop.prices import price", {"shop.prices"}),
+        ("from . import vat", {"shop.tax.vat"}),
+        ("from .. import cart", {"shop.cart"}),
+        ("from ..prices import *", {"shop.prices"}),
+        ("from ....far import away", set()),
+        ("import os, json.decoder", set()),
+        ("def f():\n    import tool", {"tool"}),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import tool", {"tool"}),
+        ('import_ = "import tool"', set()),
+    ],
+)
+def test_every_import_of_a_known_module_counts(source: str, found: set[str]) -> None:
+    assert imports_of(source, module="shop.tax", is_package=True, known=KNOWN) == found
+
+
+def test_a_plain_modules_dots_start_at_its_package() -> None:
+    found = imports_of("from . import cart", module="shop.prices", is_package=False, known=KNOWN)
+
+    assert found == {"shop.cart"}
+
+
+def test_an_odd_escape_in_the_source_warns_nobody() -> None:
+    assert imports_of(r'x = "\d"', module="a", is_package=False, known=KNOWN) == set()
+
+
+def test_modules_that_reach_each_other_are_one_cycle() -> None:
+    graph = {
+        "a": ("b",),
+        "b": ("c", "lone"),
+        "c": ("a",),
+        "lone": (),
+        "x": ("y",),
+        "y": ("x", "a"),
+    }
+
+    assert cycles(graph) == (("a", "b", "c"), ("x", "y"))
+
+
+def test_a_chain_longer_than_the_stack_is_walked() -> None:
+    long: Graph = {f"m{n:05}": (f"m{n + 1:05}",) for n in range(20_000)} | {"m20000": ("m00000",)}
+
+    (cycle,) = cycles(long)
+
+    assert len(cycle) == 20_001
+
+
+def test_importers_are_counted_once_each() -> None:
+    assert imported_by({"a": ("c",), "b": ("a", "c"), "c": ()}) == {"a": 1, "c": 2}

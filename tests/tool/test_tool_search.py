@@ -1,0 +1,220 @@
+import shutil
+from pathlib import Path
+
+import pytest
+from toolbench import Bench
+
+HAS_RIPGREP = shutil.which("rg") is not None
+WAYS = ["ripgrep", "python"] if HAS_RIPGREP else ["python"]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    files = {
+        "a.py": "import os\n\nprint('Hello')\n",
+        "lib/b.py": "import sys  # needle\nNEEDLE = 1\n",
+        "lib/notes.txt": "a needle in the hay\n",
+        "build/out.py": "needle\n",
+        "lib/.gitignore": "*.log\n!keep.log\n",
+        "lib/x.log": "needle\n",
+        "lib/keep.log": "needle\n",
+        ".gitignore": "/build/\n",
+        ".hidden/c.py": "needle\n",
+        ".git/config": "needle\n",
+        ".env": "needle\n",
+        "server.key": "needle\n",
+        "odd [name].md": "a.b*c needle\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "data.bin").write_bytes(b"needle\0needle\n")
+    (tmp_path / "wide.txt").write_bytes("needle\n".encode("utf-16"))
+    (tmp_path / "min.js").write_text("x" * 5_000 + "haystack" + "y" * 5_000)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait\n")
+    (tmp_path / "out").symlink_to("/etc")
+    return tmp_path
+
+
+@pytest.fixture(params=WAYS)
+def bench(
+    request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> Bench:
+    if request.param == "python":
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+    return Bench(workspace)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            {"text": "needle"},
+            [
+                "lib/b.py:1: import sys  # needle",
+                "lib/keep.log:1: needle",
+                "lib/notes.txt:1: a needle in the hay",
+                "odd [name].md:1: a.b*c needle",
+                "[4 matching lines in 4 files]",
+            ],
+        ),
+        (
+            {"text": "needle", "ignore_case": True, "glob": "*.py"},
+            [
+                "lib/b.py:1: import sys  # needle",
+                "lib/b.py:2: NEEDLE = 1",
+                "[2 matching lines in 1 file]",
+            ],
+        ),
+        ({"text": "a.b*c"}, ["odd [name].md:1: a.b*c needle", "[1 matching line in 1 file]"]),
+        ({"text": "axbc"}, ["No matches."]),
+        ({"text": "-e"}, ["No matches."]),
+        ({"text": "--files"}, ["No matches."]),
+        ({"text": "import", "path": "a.py"}, ["a.py:1: import os", "[1 matching line in 1 file]"]),
+        (
+            {"text": "needle", "path": "lib", "glob": "*.log"},
+            ["lib/keep.log:1: needle", "[1 matching line in 1 file]"],
+        ),
+        (
+            {"text": "needle", "path": "build"},
+            ["build/out.py:1: needle", "[1 matching line in 1 file]"],
+        ),
+        (
+            {"text": "needle", "path": ".hidden"},
+            [".hidden/c.py:1: needle", "[1 matching line in 1 file]"],
+        ),
+        (
+            {"text": "needle", "include_ignored": True, "glob": "*.py"},
+            [
+                ".hidden/c.py:1: needle",
+                "build/out.py:1: needle",
+                "lib/b.py:1: import sys  # needle",
+                "[3 matching lines in 3 files]",
+            ],
+        ),
+        (
+            {"text": "needle", "max_results": 1},
+            [
+                "lib/b.py:1: import sys  # needle",
+                "[the first 1 matches; there are more: narrow the search]",
+            ],
+        ),
+        ({"text": "au lait"}, ["latin.txt:1: caf\ufffd au lait", "[1 matching line in 1 file]"]),
+        ({"text": "needle", "path": ".env"}, None),
+        ({"text": "needle", "path": "../"}, None),
+        ({"text": "root", "path": "out"}, None),
+        ({"text": "two\nlines"}, None),
+        ({"text": "x", "path": "missing"}, None),
+        ({"text": "x", "glob": "!*.py"}, None),
+        ({"text": "x", "glob": "*a*a*a*a*a*a*a*a*b"}, None),
+    ],
+)
+async def test_a_search_finds_the_same_with_and_without_ripgrep(
+    bench: Bench, arguments: dict[str, object], lines: list[str] | None
+) -> None:
+    ended = await bench.call("exact_search", **arguments)
+
+    assert ended.outcome == ("failed" if lines is None else "completed"), ended.text
+    if lines is not None:
+        assert ended.text.splitlines() == lines
+
+
+async def test_secrets_are_never_found(bench: Bench) -> None:
+    text = await bench.text("exact_search", text="needle", include_ignored=True)
+
+    assert ".env" not in text
+    assert "server.key" not in text
+    assert ".git/" not in text
+
+
+async def test_a_long_line_is_shown_around_the_text(bench: Bench) -> None:
+    text = await bench.text("exact_search", text="haystack")
+
+    assert "xxxhaystackyyy" in text
+    assert len(text) < 500
+
+
+async def test_binary_files_are_not_searched(bench: Bench) -> None:
+    text = await bench.text("exact_search", text="needle")
+
+    assert "data.bin" not in text
+    assert "wide.txt" not in text
+
+
+@pytest.mark.skipif(not HAS_RIPGREP, reason="needs ripgrep")
+async def test_a_search_with_enough_results_ends_ripgrep(workspace: Path) -> None:
+    for number in range(50):
+        (workspace / f"many{number:02}.txt").write_text("match\n" * 5_000)
+
+    text = await Bench(workspace).text("exact_search", text="match", max_results=5)
+
+    assert text.count("many00.txt") == 5
+
+
+# --- list_directory -----------------------------------------------------------------------------
+
+
+async def test_a_listing_leaves_out_what_git_ignores(workspace: Path) -> None:
+    text = await Bench(workspace).text("list_directory")
+
+    assert text.splitlines() == [
+        ".env (7 B)",
+        ".gitignore (8 B)",
+        ".hidden/",
+        "a.py (26 B)",
+        "data.bin (14 B)",
+        "latin.txt (13 B)",
+        "lib/",
+        "lib/.gitignore (16 B)",
+        "lib/b.py (32 B)",
+        "lib/keep.log (7 B)",
+        "lib/notes.txt (20 B)",
+        "min.js (10.0 kB)",
+        "odd [name].md (13 B)",
+        "out -> /etc",
+        "server.key (7 B)",
+        "wide.txt (16 B)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line", "is_there"),
+    [
+        ({"depth": 1}, "lib/b.py (32 B)", False),
+        ({"include_ignored": True}, "build/out.py (7 B)", True),
+        ({"include_ignored": True}, ".git/", False),
+        ({"path": "build"}, "build/out.py (7 B)", True),
+        ({"path": ".hidden"}, ".hidden/c.py (7 B)", True),
+        ({"path": "lib"}, "lib/x.log (7 B)", False),
+    ],
+)
+async def test_a_listing_goes_as_deep_as_asked(
+    workspace: Path, arguments: dict[str, object], line: str, is_there: bool
+) -> None:
+    text = await Bench(workspace).text("list_directory", **arguments)
+
+    assert (line in text.splitlines()) is is_there
+
+
+@pytest.mark.parametrize("path", ["missing", "a.py", "out", "..", "/etc"])
+async def test_only_a_folder_of_the_workspace_is_listed(workspace: Path, path: str) -> None:
+    await Bench(workspace).failure("list_directory", path=path)
+
+
+async def test_a_listing_ends_somewhere(tmp_path: Path) -> None:
+    for number in range(1_100):
+        (tmp_path / f"{number}.txt").touch()
+
+    assert "more than 1,000" in await Bench(tmp_path).text("list_directory")
+
+
+async def test_hostile_ignore_files_are_survived(tmp_path: Path) -> None:
+    hostile = ["*a" * 100 + "b", "[", "!", "\0", "\\", "**/" * 50 + "x", "(((", "*.log"]
+    (tmp_path / ".gitignore").write_text("\n".join(hostile))
+    (tmp_path / ("a" * 200)).touch()
+    (tmp_path / "x.log").touch()
+
+    text = await Bench(tmp_path).text("list_directory")
+
+    assert "aaa" in text
+    assert "x.log" not in text

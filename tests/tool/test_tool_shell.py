@@ -1,0 +1,310 @@
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from toolbench import Bench
+
+from midstream.core.names import Outcome
+from midstream.tool.process import Ended
+from midstream.tool.process_tree import processes
+from midstream.tool.shell import Output, command_environment, verdict
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def alive_in(folder: Path) -> list[int]:
+    """Return the processes that work in a folder: what a command there has left behind."""
+    found = []
+    for process in processes():
+        try:
+            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
+                found.append(process.pid)
+        except OSError:
+            continue
+    return found
+
+
+async def interrupted(bench: Bench, command: str) -> tuple[Outcome, str]:
+    """Run a command until it says "ready", then ask it to stop."""
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("execute_terminal", command=command))
+        await bench.until_told("ready")
+        bench.stop.set()
+    return call.result().outcome, call.result().text
+
+
+# --- what a command gets and gives ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "text"),
+    [
+        ("echo hi", "completed", "Exit code: 0\n\nhi\n"),
+        ("echo out; echo err >&2; exit 3", "failed", "Exit code: 3\n\nout\nerr\n"),
+        ("true", "completed", "Exit code: 0\n\n(no output)"),
+        ("kill -9 $$", "failed", "Ended by SIGKILL\n\n(no output)"),
+        ("no-such-program-here 2>/dev/null", "failed", "Exit code: 127\n\n(no output)"),
+        ("cat", "completed", "Exit code: 0\n\n(no output)"),
+        ("[ -t 0 ] || [ -t 1 ] || echo no terminal", "completed", "Exit code: 0\n\nno terminal\n"),
+        ("printf 'a\\0b\\377c'", "completed", "Exit code: 0\n\nab\ufffdc"),
+        ("[[ a == a ]] && echo bash", "completed", "Exit code: 0\n\nbash\n"),
+    ],
+)
+async def test_a_command_gives_its_exit_code_and_output(
+    bench: Bench, command: str, outcome: str, text: str
+) -> None:
+    ended = await bench.call("execute_terminal", command=command)
+
+    assert (ended.outcome, ended.text) == (outcome, text)
+
+
+async def test_a_command_runs_in_the_workspace_with_its_own_session(bench: Bench) -> None:
+    text = await bench.text(
+        "execute_terminal", command="pwd; ps -o sid= -p $$ | tr -d ' '; echo $$"
+    )
+
+    folder, session, pid = text.splitlines()[2:]
+    assert folder == str(bench.context.workspace)
+    assert session == pid
+
+
+async def test_a_command_sees_no_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-hush")
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp-hush")
+    monkeypatch.setenv("SOME_PROJECT_SETTING", "hush")
+
+    text = await bench.text("execute_terminal", command="env")
+
+    assert "hush" not in text
+    assert "PATH=" in text
+
+
+def test_the_environment_of_commands_is_a_list_of_names() -> None:
+    given = {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "LC_API_KEY": "x",
+        "LD_PRELOAD": "x",
+        "DB_PASSWORD": "x",
+    }
+
+    assert command_environment(given) == {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+async def test_output_is_told_while_the_command_runs(bench: Bench, tmp_path: Path) -> None:
+    command = "echo ready; while [ ! -e go ]; do sleep 0.01; done; echo late"
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("execute_terminal", command=command))
+        await bench.until_told("ready")
+        (tmp_path / "go").touch()
+
+    assert "".join(bench.told) == "ready\nlate\n"
+    assert call.result().text.endswith("ready\nlate\n")
+
+
+async def test_endless_output_keeps_head_and_tail(bench: Bench) -> None:
+    command = "echo first; head -c 30000000 /dev/zero | tr '\\0' x; echo; echo last"
+    text = await bench.text("execute_terminal", command=command)
+
+    assert text.startswith("Exit code: 0\n\nfirst\nxxx")
+    assert text.endswith("xxx\nlast\n")
+    assert "characters left out" in text
+    assert len(text) < 50_000
+    assert sum(map(len, bench.told)) < 3_000_000
+
+
+def test_output_counts_what_it_leaves_out() -> None:
+    output = Output(lambda text: None, max_chars=10)
+    for piece in (b"0123", b"456789", b"abcdef", "\u00e9".encode()[:1], "\u00e9".encode()[1:]):
+        output.feed(piece)
+
+    assert output.text() == "01234\n[... 7 characters left out ...]\ncdef\u00e9"
+
+
+def test_output_that_just_fits_is_whole() -> None:
+    output = Output(lambda text: None, max_chars=10)
+    for piece in (b"01234567", b"89"):
+        output.feed(piece)
+
+    assert output.text() == "0123456789"
+
+
+@pytest.mark.parametrize("command", ["", "echo \0", "x" * 60_000])
+async def test_a_command_that_cannot_be_is_refused(bench: Bench, command: str) -> None:
+    await bench.failure("execute_terminal", command=command)
+
+
+async def test_a_missing_workspace_is_words_not_a_crash(tmp_path: Path) -> None:
+    text = await Bench(tmp_path / "gone").failure("execute_terminal", command="true")
+
+    assert "could not be started" in text
+
+
+async def test_without_bash_the_plain_shell_has_to_do(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+    assert "hi" in await bench.text("execute_terminal", command="echo hi")
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 1000 & echo started",
+        "setsid sleep 1000 >/dev/null 2>&1 & echo started",
+        "(setsid sleep 1000 &) ; sleep 0.05; echo started",
+        "nohup sleep 1000 >/dev/null 2>&1 & echo started",
+    ],
+)
+async def test_nothing_outlives_the_command(bench: Bench, command: str) -> None:
+    text = await bench.text("execute_terminal", command=command)
+
+    assert "started" in text
+    assert "1 background processes outlived it and were ended" in text
+    assert alive_in(bench.context.workspace) == []
+
+
+async def test_a_command_out_of_time_is_ended_with_all_it_started(bench: Bench) -> None:
+    command = "trap '' INT; (setsid sleep 1000 &); echo begun; sleep 1000; sleep 1000"
+    ended = await bench.call("execute_terminal", command=command, timeout_s=1)
+
+    assert ended.outcome == "unknown"
+    assert "Timed out after 1 s: it may have done part of its work" in ended.text
+    assert "begun" in ended.text
+    assert alive_in(bench.context.workspace) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome", "words"),
+    [
+        (
+            "trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.02; done",
+            "completed",
+            "Exit code: 0 (after it was told to stop)\n\nready\nsaved",
+        ),
+        (
+            "trap 'echo undone; exit 7' INT; echo ready; while :; do sleep 0.02; done",
+            "stopped",
+            "Exit code: 7. It was told to stop and ended",
+        ),
+        ("echo ready; sleep 1000", "unknown", "Ended by SIGINT. It was stopped"),
+        ("trap '' INT; echo ready; sleep 1000; :", "unknown", "Ended by SIGTERM. It was stopped"),
+        (
+            "trap '' INT TERM; echo ready; while :; do sleep 0.05; done",
+            "unknown",
+            "Ended by SIGKILL. It was stopped",
+        ),
+    ],
+)
+async def test_a_soft_stop_asks_before_it_kills(
+    bench: Bench, command: str, outcome: str, words: str
+) -> None:
+    ended, text = await interrupted(bench, command)
+
+    assert ended == outcome
+    assert words in text
+    assert alive_in(bench.context.workspace) == []
+
+
+async def test_a_soft_stop_reaches_what_has_left_the_session(bench: Bench) -> None:
+    # What bash starts in the background does not hear SIGINT; SIGTERM comes after a second.
+    loop = "while :; do sleep 0.02; done"
+    command = f"(setsid bash -c 'trap \"echo heard; exit\" TERM; {loop}' &); sleep 0.1"
+    ended, text = await interrupted(bench, f"{command}; echo ready; sleep 1000; :")
+
+    assert ended == "unknown"
+    assert "heard" in text
+    assert alive_in(bench.context.workspace) == []
+
+
+HEADLESS_TREE = """
+trap '' INT TERM
+sleep 1000 &
+(setsid sleep 1000 &)
+setsid bash -c 'setsid sleep 1000 & env -i sleep 1000 & sleep 1000' &
+sleep 0.1; echo ready; while :; do sleep 1000; done
+"""
+
+
+async def test_cancelling_kills_the_whole_tree(bench: Bench) -> None:
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("execute_terminal", command=HEADLESS_TREE))
+        await bench.until_told("ready")
+        assert len(alive_in(bench.context.workspace)) >= 5
+        call.cancel()
+        await asyncio.wait({call})
+
+        assert call.cancelled()
+        assert alive_in(bench.context.workspace) == []
+
+
+async def test_cancelling_during_a_soft_stop_kills_at_once(bench: Bench) -> None:
+    command = "trap 'echo heard' INT TERM; echo ready; while :; do sleep 0.01; done"
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("execute_terminal", command=command))
+        await bench.until_told("ready")
+        bench.stop.set()
+        await bench.until_told("heard")
+        call.cancel()
+        await asyncio.wait({call})
+
+    assert call.cancelled()
+    assert alive_in(bench.context.workspace) == []
+
+
+async def test_many_commands_at_once_do_not_disturb_each_other(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as group:
+        calls = [
+            group.create_task(bench.call("execute_terminal", command=f"sleep 0.05; echo n{number}"))
+            for number in range(20)
+        ]
+
+    assert [call.result().text for call in calls] == [
+        f"Exit code: 0\n\nn{number}\n" for number in range(20)
+    ]
+
+
+async def test_a_fork_storm_is_survived(bench: Bench) -> None:
+    command = "for i in $(seq 60); do (setsid sleep 1000 &) ; done; echo ready; sleep 1000"
+    async with asyncio.timeout(15), asyncio.TaskGroup() as group:
+        call = group.create_task(bench.call("execute_terminal", command=command))
+        await bench.until_told("ready")
+        call.cancel()
+        await asyncio.wait({call})
+
+    assert alive_in(bench.context.workspace) == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome", "words"),
+    [
+        (Ended(exit_code=0), "completed", "Exit code: 0"),
+        (Ended(exit_code=1), "failed", "Exit code: 1"),
+        (Ended(exit_code=-signal.SIGSEGV), "failed", "Ended by SIGSEGV"),
+        (Ended(exit_code=0, cause="timed_out"), "unknown", "Timed out after 5 s"),
+        (Ended(exit_code=0, survivors=(4, 5)), "unknown", "still running: 4, 5"),
+    ],
+)
+def test_the_verdict_tells_the_truth(ended: Ended, outcome: str, words: str) -> None:
+    found, text = verdict(ended, 5)
+
+    assert found == outcome
+    assert words in text

@@ -1,0 +1,183 @@
+import asyncio
+import importlib.util
+import os
+import py_compile
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from toolbench import Bench
+
+from midstream.core.errors import AuthorMistake
+from midstream.ports import ToolContext
+from midstream.tool.manager import ToolManager
+from midstream.tool.user import load_user_tools, tool, tool_from
+
+HEAD = "from midstream.tool.user import tool\nfrom midstream.ports import ToolContext\n"
+
+
+@tool(effect="read", timeout_s=10)
+def word_count(
+    text: str,
+    minimum: int = 1,
+    mode: Literal["all", "long"] = "all",
+    extra: list[str] | None = None,
+) -> str:
+    """Count the words of a text.
+
+    Short ones can be left out.
+
+    Args:
+        text: the text, of any
+            length.
+        minimum (int): the letters a word needs.
+
+    Returns:
+        The number.
+    """
+    return str(len([word for word in text.split() if len(word) >= minimum]))
+
+
+@tool()
+async def whisper(context: ToolContext, volume: float) -> dict[str, object]:
+    """Whisper."""
+    await asyncio.sleep(0)
+    return {"to": context.agent, "volume": volume}
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+def test_the_schema_comes_from_hints_and_docstring() -> None:
+    spec = tool_from(word_count).spec
+
+    assert spec.name == "word_count"
+    assert spec.description == "Count the words of a text.\n\nShort ones can be left out."
+    assert (spec.effect, spec.timeout_s, spec.needs_approval) == ("read", 10, False)
+    assert spec.parameters == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "description": "the text, of any length."},
+            "minimum": {
+                "type": "integer",
+                "description": "the letters a word needs.",
+                "default": 1,
+            },
+            "mode": {"enum": ["all", "long"], "default": "all"},
+            "extra": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "default": None,
+            },
+        },
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_tool_that_changes_things_asks_first_unless_it_says_otherwise() -> None:
+    quiet = tool(needs_approval=False)(lambda: None)
+
+    assert tool_from(whisper).spec.needs_approval is True
+    assert tool_from(whisper).spec.effect == "once"
+    assert "context" not in tool_from(whisper).spec.parameters["properties"]
+    with pytest.raises(AuthorMistake, match="no name for a tool"):
+        tool_from(quiet)
+
+
+def test_a_marked_function_is_still_that_function() -> None:
+    assert word_count("a bb ccc", minimum=2) == "2"
+
+
+async def test_user_tools_are_called_like_built_in_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolManager([tool_from(word_count), tool_from(whisper)]))
+
+    assert await bench.text("word_count", text="a bb ccc", minimum=2) == "2"
+    assert await bench.text("whisper", volume=1) == '{"to":"coder","volume":1.0}'
+    assert "at $.mode" in await bench.failure("word_count", text="", mode="short")
+    assert "unknown property" in await bench.failure("whisper", volume=1, context={})
+
+
+async def test_a_folder_of_files_becomes_tools(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "tools",
+        "nice.py",
+        HEAD + "@tool(effect='read')\ndef double(n: int) -> int:\n    'Double.'\n    return n * 2\n"
+        "def helper(): ...\n@tool(effect='read')\ndef fail() -> str:\n    raise KeyError('k')\n",
+    )
+    write(folder, "_private.py", "raise RuntimeError('never imported')\n")
+    write(folder, "notes.txt", "no python\n")
+
+    tools, problems = load_user_tools(folder)
+    bench = Bench(tmp_path, ToolManager(tools))
+
+    assert problems == ()
+    assert [each.spec.name for each in tools] == ["double", "fail"]
+    assert await bench.text("double", n=21) == "42"
+    assert "KeyError: 'k' (nice.py, line 10)" in await bench.failure("fail")
+    assert not (folder / "__pycache__").exists()
+
+
+def test_a_missing_folder_has_no_tools(tmp_path: Path) -> None:
+    assert load_user_tools(tmp_path / "nowhere") == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("x = 1\nraise ValueError('boom')\n", 2, "cannot be imported: ValueError: boom."),
+        ("x = 1\ndef f(:\n", 2, "SyntaxError"),
+        ("import no_such_module_here\n", 1, "no_such_module_here"),
+        ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3"),
+        ("x = '\0'\n", 0, "null bytes"),
+        (HEAD + "@tool()\ndef f(*many: int) -> str: ...\n", 3, "*many"),
+        (HEAD + "@tool()\ndef f(o: object()) -> str: ...\n", 3, "cannot be shown to a model"),
+        (HEAD + "@tool()\ndef f(o: 'Missing') -> str: ...\n", 3, "Missing"),
+        (HEAD + "@tool(name='a b')\ndef f() -> str: ...\n", 3, "no name for a tool"),
+        (HEAD + "@tool(effect='maybe')\ndef f() -> str: ...\n", 3, "wrong effect"),
+        (HEAD + "@tool()\ndef get_time() -> str: ...\n", 3, "taken by midstream"),
+        (
+            HEAD + "@tool()\ndef f() -> str: ...\n@tool(name='f')\ndef g() -> str: ...\n",
+            5,
+            "taken by another file",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
+    folder = write(tmp_path / "tools", "bad.py", text)
+    write(folder, "good.py", HEAD + "@tool(effect='read')\ndef good() -> str:\n    return ''\n")
+
+    tools, problems = load_user_tools(folder)
+
+    assert "good" in [each.spec.name for each in tools]
+    assert len(problems) == 1
+    assert problems[0].file == str(folder / "bad.py")
+    assert problems[0].line == line
+    assert words in str(problems[0])
+
+
+def test_a_cached_file_beside_a_tool_is_never_run_in_its_place(tmp_path: Path) -> None:
+    folder = write(tmp_path / "tools", "mine.py", "raise RuntimeError('the cache ran')\n")
+    source = folder / "mine.py"
+    stamp = source.stat()
+    cache = importlib.util.cache_from_source(str(source))
+    source.write_text("raise SystemExit('cached one ')\n".ljust(stamp.st_size))
+    py_compile.compile(str(source), cache)
+    cached = source.stat()
+    harmless = HEAD + "@tool(effect='read')\ndef ok() -> str:\n    return 'ok'\n"
+    source.write_text(harmless)
+    # The cache looks fresh: it holds the time and size that the source now claims.
+    data = bytearray(Path(cache).read_bytes())
+    data[8:12] = int(cached.st_mtime).to_bytes(4, "little")
+    data[12:16] = len(harmless).to_bytes(4, "little")
+    Path(cache).write_bytes(data)
+    os.utime(source, (int(cached.st_mtime), int(cached.st_mtime)))
+
+    tools, problems = load_user_tools(folder)
+
+    assert problems == ()
+    assert [each.spec.name for each in tools] == ["ok"]

@@ -1,0 +1,80 @@
+"""What the tool tests share: a call in a workspace, and its progress."""
+
+import asyncio
+from pathlib import Path
+
+from midstream.core.names import Effect, Json
+from midstream.core.spec import ToolSpec
+from midstream.offloop import call_soon
+from midstream.ports import ToolContext, ToolOutcome
+from midstream.tool.base import Tool, ToolFunction
+from midstream.tool.manager import ToolManager
+
+DEADLINE_S = 20.0
+
+
+class Bench:
+    """A workspace and a manager; `told` is what the calls said while they ran."""
+
+    def __init__(self, workspace: Path, manager: ToolManager | None = None) -> None:
+        self.manager = ToolManager() if manager is None else manager
+        self.told: list[str] = []
+        self.stop = asyncio.Event()
+        self._more = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.context = ToolContext(
+            workspace=workspace,
+            run="r1",
+            agent="coder",
+            stop=self.stop,
+            progress=self._hear,
+        )
+
+    def _hear(self, text: str) -> None:
+        self.told.append(text)
+        if self._loop is not None:
+            call_soon(self._loop, self._more.set)
+
+    async def call(self, name: str, **arguments: Json) -> ToolOutcome:
+        self._loop = asyncio.get_running_loop()
+        async with asyncio.timeout(DEADLINE_S):
+            return await self.manager.call(name, arguments, self.context)
+
+    async def text(self, name: str, **arguments: Json) -> str:
+        ended = await self.call(name, **arguments)
+        assert ended.outcome == "completed", ended.text
+        return ended.text
+
+    async def failure(self, name: str, **arguments: Json) -> str:
+        ended = await self.call(name, **arguments)
+        assert ended.outcome == "failed", ended.text
+        return ended.text
+
+    async def until_told(self, word: str) -> None:
+        """Return once a running call has said the word."""
+        async with asyncio.timeout(DEADLINE_S):
+            while word not in "".join(self.told):
+                self._more.clear()
+                await self._more.wait()
+
+
+def a_tool(
+    function: ToolFunction,
+    *,
+    name: str = "thing",
+    effect: Effect = "read",
+    timeout_s: float = 10.0,
+    parameters: dict[str, Json] | None = None,
+) -> Tool:
+    spec = ToolSpec(
+        name=name,
+        description="A thing.",
+        parameters={"type": "object"} if parameters is None else parameters,
+        effect=effect,
+        timeout_s=timeout_s,
+    )
+    return Tool(spec=spec, function=function)
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
