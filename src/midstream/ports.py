@@ -183,6 +183,17 @@ class Journal(Protocol):
         """Return the ids of all runs, the oldest first."""
 
 
+class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The adapters a machine acts through. Shared by all machines of a process."""
+
+    model: Model
+    tools: Tools
+    journal: Journal
+    clock: Clock
+    validate: Validator
+    workspace: Path
+
+
 # --- engines and faces ------------------------------------------------------------------------
 
 Listener: TypeAlias = Callable[[Envelope], None] | Callable[[Envelope], Awaitable[None]]
@@ -344,6 +355,9 @@ class Face(Protocol):
 
     async def run(self, desk: Desk) -> None:
         """Read lines and hand them to the desk until the person leaves or the input ends."""
+
+    async def close(self) -> None:
+        """Return once everything shown has been written."""
 
 
 class Models(Protocol):

@@ -4,7 +4,7 @@ Nothing is judged here: a fact is true. What follows from it (the next fact) is 
 what is owed because of it is `pending`'s.
 """
 
-from typing import assert_never
+from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -53,6 +53,9 @@ from midstream.core.spec import Context, plan_of
 RECEIVED = "received"
 """What the model is told of a parsing tool's call, should it see its own reply again."""
 
+TURN_OVER = "Not run: the reply ended your turn."
+"""What the model is told of a call it made beside a parsing tool's."""
+
 
 def apply(run: Run, fact: AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a case."""
@@ -74,20 +77,16 @@ def _folded(run: Run, fact: AnyFact) -> Run:
         case InputReceived():
             return _received(run, fact)
         case InputDisposed():
-            known = run.inbox[fact.input_id]
-            record = replace(
-                known, disposition=fact.disposition, reason=fact.reason or known.reason
-            )
-            return replace(run, inbox={**run.inbox, fact.input_id: record})
+            return _disposed(run, fact)
         case QuestionAsked():
             return _asked(run, fact)
         case QuestionAnswered():
             return _answered(run, fact)
         case QuestionSuperseded():
-            return _with_question(run, fact.question_id, status="superseded")
+            return _closed(run, fact.question_id, "superseded")
         case WordsJoined():
             words = Message(role="user", text=fact.text, author=USER)
-            return replace(run, contexts=_added(run, fact.context, words))
+            return replace(run, contexts=_added(run, fact.context, words), is_heard=True)
         case Interrupted():
             return _interrupted(run, fact)
         case ReplyCut():
@@ -144,14 +143,23 @@ def _entered(run: Run, fact: StateTransition) -> Run:
         chosen=None,
         chosen_by="",
         halting_for="",
-        visits={**run.visits, fact.target: run.visits.get(fact.target, 0) + 1},
     )
+    if fact.resumes and run.cuts:
+        cut = run.cuts[-1]
+        moved = replace(moved, cuts=run.cuts[:-1])
+        if cut.phase is not None:
+            return _back_in(moved, cut, cut.phase)
+    visits = {**run.visits, fact.target: run.visits.get(fact.target, 0) + 1}
+    moved = replace(moved, visits=visits)
     if fact.target == STOP:
         return replace(moved, phase="leaving")
-    if fact.resumes and run.cut is not None and run.cut.phase is not None:
-        moved = replace(moved, last_response=run.cut.last_response)
-        return _in_phase(moved, run.cut.phase)
     return _in_phase(moved, next_phase(plan_for(run).states[fact.target], None))
+
+
+def _back_in(run: Run, cut: Cut, phase: Phase) -> Run:
+    """Return the run where it was cut. It is the same visit to the state, and the same turn."""
+    run = _in_phase(replace(run, last_response=cut.last_response), phase)
+    return run if run.turn is None else replace(run, turn=replace(run.turn, request=cut.request))
 
 
 def _in_phase(run: Run, phase: Phase) -> Run:
@@ -178,7 +186,8 @@ def _handler_ran(run: Run, fact: HandlerRan) -> Run:
         run,
         common_data=common_data,
         variables={**run.variables, **fact.variables} if fact.variables else run.variables,
-        contexts=_changed_contexts(run, fact.contexts),
+        contexts=_changed_contexts(run, fact.contexts) if fact.contexts else run.contexts,
+        is_heard=True,
         chosen=fact.chosen,
         chosen_by=fact.handler if fact.chosen is not None else "",
     )
@@ -223,14 +232,19 @@ def _responded(run: Run, fact: AgentResponded) -> Run:
 
 
 def _turn_ended(run: Run, fact: AgentResponded) -> Run:
-    state = plan_for(run).states[run.state]
-    if state.post_handler is None:
+    """Return the run after a turn's last reply; beside a parsing tool's call no other call runs."""
+    role = definition_of(run).roles[plan_for(run).agents[fact.agent].agent_role]
+    parsed = tuple(c for c in fact.calls if any(c.name == tool.name for tool in role.parsingTools))
+    if plan_for(run).states[run.state].post_handler is None:
         results = tuple(
-            ToolResult(call_id=call.id, outcome="completed", text=RECEIVED) for call in fact.calls
+            ToolResult(call_id=call.id, outcome="completed", text=RECEIVED)
+            if call in parsed
+            else ToolResult(call_id=call.id, outcome="not_run", text=TURN_OVER)
+            for call in fact.calls
         )
         message = _spoken(run, fact.agent, fact.text, calls=fact.calls, results=results)
         run = replace(run, contexts=_added(run, _context_of(run, fact.agent), message))
-    response = Response(agent=fact.agent, text=fact.text, calls=fact.calls)
+    response = Response(agent=fact.agent, text=fact.text, calls=parsed)
     return _after(replace(run, turn=None, last_response=response), "turn")
 
 
@@ -286,13 +300,18 @@ def _asked(run: Run, fact: QuestionAsked) -> Run:
         choices=fact.choices,
         schema=fact.schema,
     )
-    run = replace(run, questions=(*run.questions, question))
+    run = replace(
+        run,
+        questions=(*run.questions, question),
+        open_questions=(*run.open_questions, question),
+        last_number=max(run.last_number, fact.number),
+    )
     return _with_call(run, fact.call_id, status="parked") if fact.call_id else run
 
 
 def _answered(run: Run, fact: QuestionAnswered) -> Run:
-    question = next(q for q in run.questions if q.id == fact.question_id)
-    run = _with_question(run, fact.question_id, status="answered")
+    question = next(q for q in run.open_questions if q.id == fact.question_id)
+    run = _closed(run, fact.question_id, "answered")
     if question.kind != "input":
         return run
     if run.state == "":
@@ -300,12 +319,13 @@ def _answered(run: Run, fact: QuestionAnswered) -> Run:
     return _after(run, "waiting")
 
 
-def _with_question(run: Run, question_id: str, **changes: Json) -> Run:
-    questions = tuple(
-        replace(question, **changes) if question.id == question_id else question
-        for question in run.questions
-    )
-    return replace(run, questions=questions)
+def _closed(run: Run, question_id: str, status: Literal["answered", "superseded"]) -> Run:
+    # Open questions are near the end: looking from there keeps long chats cheap.
+    questions = list(run.questions)
+    place = next(n for n in reversed(range(len(questions))) if questions[n].id == question_id)
+    questions[place] = replace(questions[place], status=status)
+    still_open = tuple(q for q in run.open_questions if q.id != question_id)
+    return replace(run, questions=tuple(questions), open_questions=still_open)
 
 
 # --- the user's words, and halting --------------------------------------------------------------
@@ -316,24 +336,35 @@ def _received(run: Run, fact: InputReceived) -> Run:
         id=fact.input_id, text=fact.text, handling=fact.handling, reason=fact.reason
     )
     times = run.interrupted_at if fact.at is None else (*run.interrupted_at[-9:], fact.at)
-    return replace(run, inbox={**run.inbox, fact.input_id: record}, interrupted_at=times)
+    return replace(
+        run,
+        inbox={**run.inbox, fact.input_id: record},
+        undelivered=(*run.undelivered, record),
+        interrupted_at=times,
+    )
+
+
+def _disposed(run: Run, fact: InputDisposed) -> Run:
+    known = run.inbox[fact.input_id]
+    record = replace(known, disposition=fact.disposition, reason=fact.reason or known.reason)
+    return replace(
+        run,
+        inbox={**run.inbox, fact.input_id: record},
+        undelivered=tuple(r for r in run.undelivered if r.id != fact.input_id),
+    )
 
 
 def _interrupted(run: Run, fact: Interrupted) -> Run:
-    common_data = run.common_data
     if fact.epoch != run.epoch:
-        is_cut = fact.state == run.state
-        cut = Cut(
-            state=fact.state,
-            phase=run.phase if is_cut and run.phase != "leaving" else None,
-            last_response=run.last_response,
-        )
-        beside = {"interrupted_state": fact.state, "interrupted_text": fact.partial}
-        run = replace(_stopping(_kept(run, fact.agent, fact.partial)), cut=cut)
-        common_data = {**common_data, **beside}
+        cuts = _cuts_after(run, fact)
+        state = cuts[-1].state if cuts else fact.state
+        run = replace(_kept(run, fact.agent, fact.partial), cuts=cuts, interrupted_state=state)
+        beside = {"interrupted_state": state, "interrupted_text": fact.partial}
+        run = replace(_stopping(run), common_data={**run.common_data, **beside})
+    common_data = run.common_data
     if fact.text is not None:
         common_data = {**common_data, "resume_input": fact.text}
-        run = replace(run, resume_input=fact.text)
+        run = replace(run, resume_input=fact.text, is_heard=False)
     run = replace(
         run,
         common_data=common_data,
@@ -343,6 +374,27 @@ def _interrupted(run: Run, fact: Interrupted) -> Run:
         stop_reason=fact.reason,
     )
     return _held_if_due(run)
+
+
+def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
+    """Return the cuts with this halt's on top.
+
+    A halt of `resume` adds none: the halt enters `resume` anew with the new words, and going back
+    into it afterwards would do its work twice.
+    """
+    if fact.state == RESUME or (fact.resumes and run.cuts):
+        return run.cuts
+    phase = run.phase if fact.state == run.state and run.phase != "leaving" else None
+    turn = run.turn or Turn(agent="")
+    cut = Cut(
+        state=fact.state,
+        phase=phase,
+        request=turn.request + bool(turn.calls),
+        last_response=run.last_response,
+    )
+    known = [earlier.state for earlier in run.cuts]
+    below = run.cuts[: known.index(fact.state)] if fact.state in known else run.cuts
+    return (*below, cut)
 
 
 def _stopping(run: Run) -> Run:

@@ -22,7 +22,6 @@ from midstream.core.events import (
     QuestionAnswered,
     QuestionAsked,
     RunStarted,
-    StateTransition,
     ToolCalled,
     WorkflowOutput,
 )
@@ -44,6 +43,7 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.names import REQUEST_USERS_INPUT, Json
+from midstream.core.nearest import did_you_mean
 from midstream.core.pending import call_key, handler_key, request_key
 from midstream.core.question import Question
 from midstream.core.run import Run, Turn, definition_of, plan_for
@@ -59,13 +59,22 @@ MAX_REQUESTS = 100
 
 def decide(run: Run, input: AnyInput) -> tuple[AnyFact, ...]:
     """Return the facts an input makes true, in order; none when it is too late to count."""
+    return tuple(judged(run, input).facts)
+
+
+def judged(run: Run, input: AnyInput) -> Story:
+    """Return the facts an input makes true together with the run folded over them.
+
+    For the loop, which needs both: it saves folding the facts of `decide` a second time.
+    """
     story = Story(run)
-    if run.phase == "ended":
-        return ()
+    # A run that has not started has no rules yet; one that has ended hears nothing any more.
+    if run.phase == "ended" or (run.phase == "new" and not isinstance(input, Start)):
+        return story
     before = _request_owed(run)
     _judge(story, input)
     steering.settle(story, is_new_request=_request_owed(story.run) != before)
-    return tuple(story.facts)
+    return story
 
 
 def _request_owed(run: Run) -> Json:
@@ -137,6 +146,16 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
         handler, slot = state.post_handler, "post_handler"
     else:
         handler, slot = state.transition_handler, "transition_handler"
+    contexts = plan_for(run).contexts
+    unknown = next((c.context for c in input.contexts if c.context not in contexts), None)
+    if unknown is not None:
+        story.fail(
+            f"{handler}, the {slot} of state {run.state!r}, changed the context {unknown!r}, "
+            "which the workflow does not have.",
+            did_you_mean(unknown, contexts),
+            fault="author",
+        )
+        return
     chosen = input.chosen if slot == "transition_handler" else None
     if chosen is not None and not isinstance(chosen, str):
         story.fail(
@@ -164,18 +183,19 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
 
 def _model_replied(story: Story, input: ModelReplied) -> None:
     run = story.run
-    if input.key != _request_owed(run):
+    if run.turn is None or input.key != _request_owed(run):
         return
-    assert run.turn is not None
     agent = run.turn.agent
     role = definition_of(run).roles[plan_for(run).agents[agent].agent_role]
     parsing = {tool.name for tool in role.parsingTools}
-    calls = tuple(
-        ToolCall(id=f"call_{run.calls_made + n}", name=call.name, arguments=call.arguments)
-        for n, call in enumerate(input.calls, 1)
-    )
     parsed = [call for call in input.calls if call.name in parsing]
     is_parsed = any(not call.problem for call in parsed)
+    # Beside a usable call of a parsing tool, an unusable one is dropped: no handler may read it.
+    sent = [call for call in input.calls if not (is_parsed and call in parsed and call.problem)]
+    calls = tuple(
+        ToolCall(id=f"call_{run.calls_made + n}", name=call.name, arguments=call.arguments)
+        for n, call in enumerate(sent, 1)
+    )
     problem = ""
     if not calls and not input.text.strip():
         problem = "Your reply was empty. Answer, or call a tool."
@@ -202,10 +222,12 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
     if turn.request >= MAX_REQUESTS:
         _give_up(story, turn, f"{agent} made {turn.request} model requests in one turn.")
         return
+    if not calls:
+        return
     offered = {
         tool.name: tool for tool in tools_for(definition_of(run), plan_for(run).agents[agent])
     }
-    for call, requested in zip(calls, input.calls, strict=True):
+    for call, requested in zip(calls, sent, strict=True):
         _begin_call(story, agent, call, requested, offered)
 
 
@@ -224,7 +246,7 @@ def _turn_failed(story: Story, error: str, hint: str, *, partial: str = "") -> N
     if target is None:
         story.fail(error, hint, fault="world")
     else:
-        story.tell(StateTransition(source=run.state, target=target, reason="the agent failed"))
+        steering.enter(story, target, "the agent failed")
 
 
 def _begin_call(
@@ -309,23 +331,33 @@ def _tool_finished(story: Story, input: ToolFinished) -> None:
 
 def _approved(story: Story, input: Approve) -> None:
     question = _open_question(story.run, input.question)
-    if question is None or question.kind != "approval" or story.run.turn is None:
+    if question is None or question.kind != "approval":
         return
-    call = next(c.call for c in story.run.turn.calls if c.call.id == question.call_id)
+    call = _call_of(story.run, question)
     if not input.granted:
         story.tell(QuestionAnswered(question_id=question.id, answer="no"))
         said = f" They said: {input.note}" if input.note else ""
         story.close_call(call.id, "denied", f"The user refused this call.{said}")
         return
-    answer = "yes, for this run" if input.for_run else "yes"
-    story.tell(QuestionAnswered(question_id=question.id, answer=answer))
-    if input.for_run and call.name not in story.run.allowed:
+    _approve(story, question, "yes, for this run" if input.for_run else "yes")
+    if input.for_run:
         story.tell(PermissionGranted(tool=call.name))
+        for other in story.run.open_questions:
+            if other.kind == "approval" and _call_of(story.run, other).name == call.name:
+                _approve(story, other, "yes, for this run")
+
+
+def _approve(story: Story, question: Question, answer: str) -> None:
+    call = _call_of(story.run, question)
+    story.tell(QuestionAnswered(question_id=question.id, answer=answer))
     story.tell(
-        ToolCalled(
-            call_id=call.id, name=call.name, arguments=call.arguments, agent=story.run.turn.agent
-        )
+        ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=question.agent)
     )
+
+
+def _call_of(run: Run, question: Question) -> ToolCall:
+    assert run.turn is not None, "only a turn parks calls"
+    return next(c.call for c in run.turn.calls if c.call.id == question.call_id)
 
 
 def _open_question(run: Run, question_id: str) -> Question | None:

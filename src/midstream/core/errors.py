@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from midstream.core.names import Fault
 
+REPORT_BUG = "This is a bug in midstream: please report it."
+
 
 class MidstreamError(Exception):
     """Something the user should read: what happened, and what to do next.

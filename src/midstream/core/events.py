@@ -203,7 +203,8 @@ class Interrupted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="inte
     `leads_to` says what comes once the running tools have stopped: the user's words are acted on,
     the run holds until the user says what to do (a bare Esc, `text` None), or it ends. A second one
     with the same epoch joined the halt; its `text` is the whole. `state` is where the run would have
-    gone on; `partial` is what `agent` had already shown of its reply.
+    gone on; `partial` is what `agent` had already shown of its reply. `resumes`: it was about to go
+    on in `state` where an earlier halt had cut it.
     """
 
     epoch: int
@@ -213,6 +214,7 @@ class Interrupted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="inte
     agent: str = ""
     partial: str = ""
     reason: str = ""
+    resumes: bool = False
 
 
 class ReplyCut(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="reply_cut"):

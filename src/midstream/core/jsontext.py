@@ -102,6 +102,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 _CHUNK = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*+')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(\.\d++)?([eE][+-]?\d++)?", re.ASCII)
 _WORD = re.compile(r"[^\s,:{}\[\]\"/]{1,40}")
+_STRING_START = re.compile(r'"[^"\\\x00-\x1f\x7f-\x9f]{0,40}("?)')
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _CONSTANTS: dict[str, tuple[Kind, Json]] = {
@@ -118,6 +119,16 @@ def _quoted(text: str) -> str:
     return shown if len(shown) <= 60 else f'{shown[:57]}..."'
 
 
+def _spelled(word: str) -> str:
+    """Return how to write in JSON what people write out of habit; "" for other words."""
+    if word in _PYTHON_WORDS:
+        return f"JSON spells it {_PYTHON_WORDS[word]}."
+    if word.startswith("'"):
+        return "Strings stand in double quotes."
+    is_infinite = word.lstrip("+").casefold() in ("nan", "infinity", "inf")
+    return "Numbers must be finite." if is_infinite else ""
+
+
 class _Reader:
     """Recursive descent over the text; `at` is the offset of the next character."""
 
@@ -129,6 +140,9 @@ class _Reader:
         self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def document(self) -> Node:
+        nul = self.text.find("\0")
+        if nul >= 0:
+            self.give_up("$", "the character NUL cannot be used.", at=nul)
         if self.text.startswith("\ufeff"):
             self.at = 1
         self.skip()
@@ -158,6 +172,9 @@ class _Reader:
     def found(self) -> str:
         if self.at >= len(self.text):
             return "the end of the file"
+        quoted = _STRING_START.match(self.text, self.at)
+        if quoted is not None:
+            return f"{quoted.group()}{'' if quoted.group(1) else '...'}"
         word = _WORD.match(self.text, self.at)
         return _quoted(word.group() if word else self.text[self.at])
 
@@ -213,18 +230,11 @@ class _Reader:
         start = self.at
         match = _WORD.match(self.text, start)
         word = match.group() if match else ""
-        if word in _CONSTANTS:
-            self.at += len(word)
-            kind, value = _CONSTANTS[word]
-            return self.node(kind, value, path, start)
-        hint = ""
-        if word in _PYTHON_WORDS:
-            hint = f"JSON spells it {_PYTHON_WORDS[word]}."
-        elif word.startswith("'"):
-            hint = "Strings stand in double quotes."
-        elif word.lstrip("+").casefold() in ("nan", "infinity", "inf"):
-            hint = "Numbers must be finite."
-        self.give_up(path, f"expected a value, found {self.found()}.", hint)
+        if word not in _CONSTANTS:
+            self.give_up(path, f"expected a value, found {self.found()}.", _spelled(word))
+        self.at += len(word)
+        kind, value = _CONSTANTS[word]
+        return self.node(kind, value, path, start)
 
     def number(self, path: str) -> int | float:
         match = _NUMBER.match(self.text, self.at)
@@ -232,7 +242,9 @@ class _Reader:
         if match is None or after.isalnum() or after in (".", "_", "-", "+"):
             if after:
                 self.give_up(path, f"{self.found()} is not a number.")
-            self.give_up(path, f"expected a number, found {self.found()}.")
+            word = _WORD.match(self.text, self.at + 1)
+            hint = _spelled(word.group() if word else "")
+            self.give_up(path, f"expected a number, found {self.found()}.", hint)
         digits = match.group()
         is_whole = match.group(1) is None and match.group(2) is None
         if is_whole and len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**64:

@@ -11,6 +11,7 @@ from midstream.core.nearest import nearest
 ModeKind: TypeAlias = Literal["role", "workflow"]
 
 _KINDS: tuple[ModeKind, ...] = ("role", "workflow")
+_MAX_SHOWN = 80
 _BAD_IN_NAME = re.compile(r"[\x00-\x1f\x7f/\\]")
 _EXAMPLES = "Write role:NAME or workflow:NAME, such as role:dude."
 
@@ -32,19 +33,24 @@ class Mode(msgspec.Struct, frozen=True):
             UserMistake: the text is not of the form `type:name`.
         """
         kind_text, colon, name = text.strip().partition(":")
+        shown = repr(text[:_MAX_SHOWN])
         if not colon:
-            raise UserMistake(f"{text!r} is not a mode.", hint=_hint_without_type(kind_text))
+            raise UserMistake(f"{shown} is not a mode.", hint=_hint_without_type(kind_text))
         kind = next((known for known in _KINDS if known == kind_text), None)
         if kind is None:
             best = nearest(kind_text, _KINDS)
             meant = f"Did you mean {f'{best}:{name}'!r}?" if best and name else _EXAMPLES
-            raise UserMistake(f"{text!r} is not a mode: no type {kind_text!r}.", hint=meant)
-        if not name.strip() or name != name.strip() or _BAD_IN_NAME.search(name):
-            raise UserMistake(f"{text!r} is not a mode: {name!r} cannot be a name.", hint=_EXAMPLES)
+            raise UserMistake(
+                f"{shown} is not a mode: no type {kind_text[:_MAX_SHOWN]!r}.", hint=meant
+            )
+        if not name or name != name.strip() or len(name) > _MAX_SHOWN or _BAD_IN_NAME.search(name):
+            raise UserMistake(
+                f"{shown} is not a mode: {name[:_MAX_SHOWN]!r} cannot be a name.", hint=_EXAMPLES
+            )
         return cls(kind, name)
 
 
 def _hint_without_type(name: str) -> str:
-    if not name or _BAD_IN_NAME.search(name):
+    if not name or len(name) > _MAX_SHOWN or _BAD_IN_NAME.search(name):
         return _EXAMPLES
     return f"Did you mean 'role:{name}' or 'workflow:{name}'?"

@@ -27,7 +27,7 @@ def look_up(run: Run, path: str) -> Json | Missing:
     for part in rest:
         if isinstance(value, dict) and part in value:
             value = value[part]
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        elif isinstance(value, list) and part in map(str, range(len(value))):
             value = value[int(part)]
         else:
             return Missing()

@@ -56,13 +56,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the last halt cut the run: `$interrupted` goes on from there.
+    """Where a halt cut the run: `$interrupted` goes on from there.
 
-    `phase` None: the state had not been entered yet.
+    `phase` None: the state had not been entered yet. `request` is the model request the turn goes on
+    with: the tool calls of the ones before it have their results and are not made again.
     """
 
     state: str
     phase: Phase | None = None
+    request: int = 1
     last_response: "Response | None" = None
 
 
@@ -89,6 +91,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     `step` grows with every transition and makes effect keys unique; `epoch` grows with every halt.
     `halting_for` is what a halt leads to once the running `once` tools have stopped.
+    `cuts` are the halts nobody has gone back to (`$interrupted`), the last one last; a state stands in
+    it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
+    `open_questions` and `undelivered` are the parts of `questions` and `inbox` that still matter,
+    kept apart so that a long chat costs no more a step than a short one. `last_number` is the
+    highest number a question was given.
     """
 
     id: str
@@ -113,25 +120,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     input: Json = None
     last_response: Response | None = None
     resume_input: str | None = None
-    cut: Cut | None = None
+    is_heard: bool = True
+    interrupted_state: str | None = None
+    cuts: tuple[Cut, ...] = ()
     questions: tuple[Question, ...] = ()
+    open_questions: tuple[Question, ...] = ()
+    last_number: int = 0
     inbox: dict[str, InputRecord] = {}
+    undelivered: tuple[InputRecord, ...] = ()
     interrupted_at: tuple[float, ...] = ()
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
     usages: tuple[tuple[str, Usage], ...] = ()
     output: Json = None
     error: str = ""
-
-    @property
-    def open_questions(self) -> tuple[Question, ...]:
-        """Return the questions an answer would still count for, oldest first."""
-        return tuple(question for question in self.questions if question.is_open)
-
-    @property
-    def interrupted_state(self) -> str | None:
-        """Return the state the last halt cut, None before any."""
-        return None if self.cut is None else self.cut.state
 
     @property
     def is_over(self) -> bool:

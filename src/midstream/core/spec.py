@@ -148,7 +148,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["workflow", "chat"] = "workflow"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A definition with its names looked up: by state, agent and context. Derived, never stored."""
 
     states: Mapping[str, State]

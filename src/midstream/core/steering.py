@@ -13,6 +13,8 @@ The halting list (each step a fact, so that a crash in between is finished, not 
 More words before step 5 join the same halt. After it they are a new one.
 """
 
+from typing import Literal
+
 from midstream.core.apply import is_question_call, resume_target
 from midstream.core.events import (
     AnswerRefused,
@@ -29,7 +31,7 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
-from midstream.core.names import INTERRUPTED, RESUME, STOP, Json, Policy
+from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Json, Policy
 from midstream.core.nearest import did_you_mean
 from midstream.core.paths import Missing, look_up
 from midstream.core.pending import request_key
@@ -56,7 +58,7 @@ MAX_SILENT_TRANSITIONS = 1000
 def said(story: Story, input: UserSaid) -> None:
     """Judge a line of the user. The same id again changes nothing."""
     run = story.run
-    if input.id in run.inbox or run.phase == "new":
+    if input.id in run.inbox:
         return
     waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
     if input.question is not None:
@@ -81,7 +83,7 @@ def _unasked(story: Story, input: UserSaid) -> None:
         _receive(story, input, "queue", reason)
     elif policy == "interrupt":
         _receive(story, input, "interrupt", at=input.at)
-        _interrupt(story, input.text, input.shown)
+        _halt(story, _with_unheard(run, input.text), "words", input.shown)
     elif policy == "reject":
         _reject(story, input, f"the state {run.state!r} takes no words while it runs")
     elif policy == "steer":
@@ -119,7 +121,7 @@ def _is_storm(run: Run, at: float) -> bool:
 def withdrawn(story: Story, input: Withdraw) -> None:
     """Take back a line that has not been delivered; a delivered one stays as it is."""
     record = story.run.inbox.get(input.input_id)
-    if record is not None and record.disposition is None and story.run.phase != "halting":
+    if record is not None and record.disposition is None and record.handling != "interrupt":
         story.tell(InputDisposed(input_id=record.id, disposition="withdrawn"))
 
 
@@ -143,7 +145,7 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
         text = answer if isinstance(answer, str) else input.text
         story.close_call(question.call_id, "completed", text)
     elif story.run.state:
-        _join_words(story, story.run.state, input.text)
+        _join_words(story, input.text)
 
 
 def _refusal(input: UserSaid, question: Question | None) -> str:
@@ -174,22 +176,22 @@ def stopped(story: Story, input: Stop) -> None:
     _halt(story, None, "stop", input.shown, reason=input.reason)
 
 
-def _interrupt(story: Story, text: str, shown: tuple[Shown, ...]) -> None:
-    _halt(story, text, "words", shown)
-
-
 def _join_halt(story: Story, text: str) -> None:
     run = story.run
-    earlier = run.resume_input if run.halting_for == "words" else None
-    whole = text if earlier is None else f"{earlier}\n{text}"
+    whole = _with_unheard(run, text)
     story.tell(Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
     finish_halt(story)
+
+
+def _with_unheard(run: Run, text: str) -> str:
+    """Return the words after those of a halt that no handler and no agent has got to see yet."""
+    return text if run.is_heard or run.resume_input is None else f"{run.resume_input}\n{text}"
 
 
 def _halt(
     story: Story,
     text: str | None,
-    leads_to: Json,
+    leads_to: Literal["words", "hold", "stop"],
     shown: tuple[Shown, ...],
     *,
     reason: str = "",
@@ -214,6 +216,8 @@ def _halt(
             story.close_call(open_call.call.id, "stopped", STOPPED)
         elif open_call.status in ("new", "parked"):
             story.close_call(open_call.call.id, "not_run", NOT_RUN)
+    # At once, though `once` tools may take a while to stop: a late yes must not start a closed call.
+    story.supersede_questions("interrupted")
     finish_halt(story)
 
 
@@ -231,13 +235,12 @@ def finish_halt(story: Story) -> None:
         return
     if run.turn is not None and run.turn.calls:
         return
-    story.supersede_questions("interrupted")
     if run.halting_for == "stop":
         story.dispose_rest()
         story.tell(RunStopped(reason=run.stop_reason))
     elif run.halting_for == "words" and run.phase == "halting":
-        for record in tuple(story.run.inbox.values()):
-            if record.disposition is None and record.handling == "interrupt":
+        for record in run.undelivered:
+            if record.handling == "interrupt":
                 story.tell(InputDisposed(input_id=record.id, disposition="interrupted"))
         _resume(story, "interrupted")
 
@@ -250,16 +253,20 @@ def _resume(story: Story, reason: str) -> None:
     """
     run = story.run
     target = resume_target(run)
+    words = run.resume_input or ""
     story.tell(StateTransition(source=run.state, target=target, reason=reason))
-    if target == RESUME and plan_for(run).states[RESUME].pre_handler is not None:
-        return
-    _join_words(story, target, run.resume_input or "")
+    if story.run.phase == "waiting":
+        # The state waits for words, and these are some: nobody is asked to type them again.
+        _await_input(story)
+        story.tell(QuestionAnswered(question_id=story.run.open_questions[-1].id, answer=words))
+    if target != RESUME or plan_for(run).states[RESUME].pre_handler is None:
+        _join_words(story, words)
 
 
-def _join_words(story: Story, state: str, text: str) -> None:
+def _join_words(story: Story, text: str) -> None:
     """Add the words to the context of the state's agent, else of the state that was cut."""
     plan = plan_for(story.run)
-    agents = [plan.states[state].agent]
+    agents = [plan.states[story.run.state].agent]
     cut = story.run.interrupted_state
     if cut is not None and cut in plan.states:
         agents.append(plan.states[cut].agent)
@@ -286,23 +293,20 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
 def _deliver_steers(story: Story) -> None:
     assert story.run.turn is not None
     context = plan_for(story.run).agents[story.run.turn.agent].context
-    for record in tuple(story.run.inbox.values()):
-        if record.disposition is None and record.handling == "steer":
+    for record in story.run.undelivered:
+        if record.handling == "steer":
             story.tell(WordsJoined(context=context, text=record.text))
             story.tell(InputDisposed(input_id=record.id, disposition="steered"))
 
 
-def _deliver_queue(story: Story, target: str) -> bool:
+def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
     """Turn to the queued words now that the state is done; False if there are none."""
-    waiting = [
-        record
-        for record in story.run.inbox.values()
-        if record.disposition is None and record.handling in ("queue", "steer")
-    ]
+    waiting = story.run.undelivered
     if not waiting:
         return False
-    text = "\n".join(record.text for record in waiting)
-    story.tell(Interrupted(epoch=story.run.epoch + 1, text=text, state=target))
+    text = _with_unheard(story.run, "\n".join(record.text for record in waiting))
+    epoch = story.run.epoch + 1
+    story.tell(Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
     for record in waiting:
         story.tell(InputDisposed(input_id=record.id, disposition="queued"))
     _resume(story, "queued words")
@@ -333,13 +337,16 @@ def settle(story: Story, *, is_new_request: bool) -> None:
         _deliver_steers(story)
 
 
+_NOT_TEXT = ("integer", "number", "boolean", "array", "object")
+
+
 def _await_input(story: Story) -> None:
     run = story.run
     wanted = definition_of(run).workflow.input
     text, schema = "", None
     if run.state == "" and wanted is not None:
         text = wanted.description or f"{wanted.name}?"
-        schema = None if wanted.type in ("", "string") else {"type": wanted.type}
+        schema = {"type": wanted.type} if wanted.type in _NOT_TEXT else None
     story.tell(
         QuestionAsked(
             question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema
@@ -352,38 +359,39 @@ def _leave(story: Story) -> None:
     if run.state == STOP:
         _finish(story)
         return
-    target = STOP if run.chosen is None else run.chosen
+    if run.state == "":
+        enter(story, START, "started")
+    else:
+        target = STOP if run.chosen is None else run.chosen
+        enter(story, target, run.chosen_by or "no transition given")
+
+
+def enter(story: Story, target: str, reason: str) -> None:
+    """Go to a state, or where `$interrupted` leads, unless queued words come first."""
+    run = story.run
     resumes = target == INTERRUPTED
-    if resumes and run.interrupted_state is not None:
-        target = run.interrupted_state
+    if resumes and not run.cuts:
+        story.fail(
+            f"The state {run.state!r} leads to {INTERRUPTED} ({reason}), "
+            "but no interrupted state is left to go back to.",
+            "Go there at most once for each interruption, from a state that `resume` leads to.",
+            fault="author",
+        )
+        return
+    target = run.cuts[-1].state if resumes else target
     states = plan_for(run).states
     if target not in states:
         story.fail(
-            f"{run.chosen_by or 'The run'} in state {run.state!r} chose the state {target!r}, "
-            "which the workflow does not have.",
+            f"The state {run.state!r} leads to {target!r} ({reason}), "
+            "a state the workflow does not have.",
             did_you_mean(target, states),
             fault="author",
         )
-    elif run.state == "" or not _deliver_queue(story, target):
-        story.tell(
-            StateTransition(source=run.state, target=target, reason=_reason(run), resumes=resumes)
-        )
-        if run.state == "":
-            _join_input(story, target)
-
-
-def _join_input(story: Story, state: str) -> None:
-    """Let the first agent hear the run's input, unless a pre_handler says itself what it hears."""
-    words = story.run.input
-    is_heard = plan_for(story.run).states[state].pre_handler is None
-    if is_heard and isinstance(words, str):
-        _join_words(story, state, words)
-
-
-def _reason(run: Run) -> str:
-    if run.state == "":
-        return "started"
-    return run.chosen_by or "no transition given"
+    elif run.state == "" or not _deliver_queue(story, target, resumes=resumes):
+        story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=resumes))
+        if run.state == "" and isinstance(run.input, str) and story.run.phase != "pre":
+            # A pre_handler would say itself what the first agent hears of the run's input.
+            _join_words(story, run.input)
 
 
 def _finish(story: Story) -> None:

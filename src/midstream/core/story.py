@@ -39,13 +39,9 @@ class Story:
 
     def dispose_rest(self) -> None:
         """Say of every line not yet delivered that the run ended first."""
-        for record in tuple(self.run.inbox.values()):
-            if record.disposition is None:
-                self.tell(
-                    InputDisposed(
-                        input_id=record.id, disposition="rejected", reason="the run ended first"
-                    )
-                )
+        reason = "the run ended first"
+        for record in self.run.undelivered:
+            self.tell(InputDisposed(input_id=record.id, disposition="rejected", reason=reason))
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the run as failed; open questions close, undelivered words are named."""
@@ -60,4 +56,4 @@ class Story:
 
     def next_number(self) -> int:
         """Return the number a person answers the next question by; waiting for input has none."""
-        return 1 + sum(question.kind != "input" for question in self.run.questions)
+        return self.run.last_number + 1

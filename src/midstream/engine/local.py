@@ -7,8 +7,7 @@ from typing import Literal
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.spec import Definition
-from midstream.ports import Handlers
-from midstream.workflow.effects import World
+from midstream.ports import Handlers, World
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 
@@ -45,10 +44,19 @@ class LocalEngine:
         self._listeners.append(listener)
 
     async def close(self) -> None:
-        """Stop every run that has not ended; returns when all have."""
-        live = [machine for machine in self._machines if not machine.run.is_over]
-        await asyncio.gather(*(machine.stop("the console was closed") for machine in live))
+        """Stop every run that has not ended; returns when all have, and are left by their effects."""
+        async with asyncio.TaskGroup() as group:
+            for machine in self._machines:
+                group.create_task(machine.stop("the console was closed"))
 
     def _tap(self, envelope: Envelope) -> None:
-        for listener in self._listeners:
-            listener(envelope)
+        """Tell every listener; one that raises keeps no other from hearing."""
+        failures: list[Exception] = []
+        for listener in tuple(self._listeners):
+            try:
+                listener(envelope)
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            # The machine says so, in a notice of its own.
+            raise failures[0]

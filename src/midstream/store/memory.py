@@ -14,13 +14,14 @@ class MemoryJournal:
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
         """Keep the facts after position `expected`."""
-        kept = self._runs.setdefault(run, [])
+        kept = self._runs.get(run, [])
         if len(kept) != expected:
             raise JournalMoved(
                 f"Run {run} has {len(kept)} facts where {expected} were expected.",
                 hint="Another process goes on with this run.",
             )
-        kept.extend(facts)
+        if facts:
+            self._runs.setdefault(run, kept).extend(facts)
 
     async def read(self, run: str, after: int = 0) -> list[Envelope]:
         """Return the run's facts after position `after`."""

@@ -9,7 +9,9 @@ import msgspec
 from midstream.core.apply import starting_messages
 from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
+from midstream.core.names import Outcome
 from midstream.core.spec import Context
+from midstream.workflow.words import readable
 
 
 class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +21,15 @@ class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     author: str = ""
     interrupted: bool = False
+
+
+class ContextToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool call of an agent came to. Only `completed` ones hold what the tool measured or read."""
+
+    name: str
+    outcome: Outcome
+    text: str
+    author: str = ""
 
 
 class WorkflowContext:
@@ -48,6 +59,17 @@ class WorkflowContext:
             if message.text
         ]
 
+    @property
+    def tool_results(self) -> list[ContextToolResult]:
+        """Return what the agents' tool calls in this conversation came to, the oldest first."""
+        return [
+            ContextToolResult(
+                name=call.name, outcome=result.outcome, text=result.text, author=message.author
+            )
+            for message in self._messages
+            for call, result in zip(message.calls, message.results, strict=True)
+        ]
+
     def add_message(self, role: Side, content: str) -> None:
         """Add a message at the end.
 
@@ -58,6 +80,7 @@ class WorkflowContext:
             raise ValueError(f"role is {role!r}; expected 'system', 'user' or 'assistant'")
         if not isinstance(content, str):
             raise ValueError(f"content is {type(content).__name__}; expected text")
+        content = readable(content)
         self._changes.append(
             ContextChange(context=self.name, action="add", role=role, text=content)
         )

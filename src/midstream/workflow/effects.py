@@ -1,17 +1,16 @@
 """Effects in flight: one model request, one tool call or one handler call each, as tasks.
 
 Each ends by posting exactly one input, unless it is cancelled: then nobody is owed its result any
-more. This is the edge where whatever an adapter or a handler raises becomes an input.
+more. This is the edge where whatever an adapter or a handler raises becomes an input. That goes for
+a `CancelledError` too where nobody cancelled the effect: a run must not wait for ever for an
+adapter that lost a task of its own.
 """
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeAlias
 
-import msgspec
-
-from midstream.core.errors import MidstreamError
+from midstream.core.errors import REPORT_BUG, MidstreamError
 from midstream.core.inputs import (
     AnyInput,
     EffectKey,
@@ -32,25 +31,24 @@ from midstream.core.notices import (
 )
 from midstream.core.pending import AskModel, CallTool, RunHandler
 from midstream.core.run import Run
+from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.offloop import call_soon
-from midstream.ports import Clock, Handlers, Journal, Model, ToolContext, Tools, Validator
+from midstream.ports import Handlers, ToolContext
+from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
+from midstream.workflow.handlers import copied
+from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
-REPORT_BUG = "This is a bug in midstream: please report it."
 
+SOFT_STOP_S = 10.0
+"""Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
+the graces tools give themselves: this is for the ones that do not listen."""
 
-class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The adapters a machine acts through. Shared by all machines of a process."""
-
-    model: Model
-    tools: Tools
-    journal: Journal
-    clock: Clock
-    validate: Validator
-    workspace: Path
+_EDGE = (Exception, SystemExit, asyncio.CancelledError)
+"""What an effect may raise that is the run's affair; `_is_for_us` tells the cancelled ones apart."""
 
 
 class Flight:
@@ -62,6 +60,7 @@ class Flight:
 
     __slots__ = (
         "_held",
+        "_is_closed",
         "_is_holding",
         "_notify",
         "_shown",
@@ -69,6 +68,7 @@ class Flight:
         "has_calls",
         "key",
         "stop",
+        "stopper",
         "task",
     )
 
@@ -77,11 +77,13 @@ class Flight:
         self.agent = agent
         self.task: asyncio.Task[None] | None = None
         self.stop: asyncio.Event | None = None
+        self.stopper: asyncio.Task[None] | None = None
         self.has_calls = False
         self._notify = notify
         self._shown: list[str] = []
         self._held: list[AnyNotice] = []
         self._is_holding = False
+        self._is_closed = False
 
     def shown(self) -> Shown:
         """Return what a reader has seen of the reply."""
@@ -94,17 +96,19 @@ class Flight:
     def release(self) -> None:
         """Show what was held back, and go on showing."""
         self._is_holding = False
-        held, self._held = self._held, []
-        for notice in held:
-            self._show(notice)
+        if self._held:
+            held, self._held = self._held, []
+            for notice in held:
+                self._show(notice)
 
     def close(self) -> None:
         """Show nothing any more, whatever still comes in."""
-        self._is_holding = True
+        self._is_closed = True
         self._held.clear()
-        self._notify = _nobody
 
     def _show(self, notice: AnyNotice) -> None:
+        if self._is_closed:
+            return
         if self._is_holding:
             self._held.append(notice)
             return
@@ -112,17 +116,21 @@ class Flight:
             self._shown.append(notice.text)
         self._notify(notice)
 
+    def progress(self, call_id: str, name: str, text: str) -> None:
+        """Hear a piece of a tool's output."""
+        self._show(ToolProgress(call_id=call_id, name=name, text=readable(text)))
+
     # The ReplyListener of a model request.
 
     def text(self, delta: str) -> None:
         """Hear the next piece of the reply's words."""
         if delta:
-            self._show(TextDelta(agent=self.agent, text=delta))
+            self._show(TextDelta(agent=self.agent, text=readable(delta)))
 
     def thinking(self, delta: str) -> None:
         """Hear the next piece of the model's reasoning."""
         if delta:
-            self._show(ThinkingDelta(agent=self.agent, text=delta))
+            self._show(ThinkingDelta(agent=self.agent, text=readable(delta)))
 
     def calling(self) -> None:
         """Hear that the model has begun to ask for a tool."""
@@ -130,75 +138,98 @@ class Flight:
 
     def status(self, text: str) -> None:
         """Hear what the request is doing."""
-        self._show(AgentThinking(agent=self.agent, state="", status=text))
-
-
-def _nobody(_notice: AnyNotice) -> None:
-    return
+        self._show(AgentThinking(agent=self.agent, state="", status=readable(text)))
 
 
 async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:
     """Make one model request and post its reply or failure."""
+    answer: AnyInput
     try:
         request = WorkflowAgent(run, effect.agent).request()
         reply = await world.model.request(request, flight)
+        answer = ModelReplied(
+            key=effect.key, text=readable(reply.text), calls=reply.calls, usage=reply.usage
+        )
     except MidstreamError as error:
-        shown = flight.shown().text
-        post(ModelFailed(key=effect.key, error=error.what, hint=error.hint, shown=shown))
-    except Exception as error:
-        words = f"The model request failed: {type(error).__name__}: {error}"
-        shown = flight.shown().text
-        post(ModelFailed(key=effect.key, error=words, hint=REPORT_BUG, shown=shown))
-    else:
-        post(ModelReplied(key=effect.key, text=reply.text, calls=reply.calls, usage=reply.usage))
+        answer = ModelFailed(key=effect.key, error=error.what, hint=error.hint)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The model request failed: {_named(error)}"
+        answer = ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+    post(answer)
 
 
 async def call_tool(effect: CallTool, run: Run, world: World, flight: Flight, post: Post) -> None:
     """Make one tool call and post its outcome."""
     call = effect.call
     loop = asyncio.get_running_loop()
-
-    def progress(text: str) -> None:
-        flight._show(ToolProgress(call_id=call.id, name=call.name, text=text))
-
     assert flight.stop is not None
+    if flight.stop.is_set():
+        # Told to stop before its first step. Begun anew while stopping, it had run in another life.
+        if effect.stopping:
+            post(ToolFinished(key=effect.key, outcome="unknown", text=UNKNOWN))
+        else:
+            post(ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
+        return
     context = ToolContext(
         workspace=world.workspace,
         run=run.id,
         agent=effect.agent,
         stop=flight.stop,
-        progress=lambda text: call_soon(loop, progress, text),
+        progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
     )
     try:
-        outcome = await world.tools.call(call.name, call.arguments, context)
-    except Exception as error:
-        words = f"The tool failed: {type(error).__name__}: {error}"
-        post(ToolFinished(key=effect.key, outcome="failed", text=words))
-    else:
-        post(ToolFinished(key=effect.key, outcome=outcome.outcome, text=outcome.text))
+        ended = await world.tools.call(call.name, copied(call.arguments), context)
+        answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=readable(ended.text))
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The tool failed: {_named(error)}"
+        answer = ToolFinished(key=effect.key, outcome="failed", text=words)
+    post(answer)
+
+
+async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
+    """Cut off a tool call that was told to stop and has not, after `SOFT_STOP_S` seconds."""
+    await world.clock.sleep(SOFT_STOP_S)
+    post(ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
 
 
 async def run_handler(effect: RunHandler, run: Run, handlers: Handlers, post: Post) -> None:
     """Call one handler and post what it did, its log lines on the way."""
 
     def log(text: str) -> None:
-        post(HandlerLogged(key=effect.key, text=text))
+        post(HandlerLogged(key=effect.key, text=readable(text)))
 
+    answer: AnyInput
     try:
         result = await handlers.call(effect.handler, run, log)
-    except MidstreamError as error:
-        post(HandlerFailed(key=effect.key, error=error.what, hint=error.hint, fault=error.fault))
-    except Exception as error:
-        words = f"The handler {effect.handler} failed: {type(error).__name__}: {error}"
-        post(HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug"))
-    else:
-        post(
-            HandlerReturned(
-                key=effect.key,
-                changed=result.changed,
-                removed=result.removed,
-                variables=result.variables,
-                contexts=result.contexts,
-                chosen=result.chosen,
-            )
+        answer = HandlerReturned(
+            key=effect.key,
+            changed=result.changed,
+            removed=result.removed,
+            variables=result.variables,
+            contexts=result.contexts,
+            chosen=result.chosen,
         )
+    except MidstreamError as error:
+        answer = HandlerFailed(key=effect.key, error=error.what, hint=error.hint, fault=error.fault)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The handler {effect.handler} failed: {_named(error)}"
+        answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
+    post(answer)
+
+
+def _is_for_us(error: BaseException) -> bool:
+    """Return whether an error says something of the effect, not that it was cancelled."""
+    if not isinstance(error, asyncio.CancelledError):
+        return True
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
+
+def _named(error: BaseException) -> str:
+    return readable(f"{type(error).__name__}: {error}")

@@ -10,10 +10,13 @@ import asyncio
 import importlib.abc
 import importlib.util
 import inspect
+import reprlib
+import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import TypeAlias
 
 import msgspec
 
@@ -53,7 +56,7 @@ class HandlerRun:
         self._changes: list[ContextChange] = []
         self.id = run.id
         self.state = run.state
-        self.input: Json = run.input
+        self.input: Json = copied(run.input)
         self.common_data: dict[str, Json] = copied(run.common_data)
         self.variables: dict[str, Json] = copied(run.variables)
         self.resume_input = run.resume_input
@@ -74,14 +77,13 @@ class HandlerRun:
         """Return what has changed since `run`.
 
         Raises:
-            AuthorMistake: common_data or variables hold something that is not JSON.
+            AuthorMistake: common_data, variables or an added message hold what cannot be kept.
         """
-        for name, data in (("common_data", self.common_data), ("variables", self.variables)):
-            _require_json(name, data)
+        changed = _changed("common_data", run.common_data, self.common_data)
         return HandlerResult(
-            changed=_changed(run.common_data, self.common_data),
+            changed=changed,
             removed=tuple(key for key in run.common_data if key not in self.common_data),
-            variables=_changed(run.variables, self.variables),
+            variables=_changed("variables", run.variables, self.variables),
             contexts=tuple(self._changes),
             chosen=chosen,
         )
@@ -113,14 +115,29 @@ def copied(value: Json) -> Json:
     return value
 
 
-def _changed(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the keys of `after` that are new or hold something else, copied."""
+def _changed(name: str, before: Mapping[str, Json], after: Json) -> dict[str, Json]:
+    """Return the keys of `after` that are new or hold something else, copied.
+
+    The copy is made by way of JSON text: it is what a replay of the journal would read.
+    """
+    if not isinstance(after, dict):
+        raise AuthorMistake(
+            f"{name} is {_shown(after)}, no longer a dict.",
+            hint=f"Change its keys instead: run.{name}['key'] = value.",
+        )
     nothing = object()
-    return {
-        key: copied(value)
-        for key, value in after.items()
-        if not _is_same(before.get(key, nothing), value)
+    changed = {
+        key: value for key, value in after.items() if not _is_same(before.get(key, nothing), value)
     }
+    _require_json(name, changed)
+    try:
+        kept: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(changed, enc_hook=_plain))
+    except UnicodeEncodeError as error:
+        raise AuthorMistake(
+            f"{name} holds text that is no Unicode: {error}.",
+            hint="Read such text with errors='replace'.",
+        ) from error
+    return kept
 
 
 def _is_same(one: Json, other: Json) -> bool:
@@ -136,8 +153,16 @@ def _is_same(one: Json, other: Json) -> bool:
 
 _JSON_TYPES = (str, int, float, bool, type(None))
 
+MAX_DEPTH = 200
+"""How deep lists and dicts may stand in each other; what holds itself is deeper than any."""
 
-def _require_json(path: str, value: Json) -> None:
+
+def _require_json(path: str, value: Json, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise AuthorMistake(
+            f"{path[:60]}... is nested more than {MAX_DEPTH} deep, or holds itself.",
+            hint="Keep plain data in it: nothing that holds itself.",
+        )
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -145,13 +170,13 @@ def _require_json(path: str, value: Json) -> None:
                     f"{path} has the key {key!r}, which is no text.",
                     hint="Keys of JSON objects are strings.",
                 )
-            _require_json(f"{path}.{key}", item)
+            _require_json(f"{path}.{key}", item, depth + 1)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            _require_json(f"{path}[{number}]", item)
+            _require_json(f"{path}[{number}]", item, depth + 1)
     elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
         raise AuthorMistake(
-            f"{path} is {value!r:.60} ({type(value).__name__}), which is no JSON value.",
+            f"{path} is {_shown(value)}, which is no JSON value.",
             hint="Keep text, numbers, true/false, None, lists and dicts in it.",
         )
 
@@ -159,7 +184,22 @@ def _require_json(path: str, value: Json) -> None:
 _INF = float("inf")
 
 
+def _plain(value: object) -> Json:
+    """Return a value of a type derived from a JSON type (such as numpy's floats) as the plain one."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{type(value).__name__} is no JSON type")
+
+
+def _shown(value: object) -> str:
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
+
+
 # --- calling ------------------------------------------------------------------------------------
+
+Handler: TypeAlias = Callable[[HandlerRun], Json]
+"""A handler: plain or async. What a transition handler returns is the next state's name."""
 
 
 class ScriptHandlers:
@@ -173,7 +213,7 @@ class ScriptHandlers:
 
     def __init__(
         self,
-        functions: Mapping[str, Callable[[HandlerRun], Json]],
+        functions: Mapping[str, Handler],
         *,
         where: str = "the script",
         timeout_s: float = HANDLER_TIMEOUT_S,
@@ -189,30 +229,80 @@ class ScriptHandlers:
             raise AuthorMistake(
                 f"{self._where} has no handler {name!r}.", hint=did_you_mean(name, self._functions)
             )
+        log = _from_any_thread(log)
         deadline = asyncio.timeout(self._timeout_s)
         try:
             async with deadline:
                 if inspect.iscoroutinefunction(function):
                     view = HandlerRun(run, log)
-                    chosen = await function(view)
-                else:
-                    loop = asyncio.get_running_loop()
-                    view = HandlerRun(run, lambda text: call_soon(loop, log, text))
-                    chosen = await in_thread(lambda: function(view), name=f"handler {name}")
-        except Exception as error:
-            if deadline.expired():
-                raise AuthorMistake(
-                    f"The handler {name} of {self._where} has not returned "
-                    f"after {self._timeout_s:g} s.",
-                    hint="Look for a loop without an end, or do the slow part in a tool.",
-                ) from error
+                    return await self._awaited(name, _called(function, view), view, run)
+                return await self._in_thread(name, function, run, log)
+        except (AuthorMistake, TimeoutError) as error:
+            if not deadline.expired():
+                raise
+            raise AuthorMistake(
+                f"The handler {name} of {self._where} has not returned "
+                f"after {self._timeout_s:g} s.",
+                hint="Look for a loop without an end, or do the slow part in a tool.",
+            ) from error
+
+    async def _in_thread(
+        self, name: str, function: Handler, run: Run, log: Callable[[str], None]
+    ) -> HandlerResult:
+        """Call a plain function, and await what it returns where that is a coroutine after all."""
+
+        def work() -> tuple[HandlerRun, Json, HandlerResult | None]:
+            view = HandlerRun(run, log)
+            try:
+                chosen = function(view)
+            except BaseException as error:
+                raise _raised(name, error, self._where) from error
+            is_waiting = inspect.isawaitable(chosen)
+            return view, chosen, None if is_waiting else view.result(run, chosen)
+
+        view, chosen, result = await in_thread(work, name=f"handler {name}")
+        return await self._awaited(name, chosen, view, run) if result is None else result
+
+    async def _awaited(
+        self, name: str, waiting: Awaitable[Json], view: HandlerRun, run: Run
+    ) -> HandlerResult:
+        try:
+            chosen = await waiting
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _raised(name, error, self._where) from error
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            # An exit is the script's own doing here: let through, it would end the whole process.
             raise _raised(name, error, self._where) from error
         return view.result(run, chosen)
 
 
+async def _called(function: Handler, view: HandlerRun) -> Json:
+    return await function(view)
+
+
+def _from_any_thread(log: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a `log` that may be called from any thread, and is heard at once on the loop's own."""
+    loop, own = asyncio.get_running_loop(), threading.get_ident()
+
+    def say(text: str) -> None:
+        if threading.get_ident() == own:
+            log(text)
+        else:
+            call_soon(loop, log, text)
+
+    return say
+
+
 def _raised(name: str, error: BaseException, where: str) -> AuthorMistake:
-    own = [f for f in traceback.extract_tb(error.__traceback__) if _is_script(f.filename)]
-    place = f"{own[-1].filename}:{own[-1].lineno}" if own else where
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [f.filename for f in frames if f.filename == where or _is_script(f.filename)]
+    # The handler's own line, not that of the library it called: the first file is the script's.
+    script = where if where in files else next(iter(files), "")
+    lines = [f.lineno for f in frames if f.filename == script]
+    place = f"{script}:{lines[-1]}" if lines else where
     words = str(error) or "no message"
     return AuthorMistake(
         f"The handler {name} raised {type(error).__name__}: {words} ({place}).",
@@ -232,8 +322,15 @@ def _is_script(filename: str) -> bool:
 # --- loading ------------------------------------------------------------------------------------
 
 
-async def load_script(path: Path, *, timeout_s: float = 30.0) -> ScriptHandlers:
+async def load_script(
+    path: Path, source: bytes | None = None, *, timeout_s: float = 30.0
+) -> ScriptHandlers:
     """Return the functions of a script, imported off the loop.
+
+    Args:
+        path: the script's file, for errors and tracebacks.
+        source: its text, where that has been read (and trusted) already; None reads the file.
+        timeout_s: how long the import may take, in seconds.
 
     Raises:
         AuthorMistake: the import raised or took too long; the message has the file and line.
@@ -241,7 +338,7 @@ async def load_script(path: Path, *, timeout_s: float = 30.0) -> ScriptHandlers:
     deadline = asyncio.timeout(timeout_s)
     try:
         async with deadline:
-            module = await in_thread(lambda: _imported(path), name=f"import {path.name}")
+            module = await in_thread(lambda: _imported(path, source), name=f"import {path.name}")
     except Exception as error:
         if deadline.expired():
             raise AuthorMistake(
@@ -260,19 +357,20 @@ async def load_script(path: Path, *, timeout_s: float = 30.0) -> ScriptHandlers:
 class _ScriptLoader(importlib.abc.SourceLoader):
     """Reads the source each time: a stale or foreign .pyc beside a script is never what runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, source: bytes | None) -> None:
         self._path = path
+        self._source = source
 
     def get_filename(self, fullname: str) -> str:
         return str(self._path)
 
     def get_data(self, path: str | bytes) -> bytes:
-        return self._path.read_bytes()
+        return self._path.read_bytes() if self._source is None else self._source
 
 
-def _imported(path: Path) -> ModuleType:
+def _imported(path: Path, source: bytes | None) -> ModuleType:
     name = f"midstream_script_{path.parent.name}"
-    spec = importlib.util.spec_from_loader(name, _ScriptLoader(path), origin=str(path))
+    spec = importlib.util.spec_from_loader(name, _ScriptLoader(path, source), origin=str(path))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -282,7 +380,8 @@ def _imported(path: Path) -> ModuleType:
 
 def _import_failed(path: Path, error: Exception) -> AuthorMistake:
     if isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}"
+        # The script's own, or that of a module it imports; some (a NUL in the source) have no line.
+        place = f"{error.filename or path}:{error.lineno or 1}"
         return AuthorMistake(f"{place}: {error.msg}.", hint="Mend the script's syntax.")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     place = f"{path}:{frames[-1].lineno}" if frames else str(path)

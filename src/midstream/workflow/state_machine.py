@@ -17,13 +17,14 @@ import msgspec
 
 from midstream.core.apply import apply
 from midstream.core.decide import decide
-from midstream.core.errors import MidstreamError, OurBug, UserMistake
-from midstream.core.events import AnyFact, RunFailed
+from midstream.core.errors import REPORT_BUG, MidstreamError, OurBug, UserMistake
+from midstream.core.events import AnyFact
 from midstream.core.inputs import (
     AnyInput,
     Approve,
     EffectKey,
     Halt,
+    ModelFailed,
     Shown,
     Start,
     Stop,
@@ -31,16 +32,27 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.names import Json, Policy
-from midstream.core.notices import AgentThinking, AnyNotice, Envelope
+from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed
 from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import Definition
+from midstream.core.story import Story
 from midstream.offloop import in_thread
-from midstream.ports import Handlers, Listener, Receipt
-from midstream.workflow.effects import REPORT_BUG, Flight, World, ask_model, call_tool, run_handler
+from midstream.ports import Handlers, Listener, Receipt, World
+from midstream.workflow.effects import (
+    Flight,
+    ask_model,
+    call_tool,
+    run_handler,
+    stop_for_good,
+)
 from midstream.workflow.emitter import Emitter
-from midstream.workflow.handlers import ScriptHandlers
+from midstream.workflow.handlers import ScriptHandlers, copied
+from midstream.workflow.words import readable
+
+FAIR_INPUTS = 64
+"""Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
 
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
@@ -65,6 +77,8 @@ class WorkflowStateMachine:
         "_flights",
         "_handlers",
         "_inputs",
+        "_is_closing",
+        "_is_taking",
         "_run",
         "_settled",
         "_tap",
@@ -91,6 +105,8 @@ class WorkflowStateMachine:
         self._flights: dict[EffectKey, Flight] = {}
         self._closing: set[asyncio.Task[None]] | None = None
         self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
+        self._is_taking = False
+        self._is_closing = False
         self._wake: asyncio.Future[None] | None = None
         self._settled: list[asyncio.Future[None]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -117,6 +133,8 @@ class WorkflowStateMachine:
     ) -> None:
         """Begin. Returns when the start is journaled; the run goes on in the background.
 
+        A journal that fails is no exception here: the run has then ended as failed, and says why.
+
         Args:
             input: the workflow's input. None where it starts `on_user_input` waits for a line.
             variables: values that override the workflow's `variables`.
@@ -127,8 +145,8 @@ class WorkflowStateMachine:
             raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
         begin = Start(
             definition=self._definition,
-            input=input,
-            variables=variables or {},
+            input=copied(input),
+            variables=copied(variables or {}),
             allowed=tuple(allowed),
             approvals=approvals,
         )
@@ -153,8 +171,13 @@ class WorkflowStateMachine:
             policy: overrides the state's `on_input` for these words.
             source: who says it, for the record.
             id: makes the call repeatable: the same id again changes nothing, same receipt.
+
+        Cancelling the call takes nothing back: once it has begun, the words are on their way.
         """
         text = readable(text)
+        if self._run.phase == "new":
+            # Behind a start under way: what the words answer is known once that is journaled.
+            await self._put(Withdraw(input_id=""))
         answer, problem = await self._checked(text, question)
         said = UserSaid(
             id=id or secrets.token_hex(6),
@@ -170,7 +193,7 @@ class WorkflowStateMachine:
             await self._put(said)
         record = self._run.inbox.get(said.id)
         if record is None:
-            return Receipt(input_id=said.id, handling="reject", reason="the run has ended")
+            return Receipt(input_id=said.id, handling="reject", reason=self._deaf())
         return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)
 
     async def halt(self) -> None:
@@ -193,15 +216,21 @@ class WorkflowStateMachine:
         await self.wait()
 
     async def wait(self) -> Run:
-        """Return the run once it has ended, its listeners having heard everything."""
-        if self._task is None:
-            raise UserMistake(f"Run {self.id} has not begun.", hint="Call start first.")
-        await asyncio.shield(self._task)
+        """Return the run once it has ended, its listeners having heard everything.
+
+        Where the event loop shuts down first, the run is returned as it stands: not over, and in
+        the journal for a later process to go on with.
+        """
+        task = self._begun()
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
         return self._run
 
     async def settled(self) -> Run:
-        """Return the run once it has ended or only a person can move it on."""
-        while not (self._run.is_over or (self._run.is_parked and not self._inputs)):
+        """Return the run once it has ended or only a person can move it on. See `wait`."""
+        self._begun()
+        while not (self._run.is_over or self._is_closing or self._is_at_rest()):
             waiter = asyncio.get_running_loop().create_future()
             if self._settled is None:
                 self._settled = []
@@ -218,7 +247,11 @@ class WorkflowStateMachine:
         self._listeners().on(name, listener)
 
     async def events(self) -> AsyncIterator[Envelope]:
-        """Yield the run's facts from its first one, then everything live, until it has ended."""
+        """Yield the run's facts from its first one, then everything live, until it has ended.
+
+        Facts come without a gap and once each, however late the reading begins or however slow it
+        is; of notices those that fall behind are dropped. Any number of readers may read.
+        """
         emitter = self._listeners()
         stream = emitter.subscribe()
         last = 0
@@ -226,10 +259,7 @@ class WorkflowStateMachine:
             for envelope in await self._world.journal.read(self.id):
                 last = envelope.seq or last
                 yield envelope
-            while not self._run.is_over or last < self._run.seq:
-                event = await stream.get()
-                if event is None:
-                    return
+            while (event := await stream.get()) is not None:
                 if event.seq is None or event.seq > last:
                     last = event.seq or last
                     yield event
@@ -241,12 +271,9 @@ class WorkflowStateMachine:
     async def _main(self) -> None:
         try:
             while not self._run.is_over:
-                while self._inputs and not self._run.is_over:
-                    input, done = self._inputs.pop(0)
-                    await self._take(input)
-                    _settle(done)
+                await self._take_all()
                 self._wake_settled()
-                if not self._run.is_over:
+                if not self._run.is_over and not self._inputs:
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
         except Exception as error:
@@ -254,12 +281,28 @@ class WorkflowStateMachine:
         finally:
             await self._close()
 
+    async def _take_all(self) -> None:
+        """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
+        for _ in range(FAIR_INPUTS):
+            if not self._inputs or self._run.is_over:
+                return
+            input, done = self._inputs.pop(0)
+            self._is_taking = True
+            try:
+                await self._take(input)
+            finally:
+                self._is_taking = False
+                _settle(done)
+        await asyncio.sleep(0)
+
     async def _take(self, input: AnyInput) -> None:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
         for flight in self._flights.values():
             flight.hold()
         if isinstance(input, (UserSaid, Halt, Stop)):
             input = msgspec.structs.replace(input, shown=self._shown())
+        elif isinstance(input, ModelFailed) and input.key in self._flights:
+            input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
         await self._record(decide(self._run, input))
         self._reconcile()
         for flight in self._flights.values():
@@ -293,8 +336,8 @@ class WorkflowStateMachine:
             flight = self._flights.get(effect.key)
             if flight is None:
                 self._begin(effect)
-            elif isinstance(effect, CallTool) and effect.stopping and flight.stop is not None:
-                flight.stop.set()
+            elif isinstance(effect, CallTool) and effect.stopping:
+                self._stop_softly(flight)
 
     def _begin(self, effect: AnyEffect) -> None:
         agent = "" if isinstance(effect, RunHandler) else effect.agent
@@ -306,16 +349,27 @@ class WorkflowStateMachine:
         elif isinstance(effect, CallTool):
             flight.stop = asyncio.Event()
             if effect.stopping:
-                flight.stop.set()
+                self._stop_softly(flight)
             work = call_tool(effect, self._run, self._world, flight, self._post)
         else:
             work = run_handler(effect, self._run, self._handlers, self._post)
         flight.task = asyncio.create_task(work)
 
+    def _stop_softly(self, flight: Flight) -> None:
+        """Tell a tool to stop; one that does not listen is cut off in the end."""
+        if flight.stop is not None and flight.stopper is None:
+            flight.stop.set()
+            work = stop_for_good(flight, self._world, self._post)
+            flight.stopper = asyncio.create_task(work)
+
     def _abandon(self, flight: Flight) -> None:
         """Cancel an effect nobody is owed any more; its cleaning up is awaited at the end."""
         flight.close()
-        task = flight.task
+        self._cancel(flight.task)
+        if flight.stopper is not None:
+            self._cancel(flight.stopper)
+
+    def _cancel(self, task: asyncio.Task[None] | None) -> None:
         if task is None or task.done():
             return
         task.cancel()
@@ -325,44 +379,50 @@ class WorkflowStateMachine:
         task.add_done_callback(self._closing.discard)
 
     async def _close(self) -> None:
+        """Leave nothing behind: no effect, no waiter, no listener's task."""
+        self._is_closing = True
         for flight in self._flights.values():
             self._abandon(flight)
         self._flights.clear()
-        if self._closing:
-            await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
         for _, done in self._inputs:
             _settle(done)
         self._inputs.clear()
         self._wake_settled()
-        if self._emitter is not None:
-            await self._emitter.close()
+        try:
+            if self._closing:
+                await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
+        finally:
+            # Made if there was none: whoever asks for events() later finds it closed.
+            await self._listeners().close()
 
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
-        known = error if isinstance(error, MidstreamError) else None
-        failed = RunFailed(
-            error=known.what if known else f"{type(error).__name__}: {error}",
-            hint=known.hint if known else REPORT_BUG,
-            fault=known.fault if known else OurBug.fault,
-            state=self._run.state,
-        )
+        story = Story(self._run)
+        if isinstance(error, MidstreamError):
+            story.fail(error.what, error.hint, fault=error.fault)
+        else:
+            story.fail(f"{type(error).__name__}: {error}", REPORT_BUG, fault=OurBug.fault)
         try:
-            await self._record((failed,))
+            await self._record(story.facts)
         except Exception:
             # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
-            self._run = apply(self._run, failed)
-            self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=failed))
+            self._run = story.run
+            at = self._world.clock.now()
+            for fact in story.facts:
+                self._tell(Envelope(run=self.id, at=at, event=fact))
 
     # --- small parts ------------------------------------------------------------------------
 
     def _post(self, input: AnyInput) -> None:
+        if self._is_closing:
+            return
         self._inputs.append((input, None))
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     async def _put(self, input: AnyInput) -> None:
         """Hand an input to the loop and return when it has been dealt with."""
-        if self._run.is_over or self._task is None or self._task.done():
+        if self._run.is_over or self._is_closing or self._task is None:
             return
         done = asyncio.get_running_loop().create_future()
         self._inputs.append((input, done))
@@ -370,26 +430,60 @@ class WorkflowStateMachine:
             self._wake.set_result(None)
         await done
 
+    def _begun(self) -> asyncio.Task[None]:
+        if self._task is None:
+            raise UserMistake(f"Run {self.id} has not begun.", hint="Call start first.")
+        return self._task
+
+    def _is_at_rest(self) -> bool:
+        return self._run.is_parked and not self._inputs and not self._is_taking
+
+    def _deaf(self) -> str:
+        """Return why words could not be taken."""
+        if self._run.error:
+            return f"the run has failed: {self._run.error}"
+        if self._run.is_over:
+            return "the run has ended"
+        return "the run has not begun" if self._task is None else "the program is closing"
+
     def _shown(self) -> tuple[Shown, ...]:
         return tuple(f.shown() for key, f in self._flights.items() if key[1] == "model")
 
     async def _checked(self, text: str, question_id: str | None) -> tuple[Json, str]:
-        """Return the value a line gives for its question's schema, and why it does not fit."""
+        """Return the value a line gives for its question's schema, and why it does not fit.
+
+        A line is read as JSON if it can be, so that `5` is a number; where that does not fit, the
+        words themselves may.
+        """
         question = _asked(self._run, question_id)
         if question is None or question.schema is None:
             return None, ""
-        schema = question.schema
+        schema, validate = question.schema, self._world.validate
         value = value_of(text, schema)
-        return value, await in_thread(lambda: self._world.validate(value, schema))
+
+        def check() -> tuple[Json, str]:
+            problem = validate(value, schema)
+            return (text, "") if problem and not validate(text, schema) else (value, problem)
+
+        return await in_thread(check)
 
     def _notify(self, notice: AnyNotice) -> None:
         self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=notice))
 
     def _tell(self, envelope: Envelope) -> None:
         if self._tap is not None:
-            self._tap(envelope)
+            try:
+                self._tap(envelope)
+            except Exception as error:
+                self._tap_failed(envelope, error)
         if self._emitter is not None:
             self._emitter.emit(envelope)
+
+    def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
+        """Say that the tap raised, unless it raised over hearing just that."""
+        if not isinstance(envelope.event, ListenerFailed):
+            words = f"{type(error).__name__}: {error}"
+            self._notify(ListenerFailed(listener="the tap", error=words))
 
     def _listeners(self) -> Emitter:
         if self._emitter is None:
@@ -412,20 +506,13 @@ def new_run_id() -> str:
     return "".join(secrets.choice(alphabet) for _ in range(8))
 
 
-def readable(text: str) -> str:
-    """Return words as Unicode that every store and provider takes: no lone surrogates, no NUL."""
-    return (
-        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
-    )
-
-
 def value_of(text: str, schema: dict[str, Json]) -> Json:
     """Return the JSON value a person means by a line: the text itself where a string is wanted."""
     if schema.get("type") == "string":
         return text
     try:
         return msgspec.json.decode(text.encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

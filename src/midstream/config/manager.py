@@ -1,0 +1,404 @@
+"""ConfigManager: every setting, role and workflow, and which layer each comes from.
+
+Layers, the later winning: built-in, user, workspace, environment, command line, and what was set
+while the console runs. A workspace takes part only with a `Grant` (see `trust`), and may choose a
+mode, roles and workflows, never models, endpoints, keys or permissions: those it cannot even name.
+
+Only application.json is read at the start, so that the prompt comes up at once. Roles and workflows
+are read when asked for, and again when their files change. What is wrong with any file becomes a
+notice, and the layer below counts: no file of settings can keep midstream from starting.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.places import (
+    BUILT_IN,
+    SETTINGS,
+    WORKSPACE_FOLDER,
+    user_config_dir,
+    user_state_dir,
+)
+from midstream.config.settings import (
+    CURRENT_MODE,
+    KEYS,
+    LEVELS,
+    MODELS,
+    for_every_level,
+    read_settings,
+    with_mode,
+)
+from midstream.config.trust import Grant
+from midstream.core.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
+from midstream.core.jsontext import parse
+from midstream.core.mode import Mode
+from midstream.core.nearest import did_you_mean
+from midstream.core.problem import Problem
+from midstream.core.spec import Role
+
+Layer: TypeAlias = Literal[
+    "built-in", "user", "workspace", "environment", "command line", "this session"
+]
+LAYERS: tuple[Layer, ...] = (
+    "built-in",
+    "user",
+    "workspace",
+    "environment",
+    "command line",
+    "this session",
+)
+
+T = TypeVar("T")
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as it counts, and who said so: the layer, and the file or variable in it.
+
+    `hidden` are the layers below that say something else, the strongest first, with what they say.
+    """
+
+    key: str
+    value: str
+    layer: Layer
+    source: str
+    hidden: tuple[tuple[Layer, str], ...] = ()
+
+
+class RoleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A role and where it comes from."""
+
+    name: str
+    role: Role
+    path: Path
+    layer: Layer
+
+
+class WorkflowFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow's file. `problem` says in one line why it cannot be read as JSON, "" when it can."""
+
+    name: str
+    path: Path
+    description: str
+    layer: Layer
+    problem: str = ""
+
+
+class ConfigManager:
+    """The settings, roles and workflows that count in one workspace.
+
+    Args:
+        workspace: the folder midstream works in.
+        grant: the right to read the workspace's `.midstream`; None leaves it alone.
+        mode, model: what the command line said; None where it said nothing.
+        environ: the environment; the process's own by default.
+
+    Raises:
+        UserMistake: `mode` is not of the form `type:name`. No file's content raises.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        *,
+        grant: Grant | None = None,
+        mode: str | None = None,
+        model: str | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        env = os.environ if environ is None else environ
+        self.workspace = Path(os.path.realpath(workspace))
+        self.grant: Grant | None = None
+        self.user_dir = user_config_dir(env)
+        self.state_dir = user_state_dir(env)
+        self._notices: dict[str, None] = {}
+        self._cache: dict[Path, tuple[object, Any]] = {}
+        self._said: dict[Layer, tuple[str, dict[str, str]]] = {}
+        self._read_layer("built-in", BUILT_IN / SETTINGS)
+        self._read_layer("user", self.user_file)
+        if grant is not None:
+            self.trust(grant)
+        if env.get("MIDSTREAM_MODEL", "").strip():
+            chosen = env["MIDSTREAM_MODEL"].strip()
+            self._said["environment"] = ("MIDSTREAM_MODEL", dict(for_every_level(chosen)))
+        said: dict[str, str] = {} if model is None else dict(for_every_level(model))
+        if mode is not None:
+            said[CURRENT_MODE] = str(Mode.parse(mode))
+        self._said["command line"] = ("--mode, --model", said)
+        self._said["this session"] = ("/mode, /model", {})
+
+    def trust(self, grant: Grant) -> None:
+        """Let the workspace's files take part from now on, as they stand in the grant.
+
+        Raises:
+            OurBug: the grant is for another workspace.
+        """
+        if grant.workspace != str(self.workspace):
+            raise OurBug(f"The grant is for {grant.workspace}, not for {self.workspace}.")
+        self.grant = grant
+        self._cache.clear()
+        self._said.pop("workspace", None)
+        if SETTINGS in grant.files:
+            self._read_layer("workspace", grant.folder / SETTINGS)
+
+    # --- settings ---
+
+    @property
+    def user_file(self) -> Path:
+        """Return the user's own application.json. It may not exist."""
+        return self.user_dir / SETTINGS
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Return what is wrong with the files read so far, one line each, each once."""
+        return tuple(self._notices)
+
+    @property
+    def mode(self) -> Mode:
+        """Return the mode that counts. Whether its role or workflow exists is not looked at."""
+        return Mode.parse(self.value(CURRENT_MODE))
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Return the model behind each level (base, smart, fast)."""
+        return {level: self.value(f"{MODELS}.{level}") for level in LEVELS}
+
+    def value(self, key: str) -> str:
+        """Return the setting that counts for a key such as `currentMode` or `models.base`.
+
+        Raises:
+            UserMistake: there is no such setting.
+        """
+        return self._setting(key).value
+
+    def explain(self) -> tuple[Setting, ...]:
+        """Return every setting with the layer it comes from, for `/config`."""
+        return tuple(self._setting(key) for key in KEYS)
+
+    def set_mode(self, mode: str | Mode, *, save: bool = True) -> str:
+        """Change the mode and write it to the user's application.json; return a notice, or "".
+
+        The mode of this session changes in any case: a full disk is no reason to be stuck in a
+        workflow. What could not be written, or will not count at the next start, the notice says;
+        the file is then as it was. Comments and other keys of the file stay. Waits for the disk:
+        call it off the loop.
+
+        Raises:
+            UserMistake: the text is not of the form `type:name`; nothing changed.
+        """
+        wanted = Mode.parse(mode) if isinstance(mode, str) else mode
+        self._said["this session"][1][CURRENT_MODE] = str(wanted)
+        return self._saved(wanted) if save else ""
+
+    def use_model(self, model: str | None) -> None:
+        """Use one model for every level in this session; None: what the layers below say."""
+        said = self._said["this session"][1]
+        if model is None:
+            for level in LEVELS:
+                said.pop(f"{MODELS}.{level}", None)
+        else:
+            said.update(for_every_level(model))
+
+    def check_mode(self, mode: Mode) -> None:
+        """Return if the mode's role or workflow exists.
+
+        Raises:
+            UserMistake: it does not; the hint names the nearest one.
+        """
+        known = self.roles() if mode.kind == "role" else self.workflows()
+        if mode.name not in known:
+            hint = did_you_mean(mode.name, known)
+            raise UserMistake(f"There is no {mode.kind} {mode.name!r}.", hint=hint)
+
+    def _setting(self, key: str) -> Setting:
+        if key not in KEYS:
+            raise UserMistake(f"There is no setting {key!r}.", hint=did_you_mean(key, KEYS))
+        said = [
+            (layer, *self._said[layer])
+            for layer in reversed(LAYERS)
+            if layer in self._said and key in self._said[layer][1]
+        ]
+        layer, source, settings = said[0]
+        hidden = tuple((lower, values[key]) for lower, _, values in said[1:])
+        return Setting(key=key, value=settings[key], layer=layer, source=source, hidden=hidden)
+
+    def _saved(self, mode: Mode) -> str:
+        file = shown_path(self.user_file)
+        try:
+            text = read_capped(self.user_file).decode("utf-8")
+        except FileMissing:
+            text = ""
+        except (WorldTrouble, UnicodeDecodeError):
+            return (
+                f"The mode is {mode} until you leave: {file} cannot be read, so it stays as it is."
+            )
+        edited = with_mode(text, mode)
+        if edited is None:
+            return f"The mode is {mode} until you leave: {file} has problems, so it stays as it is."
+        if edited != text:
+            try:
+                write_whole(self.user_file, edited.encode("utf-8"))
+            except WorldTrouble as trouble:
+                return f"The mode is {mode} until you leave: {trouble.what}"
+        source, settings = self._said.get("workspace", ("", {}))
+        fixed = settings.get(CURRENT_MODE, str(mode))
+        return "" if fixed == str(mode) else f"At the next start here, {source} sets {fixed} again."
+
+    def _read_layer(self, layer: Layer, path: Path) -> None:
+        file = shown_path(path)
+        try:
+            text = self.read(path).decode("utf-8-sig")
+        except FileMissing:
+            return
+        except UnicodeDecodeError:
+            self._notice(f"{file}: not UTF-8 text; it is ignored.")
+            return
+        except MidstreamError as error:
+            self._notice(f"{error} It is ignored.")
+            return
+        settings, problems = read_settings(text, file=file, is_workspace=layer == "workspace")
+        for problem in problems:
+            self._notice(str(problem))
+        self._said[layer] = (file, settings)
+
+    def _notice(self, text: str) -> None:
+        self._notices[" ".join(text.split("\n"))] = None
+
+    # --- files ---
+
+    def read(self, path: Path) -> bytes:
+        """Return a file's bytes; one of the workspace's `.midstream` only as it was trusted.
+
+        Raises:
+            NotTrusted: the workspace is not trusted, or the file changed since.
+            FileMissing, WorldTrouble: as in `read_capped`.
+        """
+        folder = self.workspace / WORKSPACE_FOLDER
+        named = Path(os.path.abspath(path))
+        for candidate in (named, Path(os.path.realpath(path))):
+            if candidate.is_relative_to(folder):
+                if self.grant is None:
+                    raise NotTrusted(
+                        f"{shown_path(path)} was not read: the workspace is not trusted.",
+                        hint="Trust it with --trust-workspace, once you have looked at it.",
+                    )
+                return self.grant.read(candidate.relative_to(folder).as_posix())
+        return read_capped(path)
+
+    def _files(self, folder: str, suffix: str) -> Iterator[tuple[Layer, Path]]:
+        """Yield the files right in a folder of every layer, the lowest layer first, sorted."""
+        own: tuple[tuple[Layer, Path], ...] = (("built-in", BUILT_IN), ("user", self.user_dir))
+        for layer, place in own:
+            try:
+                paths = sorted((place / folder).iterdir())
+            except OSError:
+                continue
+            yield from ((layer, path) for path in paths if _is_plain(path.name, suffix))
+        for name in () if self.grant is None else self.grant.names(folder):
+            if name.count("/") == 1 and _is_plain(name.partition("/")[2], suffix):
+                assert self.grant is not None
+                yield "workspace", self.grant.folder / name
+
+    def _parsed(self, path: Path, reading: Callable[[str, str], T]) -> T | None:
+        """Return what `reading(text, file)` makes of a file, again only when the file changed.
+
+        None: the file cannot be read; a notice says why.
+        """
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino, reading)
+            known = self._cache.get(path)
+            if known is None or known[0] != stamp:
+                text = self.read(path).decode("utf-8-sig")
+                self._cache[path] = known = (stamp, reading(text, shown_path(path)))
+        except UnicodeDecodeError:
+            self._notice(f"{shown_path(path)}: not UTF-8 text; it is ignored.")
+            return None
+        except (MidstreamError, OSError) as error:
+            self._notice(f"{error} It is ignored.")
+            return None
+        value: T = known[1]
+        return value
+
+    # --- roles, workflows, tools ---
+
+    def roles(self) -> dict[str, Role]:
+        """Return every role by name; a later layer's role replaces an earlier one's of its name."""
+        return {name: found.role for name, found in self.role_files().items()}
+
+    def role_files(self) -> dict[str, RoleFile]:
+        """Return every role by name with where it comes from."""
+        found: dict[str, RoleFile] = {}
+        for layer, path in self._files("roles", ".json"):
+            parsed = self._parsed(path, _roles_in)
+            if parsed is None:
+                continue
+            roles, problems = parsed
+            for problem in problems:
+                self._notice(str(problem))
+            for name, role in roles.items():
+                twin = found.get(name)
+                if twin is not None and twin.layer == layer:
+                    both = f"{shown_path(twin.path)} and {shown_path(path)}"
+                    self._notice(f"The role {name!r} stands in {both}; the second counts.")
+                found[name] = RoleFile(name=name, role=role, path=path, layer=layer)
+        return found
+
+    def workflows(self) -> dict[str, WorkflowFile]:
+        """Return every workflow by name, the name of its file without `.json`; later layers win.
+
+        Only the description is looked at; loading one says what is wrong with it.
+        """
+        found: dict[str, WorkflowFile] = {}
+        for layer, path in self._files("workflows", ".json"):
+            described = self._parsed(path, _description_in)
+            if described is not None:
+                description, problem = described
+                found[path.stem] = WorkflowFile(
+                    name=path.stem,
+                    path=path,
+                    description=description,
+                    layer=layer,
+                    problem=problem,
+                )
+        return found
+
+    def workflow_path(self, name: str) -> Path:
+        """Return the file of a workflow.
+
+        Raises:
+            UserMistake: there is none of that name; the hint names the nearest one.
+        """
+        known = self.workflows()
+        self.check_mode(Mode("workflow", name))
+        return known[name].path
+
+    def tool_files(self) -> tuple[Path, ...]:
+        """Return the `tools/*.py` of the user and of a trusted workspace. Read them with `read`."""
+        return tuple(path for _, path in self._files("tools", ".py"))
+
+
+def _is_plain(name: str, suffix: str) -> bool:
+    """Return whether a file is one of ours: not an editor's, its name fit for a screen."""
+    return name.endswith(suffix) and not name.startswith(".") and name.isprintable()
+
+
+def _roles_in(text: str, file: str) -> tuple[dict[str, Role], tuple[Problem, ...]]:
+    from midstream.core.lint import lint_roles  # not needed before the prompt is on screen
+
+    return lint_roles(text, file=file)
+
+
+def _description_in(text: str, file: str) -> tuple[str, str]:
+    parsed = parse(text)
+    description = None if parsed.root is None else parsed.root.get("description")
+    problem = ""
+    if parsed.flaws:
+        flaw = parsed.flaws[0]
+        problem = f"{file}:{flaw.line}:{flaw.column} {flaw.message}"
+    shown = description.value if description is not None and description.kind == "string" else ""
+    return shown, problem

@@ -1,0 +1,43 @@
+"""Where a person's settings and midstream's own state live."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+CONFIG_HOME = "MIDSTREAM_CONFIG_HOME"
+STATE_HOME = "MIDSTREAM_STATE_HOME"
+APP = "midstream"
+WORKSPACE_FOLDER = ".midstream"
+SETTINGS = "application.json"
+
+BUILT_IN = Path(__file__).parent / "defaults"
+"""The folder of what ships with midstream, laid out like a person's own."""
+
+
+def user_config_dir(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's application.json, roles/ and workflows/. It may not exist."""
+    return _place(environ, CONFIG_HOME, "XDG_CONFIG_HOME", ".config", "user_config_dir")
+
+
+def user_state_dir(environ: Mapping[str, str]) -> Path:
+    """Return the folder of history, trust and journal. It may not exist."""
+    return _place(environ, STATE_HOME, "XDG_STATE_HOME", ".local/state", "user_state_dir")
+
+
+def _place(environ: Mapping[str, str], own: str, xdg: str, below_home: str, function: str) -> Path:
+    if environ.get(own):
+        return Path(environ[own]).absolute()
+    if not sys.platform.startswith("linux"):
+        import platformdirs
+
+        return Path(getattr(platformdirs, function)(APP, appauthor=False))
+    # platformdirs says the same on Linux, but importing it would hold up the prompt by 15 ms.
+    base = environ.get(xdg, "").strip()
+    if base and os.path.isabs(base):
+        return Path(base) / APP
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if not os.path.isabs(home):
+        # A user without a home (a container's nameless id): nothing is read, writing says why.
+        return Path(os.devnull) / APP
+    return Path(home) / below_home / APP

@@ -1,0 +1,117 @@
+"""application.json: what may stand in it, read without ever failing, edited without losing a comment."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from midstream.core.errors import UserMistake
+from midstream.core.jsontext import Member, Node, parse
+from midstream.core.mode import Mode
+from midstream.core.names import Json
+from midstream.core.problem import Problem
+from midstream.core.shape import Report, clip, fit, without_schema
+
+CURRENT_MODE: Final = "currentMode"
+DEFAULT_ROLE: Final = "defaultRole"
+MODELS: Final = "models"
+LEVELS: Final = ("base", "smart", "fast")
+MODEL_KEYS: Final = tuple(f"{MODELS}.{level}" for level in LEVELS)
+KEYS: Final = (CURRENT_MODE, *MODEL_KEYS)
+"""Every setting, as `ConfigManager.value` names it."""
+
+_TOP = (CURRENT_MODE, DEFAULT_ROLE, MODELS)
+
+
+def read_settings(
+    text: str, *, file: str, is_workspace: bool = False
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """Return the settings of a file's text by key (see `KEYS`), and its problems in order.
+
+    A setting with a problem is left out, so that a lower layer's counts; a file that is not JSON
+    sets nothing. A workspace's file may set the mode alone: a model decides where the code is sent
+    and who pays, and that is the user's to say.
+    """
+    parsed = parse(text)
+    report = Report(file, parsed.flaws)
+    if parsed.root is None or parsed.flaws:
+        return {}, report.problems
+    root = without_schema(parsed.root)
+    if root.kind != "object":
+        report.error(root, "expected an object {...} of settings.")
+    settings: dict[str, str] = {}
+    for key, member in root.members.items():
+        if key not in _TOP:
+            hint = report.near(key, _TOP)
+            report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
+        elif key == MODELS and is_workspace:
+            report.error(member.node, "a workspace may not choose models; ignored.", _WHY_NOT)
+        elif key == MODELS:
+            settings |= _models(member.node, report)
+        elif key == CURRENT_MODE or CURRENT_MODE not in root.members:
+            settings |= _mode(member, report)
+    return settings, report.problems
+
+
+_WHY_NOT = (
+    "They decide where code is sent and what it costs: set them in your own application.json."
+)
+
+
+def _mode(member: Member, report: Report) -> dict[str, str]:
+    node = member.node
+    if not fit(node, str, report):
+        return {}
+    text: str = node.value if member.key == CURRENT_MODE else f"role:{node.value}"
+    try:
+        mode = str(Mode.parse(text))
+    except UserMistake as error:
+        report.error(node, error.what, error.hint)
+        return {}
+    if member.key == DEFAULT_ROLE:
+        read_as = f'"{DEFAULT_ROLE}" is the older name of "{CURRENT_MODE}": read as "{mode}".'
+        report.warning(node, read_as)
+    return {CURRENT_MODE: mode}
+
+
+def _models(node: Node, report: Report) -> dict[str, str]:
+    if node.kind != "object":
+        report.error(node, 'expected an object {"base": ..., "smart": ..., "fast": ...}.')
+    found: dict[str, str] = {}
+    for level, member in node.members.items():
+        if level not in LEVELS:
+            hint = report.near(level, LEVELS)
+            report.error_at_key(member, f'there is no level "{clip(level)}"; ignored.', hint)
+        elif fit(member.node, str, report):
+            if member.node.value.strip():
+                found[f"{MODELS}.{level}"] = member.node.value.strip()
+            else:
+                report.error(member.node, 'expected a model such as "openai:gpt-5", found "".')
+    return found
+
+
+def with_mode(text: str, mode: Mode) -> str | None:
+    """Return a file's text with the mode set and everything else as it was, comments included.
+
+    None: the text is no object of settings, and cannot be edited without losing something.
+    """
+    entry = f"{json.dumps(CURRENT_MODE)}: {json.dumps(str(mode), ensure_ascii=False)}"
+    if not text.strip("\ufeff \t\r\n"):
+        return f"{{\n  {entry}\n}}\n"
+    parsed = parse(text)
+    root = parsed.root
+    if root is None or parsed.flaws or root.kind != "object":
+        return None
+    existing = root.members.get(CURRENT_MODE) or root.members.get(DEFAULT_ROLE)
+    if existing is not None:
+        return f"{text[: existing.start]}{entry}{text[existing.node.end :]}"
+    after_brace = root.start + 1
+    rest = text[after_brace:]
+    if root.members:
+        return f"{text[:after_brace]}\n  {entry},{rest}"
+    newline = "" if "\n" in text[root.start : root.end] else "\n"
+    return f"{text[:after_brace]}\n  {entry}{newline}{rest}"
+
+
+def for_every_level(model: str) -> Mapping[str, Json]:
+    """Return the settings that make every level use one model."""
+    return dict.fromkeys(MODEL_KEYS, model)

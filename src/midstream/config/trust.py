@@ -1,0 +1,293 @@
+"""Trust: which files of a workspace midstream may act on.
+
+Whoever wrote a repository wrote its `.midstream/` too: workflows whose scripts run, tools, roles that
+speak to a model with tools in hand. So nothing there is interpreted until a person has said yes to
+exactly those bytes. The yes is remembered in the user's state, under the workspace's real path, as
+the SHA-256 of every active file; one byte more or less and it has to be given again. It counts for
+that folder alone, not for folders inside it.
+
+`status` only hashes. A `Grant` is what a yes gives: it alone can read the files, and it gives out a
+file's bytes only while they are the ones that were trusted, so that nothing changes between the yes
+and the use. Symbolic links are never followed: not for a file, not for a folder on the way to it.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from midstream.config.files import (
+    MAX_FILE_BYTES,
+    FileMissing,
+    read_capped,
+    read_open,
+    reason,
+    shown_path,
+    write_whole,
+)
+from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
+from midstream.core.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
+
+MAX_FILES = 2000
+"""Active files a workspace may have. Hashing more would let a repository hold up the start."""
+
+MAX_TOTAL_BYTES = 32_000_000
+
+_FOLDERS = ("roles", "tools", "workflows")
+
+
+class ActiveFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of `.midstream/` that would be acted on. `name` is relative to it, with slashes."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is not as it was when the workspace was trusted."""
+
+    name: str
+    how: Literal["added", "changed", "removed"]
+
+
+class TrustStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a workspace stands. Made by `TrustStore.status`; what a yes is given to.
+
+    `files` are the active files as they are now, `changes` what is new since the last yes.
+    `left_out` are entries that are never read, with the reason, such as symbolic links.
+    """
+
+    kind: Literal["no_files", "trusted", "changed", "untrusted"]
+    workspace: str
+    files: tuple[ActiveFile, ...] = ()
+    changes: tuple[Change, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to read a workspace's active files, as long as they stay as they were trusted."""
+
+    workspace: str
+    files: dict[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Return the `.midstream` folder the grant is for."""
+        return Path(self.workspace) / WORKSPACE_FOLDER
+
+    def names(self, folder: str = "") -> tuple[str, ...]:
+        """Return the names of the trusted files below a folder of `.midstream`, sorted."""
+        prefix = f"{folder}/" if folder else ""
+        return tuple(sorted(name for name in self.files if name.startswith(prefix)))
+
+    def read(self, name: str) -> bytes:
+        """Return a trusted file's bytes; `name` is relative to `.midstream`, with slashes.
+
+        Raises:
+            FileMissing: there is no such file.
+            NotTrusted: the file was not there, or was another, when the workspace was trusted.
+            WorldTrouble: it cannot be read.
+        """
+        path = self.folder / name
+        data = _read_beneath(self.folder, name)
+        if self.files.get(name) != hashlib.sha256(data).hexdigest():
+            how = "has changed since" if name in self.files else "was not there when"
+            raise NotTrusted(
+                f"{shown_path(path)} {how} you trusted this workspace; it was not read.",
+                hint="Start midstream again to look at the change and trust it.",
+            )
+        return data
+
+
+class TrustStore:
+    """What the user has trusted, kept in `trust.json` in the user's state folder."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._file = state_dir / "trust.json"
+
+    def status(self, workspace: Path) -> TrustStatus:
+        """Return how a workspace stands. Its files are hashed, and not read in any other way.
+
+        Raises:
+            UserMistake: `.midstream` holds more than anybody could look through.
+        """
+        real = os.path.realpath(workspace)
+        files, left_out = _active_files(Path(real) / WORKSPACE_FOLDER)
+        if not files:
+            return TrustStatus(kind="no_files", workspace=real, left_out=left_out)
+        kept = self._kept().get(real)
+        now = {file.name: file.sha256 for file in files}
+        changes = () if kept is None else _changes(kept, now)
+        kind: Literal["trusted", "changed", "untrusted"] = "untrusted"
+        if kept is not None:
+            kind = "changed" if changes else "trusted"
+        return TrustStatus(
+            kind=kind, workspace=real, files=files, changes=changes, left_out=left_out
+        )
+
+    def grant(self, status: TrustStatus) -> Grant:
+        """Remember a yes to exactly the files of a status, and return the right it gives.
+
+        Raises:
+            WorldTrouble: it could not be remembered. `session_grant` needs no memory.
+        """
+        given = session_grant(status)
+        self._keep({**self._kept(), given.workspace: given.files})
+        return given
+
+    def revoke(self, workspace: Path) -> bool:
+        """Forget a workspace; return whether it had been trusted.
+
+        Raises:
+            WorldTrouble: it could not be forgotten.
+        """
+        kept = dict(self._kept())
+        was_kept = kept.pop(os.path.realpath(workspace), None) is not None
+        if was_kept:
+            self._keep(kept)
+        return was_kept
+
+    def _kept(self) -> Mapping[str, dict[str, str]]:
+        """Return what is remembered. A memory that cannot be read trusts nothing."""
+        try:
+            return msgspec.json.decode(read_capped(self._file), type=_Memory).workspaces
+        except (MidstreamError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+
+    def _keep(self, workspaces: dict[str, dict[str, str]]) -> None:
+        memory = msgspec.json.encode(_Memory(workspaces=workspaces), order="sorted")
+        write_whole(self._file, msgspec.json.format(memory))
+
+
+class _Memory(msgspec.Struct):
+    workspaces: dict[str, dict[str, str]] = {}
+
+
+def session_grant(status: TrustStatus) -> Grant:
+    """Return the right a yes for this process gives; nothing is remembered (`--trust-workspace`)."""
+    files = {file.name: file.sha256 for file in status.files}
+    return Grant(workspace=status.workspace, files=files)
+
+
+def granted(status: TrustStatus) -> Grant | None:
+    """Return the right an earlier yes still gives; None where one has to be asked for."""
+    return session_grant(status) if status.kind == "trusted" else None
+
+
+def _changes(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
+    changes = []
+    for name in sorted(kept.keys() | now.keys()):
+        if name not in kept:
+            changes.append(Change(name=name, how="added"))
+        elif name not in now:
+            changes.append(Change(name=name, how="removed"))
+        elif kept[name] != now[name]:
+            changes.append(Change(name=name, how="changed"))
+    return tuple(changes)
+
+
+# --- looking at the folder --------------------------------------------------------------------
+
+
+def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]]:
+    """Return the active files, sorted by name, and what is left out with the reason.
+
+    Compiled files in `workflows` and `tools` count too: Python would run them instead of the source.
+    """
+    files: list[ActiveFile] = []
+    left_out: list[str] = []
+    total = 0
+    for name, problem in _entries(folder):
+        if not problem:
+            try:
+                data = _read_beneath(folder, name)
+            except MidstreamError as error:
+                problem = error.what
+            else:
+                digest = hashlib.sha256(data).hexdigest()
+                files.append(ActiveFile(name=name, size=len(data), sha256=digest))
+                total += len(data)
+        if problem:
+            left_out.append(f"{name}: {problem}")
+        if len(files) + len(left_out) > MAX_FILES or total > MAX_TOTAL_BYTES:
+            raise UserMistake(
+                f"{shown_path(folder)} holds more than {MAX_FILES} files or "
+                f"{MAX_TOTAL_BYTES:,} bytes, too much to look through.",
+                hint="Move what is not a role, tool or workflow out of it.",
+            )
+    return tuple(sorted(files, key=lambda file: file.name)), tuple(sorted(left_out))
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the names of what is active, each with why it is left out ("" when it is not)."""
+    for entry in _scan(folder):
+        if entry.name == SETTINGS:
+            yield entry.name, _unfit(entry)
+        elif entry.name in _FOLDERS:
+            if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
+                yield entry.name, "not a folder of its own"
+            else:
+                yield from _below(Path(entry.path), entry.name)
+
+
+def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
+    for entry in _scan(folder):
+        name = f"{prefix}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(Path(entry.path), name)
+        elif prefix != "roles" or name.endswith(".json"):
+            yield name, _unfit(entry)
+
+
+def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            return
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+def _unfit(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "a symbolic link"
+    if not entry.name.isprintable():
+        return "its name has characters that cannot be shown"
+    return "" if entry.is_file(follow_symlinks=False) else "not a regular file"
+
+
+def _read_beneath(folder: Path, name: str) -> bytes:
+    """Return the bytes of a file below a folder, following no symbolic link, the folder's included.
+
+    Each step opens the next from the one before, so that nothing can be put in between.
+    """
+    path = folder / name
+    parts = [folder.name, *name.split("/")]
+    if any(part in ("", ".", "..") or os.sep in part or "\0" in part for part in parts):
+        raise UserMistake(f"{name!r} is no name of a file in {shown_path(folder)}.")
+    if os.open not in os.supports_dir_fd:  # Windows: look first, then open
+        for parent in (folder, *(folder.joinpath(*parts[1:i]) for i in range(2, len(parts) + 1))):
+            if parent.is_symlink():
+                raise WorldTrouble(f"{shown_path(parent)} is a symbolic link.")
+        return read_capped(path)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        at = os.open(folder.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        for step, part in enumerate(parts, 1):
+            kind = 0 if step == len(parts) else os.O_DIRECTORY
+            try:
+                following = os.open(part, flags | kind, dir_fd=at)
+            finally:
+                os.close(at)
+            at = following
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileMissing(f"There is no file {shown_path(path)}.") from error
+    except OSError as error:
+        raise WorldTrouble(f"{shown_path(path)} cannot be read: {reason(error)}.") from error
+    return read_open(at, path, max_bytes=MAX_FILE_BYTES)

@@ -1,0 +1,224 @@
+"""Does a value read from a file have the shape of a type? Every misfit, each where it stands.
+
+The types of `midstream.core.spec` are the file format, so they are what a file is checked against:
+a key added to a type is a key the file may have, and the two cannot drift apart.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec.structs import FieldInfo, replace
+
+from midstream.core.jsontext import Flaw, Member, Node
+from midstream.core.names import Json
+from midstream.core.nearest import nearest
+from midstream.core.problem import Problem, Severity, in_order
+
+_MAX_HINTS = 100
+_MAX_NAMES = 500
+_MAX_LISTED = 12
+
+
+class Report:
+    """The problems of one file, gathered as they are found."""
+
+    __slots__ = ("_file", "_problems")
+
+    def __init__(self, file: str, flaws: Iterable[Flaw] = ()) -> None:
+        self._file = file
+        self._problems = [
+            Problem(
+                file=file,
+                line=flaw.line,
+                column=flaw.column,
+                path=flaw.path,
+                message=flaw.message,
+                hint=flaw.hint,
+            )
+            for flaw in flaws
+        ]
+
+    def error(self, where: Node, message: str, hint: str = "") -> None:
+        """Record what keeps the file from being used."""
+        self._add(where, where.path, message, hint, "error")
+
+    def warning(self, where: Node, message: str, hint: str = "") -> None:
+        """Record what looks like a slip but does no harm."""
+        self._add(where, where.path, message, hint, "warning")
+
+    def error_at_key(self, member: Member, message: str, hint: str = "") -> None:
+        """Record an error of a key rather than of its value."""
+        self._add(member, member.node.path, message, hint, "error")
+
+    def near(self, name: str, known: Iterable[str]) -> str:
+        """Return a hint: the nearest of the known names, else those there are.
+
+        Looking for the nearest is slow, so a file with very many problems gets no more hints.
+        """
+        names = list(known)
+        if len(self._problems) > _MAX_HINTS or len(names) > _MAX_NAMES:
+            return ""
+        best = nearest(name[:_MAX_NAMES], names)
+        if best is not None:
+            return f'Did you mean "{clip(best)}"?'
+        listed = ", ".join(clip(known) for known in sorted(names)[:_MAX_LISTED])
+        more = len(names) - _MAX_LISTED
+        return f"There are: {listed}{f' and {more} more' if more > 0 else ''}." if names else ""
+
+    def _add(
+        self, place: Node | Member, path: str, message: str, hint: str, severity: Severity
+    ) -> None:
+        self._problems.append(
+            Problem(
+                file=self._file,
+                line=place.line,
+                column=place.column,
+                path=path,
+                message=message,
+                hint=hint,
+                severity=severity,
+            )
+        )
+
+    @property
+    def error_count(self) -> int:
+        """Return how many errors there are so far."""
+        return sum(problem.severity == "error" for problem in self._problems)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what was found, in the file's order."""
+        return in_order(self._problems)
+
+
+def without_schema(root: Node) -> Node:
+    """Return a file's root without `$schema`, which tells editors something and us nothing."""
+    if "$schema" not in root.members:
+        return root
+    members = {key: member for key, member in root.members.items() if key != "$schema"}
+    value = {key: value for key, value in root.value.items() if key != "$schema"}
+    return replace(root, members=members, value=value)
+
+
+def fit(node: Node, wanted: Any, report: Report) -> bool:
+    """Report every way a value is not of the type `wanted`; return whether it is.
+
+    Knows what file types are made of: str, int, float, bool, None, Any, Literal, unions of these
+    with None, tuple[X, ...], dict[str, X] and structs.
+    """
+    if wanted is Any:
+        return True
+    if get_origin(wanted) in (Union, UnionType):
+        return node.kind == "null" or fit(node, _without_none(wanted), report)
+    if get_origin(wanted) is Literal:
+        return _fit_choice(node, get_args(wanted), report)
+    if get_origin(wanted) is tuple and node.kind == "array":
+        return _all_fit(node.items, get_args(wanted)[0], report)
+    if get_origin(wanted) is dict and node.kind == "object":
+        values = (member.node for member in node.members.values())
+        return _all_fit(values, get_args(wanted)[1], report)
+    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and node.kind == "object":
+        return _fit_struct(node, wanted, report)
+    if _is_plain(node, wanted):
+        return True
+    report.error(node, f"expected {in_words(wanted)}, found {shown(node)}.")
+    return False
+
+
+def _all_fit(nodes: Iterable[Node], wanted: Any, report: Report) -> bool:
+    fits = True
+    for node in nodes:
+        fits &= fit(node, wanted, report)
+    return fits
+
+
+def _is_plain(node: Node, wanted: Any) -> bool:
+    if wanted is int:
+        return node.kind == "number" and isinstance(node.value, int)
+    kinds = {str: "string", float: "number", bool: "boolean", NoneType: "null"}
+    return kinds.get(wanted) == node.kind
+
+
+def _fit_choice(node: Node, choices: tuple[Json, ...], report: Report) -> bool:
+    if node.kind == "string" and node.value in choices:
+        return True
+    hint = report.near(node.value, choices) if node.kind == "string" else ""
+    is_listed = hint.startswith("There are")
+    message = f"expected {_one_of(choices)}, found {shown(node)}."
+    report.error(node, message, "" if is_listed else hint)
+    return False
+
+
+def _fit_struct(node: Node, wanted: type[msgspec.Struct], report: Report) -> bool:
+    fields = _fields(wanted)
+    fits = True
+    for key, member in node.members.items():
+        if key in fields:
+            fits &= fit(member.node, fields[key].type, report)
+        else:
+            unused = [name for name in fields if name not in node.members]
+            report.error_at_key(member, f'unknown key "{clip(key)}".', report.near(key, unused))
+            fits = False
+    for key, field in fields.items():
+        if field.required and key not in node.members:
+            report.error(node, f'the key "{key}" is missing: expected {in_words(field.type)}.')
+            fits = False
+    return fits
+
+
+@lru_cache(maxsize=64)
+def _fields(wanted: type[msgspec.Struct]) -> dict[str, FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(wanted)}
+
+
+def _without_none(union: Any) -> Any:
+    rest = [part for part in get_args(union) if part is not NoneType]
+    assert len(rest) == 1, f"a file type may be one thing or null, not {union}"
+    return rest[0]
+
+
+def in_words(wanted: Any) -> str:
+    """Return what a type is called in a message to a person, such as `a list of objects`."""
+    plain = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+    if wanted in plain:
+        return plain[wanted]
+    origin = get_origin(wanted)
+    if origin in (Union, UnionType):
+        return in_words(_without_none(wanted))
+    if origin is Literal:
+        return _one_of(get_args(wanted))
+    if origin is tuple:
+        item = get_args(wanted)[0]
+        return f"a list of {'texts' if item is str else 'objects'}"
+    return "an object {...}"
+
+
+def _one_of(choices: tuple[Json, ...]) -> str:
+    quoted = [f'"{choice}"' for choice in choices]
+    return " or ".join(quoted) if len(quoted) < 3 else f"one of {', '.join(quoted)}"
+
+
+def shown(node: Node) -> str:
+    """Return a value as a message shows it: short values as they are, the rest by their kind."""
+    match node.kind:
+        case "object":
+            return "an object {...}"
+        case "array":
+            return "a list [...]"
+        case "string":
+            return f'"{clip(node.value)}"'
+        case "boolean" | "null" | "number":
+            return msgspec.json.encode(node.value).decode()
+
+
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def clip(text: str, max_chars: int = 60) -> str:
+    """Return foreign text fit for a one-line message: no control characters, not too long."""
+    line = _UNSHOWN.sub("\ufffd", text)
+    return line if len(line) <= max_chars else f"{line[: max_chars - 3]}..."

@@ -1,0 +1,59 @@
+"""What a run has used and what it cost, by agent and model.
+
+Each request carries the price it was bought at, so a later change of prices does not rewrite the
+past. A request without a known price is counted as such and never as free.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+import msgspec
+
+from midstream.core.events import Usage
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a number of requests used. `usd` sums the known prices; `unpriced` requests had none."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: Decimal = Decimal(0)
+    unpriced: int = 0
+
+    def and_also(self, usage: Usage) -> "Cost":
+        """Return this with one request more."""
+        price = None if usage.cost_usd is None else Decimal(usage.cost_usd)
+        return Cost(
+            requests=self.requests + 1,
+            input_tokens=self.input_tokens + usage.input_tokens,
+            output_tokens=self.output_tokens + usage.output_tokens,
+            usd=self.usd + (price or 0),
+            unpriced=self.unpriced + (price is None),
+        )
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """Costs by (agent, model), in the order of their first request, and their total."""
+
+    rows: dict[tuple[str, str], Cost]
+    total: Cost
+
+
+def costs(usages: Iterable[tuple[str, Usage]]) -> Costs:
+    """Return what the requests (`run.usages`, or those of several runs chained) used and cost."""
+    rows: dict[tuple[str, str], Cost] = {}
+    total = Cost()
+    for agent, usage in usages:
+        row = (agent, usage.model)
+        rows[row] = rows.get(row, Cost()).and_also(usage)
+        total = total.and_also(usage)
+    return Costs(rows=rows, total=total)
+
+
+def in_words(cost: Cost) -> str:
+    """Return a price for a person: `$0.0123`, `at least $0.0123`, or `cost unknown`."""
+    if cost.unpriced and cost.unpriced == cost.requests:
+        return "cost unknown"
+    price = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.usd else f"${cost.usd:.4f}"
+    return f"at least {price} ({cost.unpriced} unpriced)" if cost.unpriced else price

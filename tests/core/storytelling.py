@@ -1,0 +1,272 @@
+"""Stories: start a run, let things happen to it, look at the facts.
+
+A step is an input, or a function from the run to one, so that `replies("hello")` can find the key of
+the request the run is owed. Every step checks the rules that hold of every run (`check`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from midstream.core.apply import apply
+from midstream.core.conversation import Message
+from midstream.core.decide import judged
+from midstream.core.events import (
+    AnyFact,
+    ContextChange,
+    InputDisposed,
+    InputReceived,
+    StateTransition,
+    Usage,
+)
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    EffectKey,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    RequestedCall,
+    Shown,
+    Start,
+    ToolFinished,
+    UserSaid,
+)
+from midstream.core.names import Json, Outcome, Policy
+from midstream.core.pending import call_key, handler_key, pending, request_key
+from midstream.core.run import Run
+from midstream.core.spec import (
+    Agent,
+    Context,
+    Definition,
+    ParsingTool,
+    Role,
+    State,
+    ToolSpec,
+    Workflow,
+)
+
+Step = AnyInput | Callable[[Run], AnyInput]
+T = TypeVar("T")
+
+OBJECT: dict[str, Json] = {"type": "object"}
+TOOLS = {
+    spec.name: spec
+    for spec in (
+        ToolSpec(name="look", description="", parameters=OBJECT, effect="read"),
+        ToolSpec(name="put", description="", parameters=OBJECT, effect="idempotent"),
+        ToolSpec(name="shell", description="", parameters=OBJECT, effect="once"),
+        ToolSpec(name="write", description="", parameters=OBJECT, needs_approval=True),
+        ToolSpec(name="request_users_input", description="", parameters=OBJECT, effect="read"),
+    )
+}
+VERDICT = ParsingTool(name="verdict", parameters=OBJECT)
+ROLES = {
+    "dude": Role(),
+    "critic": Role(),
+    "judge": Role(parsingTools=(VERDICT,)),
+}
+AGENTS = (
+    Agent(agent_role="dude", context="talk"),
+    Agent(agent_role="critic", context="talk", role="user"),
+    Agent(agent_role="judge", context="court"),
+)
+STOP_STATE = State(name="stop")
+
+
+def flow(*states: State, **fields: Any) -> Workflow:
+    """Return a workflow of these states (and a plain `stop`) with everybody on board."""
+    has_stop = any(state.name == "stop" for state in states)
+    settings: dict[str, Any] = {
+        "workflow_name": "w",
+        "states": states if has_stop else (*states, STOP_STATE),
+        "contexts": (Context(name="talk"), Context(name="court")),
+        "agents": AGENTS,
+    }
+    return Workflow(**(settings | fields))
+
+
+def state(name: str, agent: str | None = None, **fields: Any) -> State:
+    """Return a state."""
+    return State(name=name, agent=agent, **fields)
+
+
+def define(workflow: Workflow) -> Definition:
+    """Return the workflow with the roles and tools of these stories."""
+    return Definition(workflow=workflow, roles=ROLES, tools=TOOLS)
+
+
+def tell(
+    workflow: Workflow | Definition, *steps: Step, input: Json = "tidy", **start: Any
+) -> tuple[Run, list[AnyFact]]:
+    """Return a run of the workflow after the steps, and all its facts."""
+    definition = define(workflow) if isinstance(workflow, Workflow) else workflow
+    begin = Start(definition=definition, input=input, **start)
+    return go(Run(id="r"), begin, *steps)
+
+
+def go(run: Run, *steps: Step) -> tuple[Run, list[AnyFact]]:
+    """Return the run after further steps, and the facts they made true."""
+    facts: list[AnyFact] = []
+    for step in steps:
+        before = run
+        story = judged(run, step(run) if callable(step) else step)
+        for fact in story.facts:
+            run = apply(run, fact)
+        assert run == story.run
+        facts += story.facts
+        check(before, run, story.facts)
+    return run, facts
+
+
+# --- what can happen --------------------------------------------------------------------------
+
+
+def replies(text: str = "", *calls: RequestedCall, usage: Usage | None = None) -> Step:
+    """The model answers the request the run is owed."""
+    return lambda run: ModelReplied(key=request_key(run), text=text, calls=calls, usage=usage)
+
+
+def fails(error: str = "the line is dead", shown: str = "") -> Step:
+    """The model request the run is owed fails."""
+    return lambda run: ModelFailed(key=request_key(run), error=error, shown=shown)
+
+
+def call(name: str, problem: str = "", **arguments: Json) -> RequestedCall:
+    """Return a tool call as a model sends it."""
+    return RequestedCall(name=name, arguments=arguments, problem=problem)
+
+
+def asks(question: str, **arguments: Json) -> RequestedCall:
+    """Return a call of the tool that asks the user."""
+    return call("request_users_input", question=question, **arguments)
+
+
+def done(call_id: str, text: str = "ok", outcome: Outcome = "completed") -> Step:
+    """A tool call ends."""
+    return lambda run: ToolFinished(key=call_key(run, call_id), outcome=outcome, text=text)
+
+
+def handler(
+    chosen: Json = None, *, contexts: Sequence[ContextChange] = (), **changed: Json
+) -> Step:
+    """The handler the run is owed returns, having set these keys of common_data."""
+    return lambda run: HandlerReturned(
+        key=handler_key(run), chosen=chosen, changed=changed, contexts=tuple(contexts)
+    )
+
+
+def says(
+    text: str,
+    question: str | None = None,
+    *,
+    id: str = "",
+    at: float = 0.0,
+    policy: Policy | None = None,
+    shown: str = "",
+    has_calls: bool = False,
+    **fields: Any,
+) -> Step:
+    """The user says something, having seen `shown` of the reply under way."""
+
+    def step(run: Run) -> UserSaid:
+        seen: tuple[Shown, ...] = ()
+        if (shown or has_calls) and run.turn is not None:
+            seen = (Shown(key=request_key(run), text=shown, has_calls=has_calls),)
+        return UserSaid(
+            id=id or f"in{run.seq}",
+            text=text,
+            at=at,
+            question=question,
+            policy=policy,
+            shown=seen,
+            **fields,
+        )
+
+    return step
+
+
+def approves(question: str, granted: bool = True, *, for_run: bool = False, note: str = "") -> Step:
+    """The user decides on a tool call."""
+    return Approve(question=question, granted=granted, for_run=for_run, note=note)
+
+
+# --- looking ----------------------------------------------------------------------------------
+
+
+def of(facts: Iterable[AnyFact], kind: type[T]) -> list[T]:
+    """Return the facts of one kind."""
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def path(facts: Iterable[AnyFact]) -> list[str]:
+    """Return the states entered, in order."""
+    return [fact.target for fact in of(facts, StateTransition)]
+
+
+def kinds(facts: Iterable[AnyFact]) -> list[str]:
+    """Return the wire names of the facts."""
+    return [str(type(fact).__struct_config__.tag) for fact in facts]
+
+
+def words(messages: Iterable[Message]) -> list[tuple[str, str]]:
+    """Return who said what: (author or side, text)."""
+    return [(message.author or message.role, message.text) for message in messages]
+
+
+def keys(run: Run) -> list[EffectKey]:
+    """Return the keys of what the run is owed."""
+    return [effect.key for effect in pending(run)]
+
+
+def dispositions(run: Run) -> list[str | None]:
+    """Return what became of each line, in the order they came."""
+    return [record.disposition for record in run.inbox.values()]
+
+
+# --- what is always true ----------------------------------------------------------------------
+
+
+def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
+    """Fail unless the rules of every run hold of a step from `before` to `run`."""
+    assert before.phase != "ended" or not facts, "nothing happens after the end"
+    assert run.epoch >= before.epoch
+    assert run.step >= before.step
+    assert run.seq == before.seq + len(facts)
+    assert run.phase != "leaving", "a decision never stops half-way"
+
+    owed = keys(run)
+    assert len(set(owed)) == len(owed), "an effect is owed once"
+    for messages in run.contexts.values():
+        for message in messages:
+            made = [made_call.id for made_call in message.calls]
+            assert [result.call_id for result in message.results] == made
+
+    assert run.open_questions == tuple(q for q in run.questions if q.is_open)
+    ids = [question.id for question in run.questions]
+    assert len(set(ids)) == len(ids)
+    parked = {c.call.id for c in run.turn.calls if c.status == "parked"} if run.turn else set()
+    assert {q.call_id for q in run.open_questions if q.call_id} == parked
+
+    undisposed = tuple(record for record in run.inbox.values() if record.disposition is None)
+    assert run.undelivered == undisposed
+    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+    assert len(set(disposed)) == len(disposed), "a line ends once"
+    for input_id in disposed:
+        assert input_id not in before.inbox or before.inbox[input_id].disposition is None
+    received = [fact.input_id for fact in of(facts, InputReceived)]
+    assert not set(received) & set(before.inbox), "a line is received once"
+    if run.phase == "ended":
+        assert not undisposed
+        assert not run.open_questions
+        assert not owed
+    assert run.is_parked == (not owed) or run.phase in ("new", "ended")
+
+
+def replayed(facts: Iterable[AnyFact]) -> Run:
+    """Return the run folded from its facts as a journal would give them back."""
+    run = Run(id="r")
+    for fact in facts:
+        run = apply(run, msgspec.json.decode(msgspec.json.encode(fact), type=AnyFact))
+    return run

@@ -1,0 +1,273 @@
+"""Whatever happens to a run, in whatever order: the rules that `check` holds, and the journal's.
+
+Each example starts a workflow with something of everything and lets a random sequence of things
+happen to it: what the run waits for, what comes too late, what was never asked for, and garbage.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from storytelling import (
+    AGENTS,
+    asks,
+    call,
+    check,
+    define,
+    dispositions,
+    flow,
+    go,
+    of,
+    replayed,
+    state,
+    tell,
+)
+
+from midstream.core.conversation import Message, seen_by
+from midstream.core.events import (
+    AnyFact,
+    ContextChange,
+    InputDisposed,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionSuperseded,
+    RunFailed,
+    ToolCalled,
+    ToolReturned,
+)
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    EffectKey,
+    Halt,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    Recovered,
+    RequestedCall,
+    Shown,
+    Start,
+    Stop,
+    ToolFinished,
+    UserSaid,
+    Withdraw,
+)
+from midstream.core.names import Json
+from midstream.core.pending import AskModel, CallTool, RunHandler, pending
+from midstream.core.run import Run
+from midstream.core.spec import Context, Input, State, Workflow
+
+RICH = flow(
+    state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go"),
+    state("chat", "dude", awaits_input=True, transition_handler="go", on_input="steer"),
+    state("think", "critic", next="judge", on_input="queue", on_failure="chat"),
+    state("judge", "judge", transition_handler="go", on_failure="$interrupted"),
+    state("quiet", next="think"),
+    state("deaf", "critic", on_input="reject", transition_handler="go"),
+    State(name="stop", input="common_data.a"),
+    contexts=(Context(name="talk", max_length=200), Context(name="court")),
+    input=Input(name="wish"),
+)
+RESUMES = [
+    state("resume", "dude", transition_handler="go"),
+    state("resume", "critic", pre_handler="pre", next="$interrupted"),
+    state("resume", transition_handler="go"),
+    None,
+]
+TARGETS = ["start", "chat", "think", "judge", "quiet", "deaf", "$interrupted", "stop"]
+
+names = st.sampled_from(["look", "put", "shell", "write", "verdict", "request_users_input", "no"])
+problems = st.sampled_from(["", "", "", "bad arguments"])
+calls = st.one_of(
+    st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"}), problem=problems),
+    st.just(asks("Which?", choices=["Red", "Blue"])),
+    st.just(asks("Free?")),
+    st.just(call("shell")),
+    st.just(call("write")),
+)
+texts = st.sampled_from(["", "ok", "no, rename", "red", "\x00\ud7ff", "x" * 90])
+
+
+class Player:
+    """Draws what happens next, and remembers keys and ids to send again too late."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.keys: list[EffectKey] = [(0, "model", 1), (99, "pre", 0)]
+        self.lines: list[str] = ["never"]
+        self.at = 0.0
+
+    def next(self, run: Run) -> AnyInput:
+        self.keys += [effect.key for effect in pending(run)]
+        move = self.data.draw(st.integers(0, 19))
+        if move < 11 and pending(run):
+            return self.owed(run)
+        if move < 17:
+            return self.said(run)
+        return self.other(run)
+
+    def owed(self, run: Run) -> AnyInput:
+        effect = self.data.draw(st.sampled_from(pending(run)))
+        match effect:
+            case AskModel():
+                return self.model(effect.key)
+            case CallTool():
+                return self.tool(effect.key)
+            case RunHandler():
+                return self.handler(effect.key)
+
+    def model(self, key: EffectKey) -> AnyInput:
+        if self.data.draw(st.integers(0, 5)) == 0:
+            return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
+        made = self.data.draw(st.lists(calls, max_size=4))
+        return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made))
+
+    def tool(self, key: EffectKey) -> AnyInput:
+        outcome = self.data.draw(st.sampled_from(["completed", "failed", "stopped", "unknown"]))
+        return ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
+
+    def handler(self, key: EffectKey) -> AnyInput:
+        chosen = self.data.draw(st.sampled_from([*TARGETS, *TARGETS, None, "nowhere", 7]))
+        change = self.data.draw(
+            st.sampled_from(
+                [
+                    (),
+                    (ContextChange(context="talk", action="add", text="by hand"),),
+                    (ContextChange(context="talk", action="clear"),),
+                ]
+            )
+        )
+        changed: dict[str, Json] = self.data.draw(
+            st.sampled_from([{}, {"a": [1, "é"]}, {"b": None}])
+        )
+        return HandlerReturned(
+            key=key, chosen=chosen, contexts=change, changed=changed, removed=("b",)
+        )
+
+    def said(self, run: Run) -> AnyInput:
+        self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
+        question_ids = [None, None, "q99", *(q.id for q in run.questions[-4:])]
+        new_id = f"line{len(self.lines)}"
+        input_id = self.data.draw(st.sampled_from([new_id, new_id, new_id, self.lines[-1]]))
+        self.lines.append(input_id)
+        return UserSaid(
+            id=input_id,
+            text=self.data.draw(texts),
+            at=self.at,
+            question=self.data.draw(st.sampled_from(question_ids)),
+            problem=self.data.draw(st.sampled_from(["", "", "", "no integer"])),
+            policy=self.data.draw(
+                st.sampled_from([None, None, "interrupt", "steer", "queue", "reject"])
+            ),
+            shown=self.shown(run),
+        )
+
+    def shown(self, run: Run) -> tuple[Shown, ...]:
+        return tuple(
+            Shown(key=key, text=self.data.draw(texts), has_calls=self.data.draw(st.booleans()))
+            for key in self.keys[-2:]
+        )
+
+    def other(self, run: Run) -> AnyInput:
+        key = self.data.draw(st.sampled_from(self.keys))
+        question = self.data.draw(st.sampled_from(["q99", *(q.id for q in run.questions[-4:])]))
+        granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
+        options: list[AnyInput] = [
+            self.model(key),
+            self.tool(key),
+            self.handler(key),
+            HandlerLogged(key=key, text="half-way"),
+            Halt(shown=self.shown(run)),
+            Approve(question=question, granted=granted, for_run=for_run, note="hm"),
+            Approve(question=question, granted=granted, for_run=for_run),
+            Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
+            Recovered(),
+            Start(definition=define(RICH)),
+        ]
+        if self.data.draw(st.integers(0, 9)) == 0:
+            options += [HandlerFailed(key=key, error="raised"), Stop(reason="bye")]
+        return self.data.draw(st.sampled_from(options))
+
+
+def to_the_end(run: Run) -> tuple[Run, list[AnyFact]]:
+    """Stop the run and let its tools end."""
+    run, facts = go(run, Stop(reason="enough"))
+    for effect in pending(run):
+        run, more = go(run, ToolFinished(key=effect.key, outcome="stopped", text=""))
+        facts += more
+    return run, facts
+
+
+def a_request_is_valid(messages: Sequence[Message]) -> bool:
+    """Return whether a provider takes the conversation: results right after their calls, all."""
+    waiting: list[str] = []
+    for message in messages:
+        if waiting or (message.calls and message.role != "assistant"):
+            return False
+        waiting = [made.id for made in message.calls]
+        for result in message.results:
+            if not waiting or waiting.pop(0) != result.call_id:
+                return False
+    return not waiting
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
+    resume = data.draw(st.sampled_from(RESUMES))
+    workflow = RICH if resume is None else with_state(RICH, resume)
+    first = data.draw(st.sampled_from(["tidy", None, {"a": 1}]))
+    run, facts = tell(workflow, input=first, approvals=data.draw(st.sampled_from(["ask", "deny"])))
+    player = Player(data)
+
+    for _ in range(data.draw(st.integers(1, 60))):
+        if run.phase == "ended" and data.draw(st.booleans()):
+            break
+        run, more = go(run, player.next(run))
+        facts += more
+        for agent in AGENTS:
+            view = seen_by(run.contexts[agent.context], agent=agent.key, side=agent.role)
+            assert a_request_is_valid(view)
+    event(f"{run.phase}, {len(facts) // 20 * 20}+ facts")
+
+    assert replayed(facts) == run
+    run, more = to_the_end(run)
+    facts += more
+
+    assert run.phase == "ended"
+    assert None not in dispositions(run)
+    assert len(of(facts, InputDisposed)) == len(run.inbox)
+    asked = [fact.question_id for fact in of(facts, QuestionAsked)]
+    answered = [fact.question_id for fact in of(facts, QuestionAnswered)]
+    superseded = [fact.question_id for fact in of(facts, QuestionSuperseded)]
+    assert sorted(answered + superseded) == sorted(asked), "every question closes once"
+    called = [fact.call_id for fact in of(facts, ToolCalled)]
+    returned = [fact.call_id for fact in of(facts, ToolReturned)]
+    assert len(set(called)) == len(called), "no call is made twice"
+    assert len(set(returned)) == len(returned), "no call ends twice"
+    assert set(called) <= set(returned), "every call that was made has an end"
+    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+    check(run, run, [])
+
+
+def with_state(workflow: Workflow, added: State) -> Workflow:
+    return msgspec.structs.replace(workflow, states=(*workflow.states, added))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -> None:
+    run, facts = tell(with_state(RICH, RESUMES[0] or state("resume")))
+    player = Player(data)
+    for _ in range(data.draw(st.integers(1, 25))):
+        run, more = go(run, player.next(run))
+        facts += more
+
+    run, _ = go(replayed(facts), Recovered())
+
+    in_flight = [effect for effect in pending(run) if isinstance(effect, CallTool)]
+    assert all(define(RICH).tools[effect.call.name].effect != "once" for effect in in_flight)
+    to_the_end(run)

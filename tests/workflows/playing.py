@@ -1,0 +1,157 @@
+"""Play a built-in workflow with the offline model, in a small workspace of its own."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+import midstream.config
+from midstream.ai.offline import OfflineModel
+from midstream.core.events import StateTransition
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import Definition, Role
+from midstream.ports import Model
+from midstream.store.memory import MemoryJournal
+from midstream.tool.manager import ToolManager
+from midstream.tool.validation import validate
+from midstream.workflow.effects import World
+from midstream.workflow.handlers import ScriptHandlers, load_script
+from midstream.workflow.loader import load_workflow
+from midstream.workflow.state_machine import WorkflowStateMachine
+
+DEFAULTS = Path(str(midstream.config.__file__)).parent / "defaults"
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+def builtin_roles() -> dict[str, Role]:
+    return {
+        name: role
+        for path in sorted((DEFAULTS / "roles").glob("*.json"))
+        for name, role in msgspec.json.decode(path.read_bytes(), type=dict[str, Role]).items()
+    }
+
+
+class RealClock:
+    def now(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Play:
+    """A machine with everything it said. `until` waits for an event."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        handlers: ScriptHandlers,
+        workspace: Path,
+        model: Model,
+    ) -> None:
+        self.events: list[Envelope] = []
+        self._waiting: list[tuple[Callable[[Envelope], bool], asyncio.Future[Envelope]]] = []
+        world = World(
+            model=model,
+            tools=ToolManager(),
+            journal=MemoryJournal(),
+            clock=RealClock(),
+            validate=validate,
+            workspace=workspace,
+        )
+        self.machine = WorkflowStateMachine(definition, world, handlers=handlers, tap=self._tap)
+
+    def _tap(self, envelope: Envelope) -> None:
+        self.events.append(envelope)
+        for wanted, future in self._waiting:
+            if not future.done() and wanted(envelope):
+                future.set_result(envelope)
+
+    async def until(self, wanted: Callable[[Envelope], bool]) -> Envelope:
+        future: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
+        self._waiting.append((wanted, future))
+        return await future
+
+    def states(self) -> list[str]:
+        """Return the states the run entered, in order."""
+        return [e.event.target for e in self.events if isinstance(e.event, StateTransition)]
+
+
+class Gate:
+    """A `sleep` for the offline model that stands still while it is closed."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+
+    async def __call__(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+        await self._open.wait()
+
+    def close(self) -> None:
+        self._open.clear()
+
+    def open(self) -> None:
+        self._open.set()
+
+
+async def play(
+    name: str, workspace: Path, *, sleep: Sleep = asyncio.sleep, also: Json = None
+) -> Play:
+    """Return a built-in workflow, ready to start; `also` replaces parts of its offline part."""
+    path = DEFAULTS / "workflows" / f"{name}.json"
+    part = json.loads((path.with_suffix("") / "offline.json").read_text())
+    for agent, scenes in (also or {}).items():
+        part[agent] |= scenes
+    return await ready(path, workspace, part, sleep=sleep)
+
+
+async def ready(path: Path, workspace: Path, part: Json, *, sleep: Sleep = asyncio.sleep) -> Play:
+    """Return the workflow of a file, ready to start with that offline part."""
+    loaded = load_workflow(path, roles=builtin_roles(), tools=ToolManager().specs())
+    assert loaded.warnings == ()
+    script = ScriptHandlers({}) if loaded.script is None else await load_script(loaded.script)
+    model = OfflineModel(lambda _name: part, pieces_per_s=None, sleep=sleep)
+    return Play(loaded.definition, script, workspace, model)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def small_project(folder: Path) -> Path:
+    """Return a folder with a little package, three commits and an ignored file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    package = folder / "src" / "shop"
+    package.mkdir(parents=True)
+    (folder / ".gitignore").write_text("build/\n")
+    (folder / "build").mkdir()
+    (folder / "build" / "made.py").write_text("x = 1\n" * 500)
+    (package / "__init__.py").write_text("")
+    (package / "prices.py").write_text("from shop import cart\n\n\ndef price():\n    return 1\n")
+    (package / "cart.py").write_text("from shop.prices import price\n")
+    (folder / "README.md").write_text("# Shop\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    branches = "".join(f"    if item == {n}:\n        return {n}\n" for n in range(12))
+    for count in (2, 3):
+        text = (
+            f"from shop.prices import price\n\n\ndef total(item):\n{branches}    return {count}\n"
+        )
+        (package / "cart.py").write_text(text)
+        git(folder, "commit", "-qam", f"change {count}")
+    return folder
+
+
+def answer_to(run: Run) -> str:
+    """Return the id of the one open question."""
+    (question,) = run.open_questions
+    return question.id
