@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format lint types bench clean
+.PHONY: demo test check format docs lock bench clean
 
 demo: .venv/ready
 	@if [ -t 0 ] && [ -t 1 ] && [ -z "$$CI" ]; then \
@@ -45,3 +45,15 @@ clean:
 .venv/ready-dev: requirements-dev.lock .venv/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	@touch $@
+
+docs: .venv/ready-dev
+	$(BIN)/python -m midstream.core.views.reference > docs/events.md
+
+lock:
+	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet .
+	{ echo "# What midstream runs with, pinned. Made anew with: make lock"; \
+		.lock/bin/pip freeze --exclude midstream; } > requirements.lock
+	.lock/bin/pip install --quiet '.[dev]'
+	{ echo "# What its development needs besides requirements.lock, pinned. Made anew with: make lock"; \
+		.lock/bin/pip freeze --exclude midstream | grep -vxFf requirements.lock; } > requirements-dev.lock
+	rm -rf .lock

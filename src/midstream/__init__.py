@@ -1,3 +1,94 @@
-"""midstream: multi-agent workflows that run in the background and can be talked to while they run."""
+"""midstream: multi-agent workflows that run in the background and can be talked to while they run.
+
+    import midstream
+
+    output = midstream.run_workflow("code_architecture_review", answers=["1"])
+
+or, on a loop of your own, `WorkflowStateMachine`: see `docs/library.md`. Names are loaded when they
+are first used, so that importing midstream imports no adapter.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from midstream.ai.api_client import AIAPIClient
+    from midstream.ai_coder_console import AICoderConsole
+    from midstream.assembly import run_workflow
+    from midstream.command.handler import CommandHandler
+    from midstream.config.manager import ConfigManager
+    from midstream.console.interface import ConsoleInterface
+    from midstream.core.errors import (
+        AuthorMistake,
+        JournalMoved,
+        MidstreamError,
+        NotTrusted,
+        OurBug,
+        UserMistake,
+        WorldTrouble,
+    )
+    from midstream.core.notices import Envelope
+    from midstream.core.run import Run
+    from midstream.tool.manager import ToolManager
+    from midstream.tool.user import tool
+    from midstream.workflow.agent import WorkflowAgent
+    from midstream.workflow.context import WorkflowContext
+    from midstream.workflow.effects import World
+    from midstream.workflow.state_machine import WorkflowStateMachine
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AIAPIClient": "ai.api_client",
+    "AICoderConsole": "ai_coder_console",
+    "AuthorMistake": "core.errors",
+    "CommandHandler": "command.handler",
+    "ConfigManager": "config.manager",
+    "ConsoleInterface": "console.interface",
+    "Envelope": "core.notices",
+    "JournalMoved": "core.errors",
+    "MidstreamError": "core.errors",
+    "NotTrusted": "core.errors",
+    "OurBug": "core.errors",
+    "Run": "core.run",
+    "ToolManager": "tool.manager",
+    "UserMistake": "core.errors",
+    "WorkflowAgent": "workflow.agent",
+    "WorkflowContext": "workflow.context",
+    "WorkflowStateMachine": "workflow.state_machine",
+    "World": "workflow.effects",
+    "WorldTrouble": "core.errors",
+    "run_workflow": "assembly",
+    "tool": "tool.user",
+}
+
+__all__ = [
+    "AIAPIClient",
+    "AICoderConsole",
+    "AuthorMistake",
+    "CommandHandler",
+    "ConfigManager",
+    "ConsoleInterface",
+    "Envelope",
+    "JournalMoved",
+    "MidstreamError",
+    "NotTrusted",
+    "OurBug",
+    "Run",
+    "ToolManager",
+    "UserMistake",
+    "WorkflowAgent",
+    "WorkflowContext",
+    "WorkflowStateMachine",
+    "World",
+    "WorldTrouble",
+    "__version__",
+    "run_workflow",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -6,6 +6,7 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 
 import asyncio
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import msgspec
 
@@ -24,6 +25,7 @@ from midstream.core.routing import Returned, Unclear, route
 from midstream.core.spec import ToolSpec, chat_definition
 from midstream.core.views.costs import costs, in_words
 from midstream.core.views.status import where
+from midstream.offloop import in_thread
 from midstream.ports import (
     Engine,
     Face,
@@ -68,15 +70,17 @@ class AICoderConsole:
         self._home = Mode.parse(HOME)
         self._mode = config.mode
         self._is_leaving = False
+        self._saving: asyncio.Task[None] | None = None
+        self._is_unsaved = False
 
     # --- starting and ending ----------------------------------------------------------------
 
-    async def equip(self, equipment: Equipment) -> None:
+    async def equip(self, equipment: Equipment, *, notices: Sequence[str] = ()) -> None:
         """Take the loaded parts into use and enter the mode the settings name."""
         self._equipment = equipment
         equipment.engine.listen(self._hear)
         wanted, self._mode = self._mode, self._home
-        for notice in self._config.notices:
+        for notice in (*self._config.notices, *notices):
             self._face.say(notice, kind="warning")
         try:
             await self._open(wanted, None)
@@ -90,9 +94,11 @@ class AICoderConsole:
         self._face.refresh()
 
     async def close(self) -> None:
-        """Stop every run. Returns when all have ended."""
+        """Stop every run and save the mode. Returns when all have ended."""
         if self._equipment is not None:
             await self._equipment.engine.close()
+        if self._saving is not None:
+            await self._saving
 
     async def settled(self) -> None:
         """Return when no run is running any more: each has ended or waits for a person."""
@@ -227,7 +233,7 @@ class AICoderConsole:
 
     def settings(self) -> tuple[tuple[str, str, str], ...]:
         """Return every setting, its value and its layer."""
-        return self._config.explain()
+        return tuple((s.key, s.value, f"{s.layer}: {s.source}") for s in self._config.explain())
 
     async def enter(self, mode: str, input: Json = None) -> None:
         """Go to a mode; see the port `Operator`."""
@@ -358,11 +364,19 @@ class AICoderConsole:
 
     def _set_mode(self, mode: Mode) -> None:
         self._mode = mode
-        try:
-            self._config.set_mode(str(mode))
-        except MidstreamError as error:
-            self._face.say(str(error), kind="warning")
+        self._config.set_mode(mode, save=False)
+        self._is_unsaved = True
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_mode())
         self._face.refresh()
+
+    async def _save_mode(self) -> None:
+        """Write the mode down off the loop; one that changed meanwhile is written after it."""
+        while self._is_unsaved:
+            self._is_unsaved = False
+            notice = await in_thread(partial(self._config.set_mode, self._mode))
+            if notice:
+                self._face.say(notice, kind="warning")
 
     async def _go_home(self) -> None:
         if self._mode.kind == "workflow":

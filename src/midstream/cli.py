@@ -1,6 +1,7 @@
 """The command line: arguments in, exit code out."""
 
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ import click
 
 from midstream import __version__
 from midstream.assembly import Options, chat, console, listing, validate, workflow
-from midstream.core.errors import MidstreamError, NotTrusted
+from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, USAGE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,12 +29,9 @@ def _common(function: F) -> F:
         click.option(
             "--workspace",
             type=click.Path(exists=True, file_okay=False, path_type=Path),
-            default=Path("."),
-            help="The folder to work in.",
+            help="The folder to work in; by default the current one.",
         ),
-        click.option(
-            "--model", metavar="MODEL", help="A model such as openai:gpt-5, or offline."
-        ),
+        click.option("--model", metavar="MODEL", help="A model such as openai:gpt-5, or offline."),
     ):
         function = option(function)
     return function
@@ -44,7 +42,7 @@ def _common(function: F) -> F:
 @click.option("--mode", metavar="TYPE:NAME", help="role:NAME or workflow:NAME.")
 @_common
 @click.pass_context
-def cli(context: click.Context, mode: str | None, **common: Any) -> None:
+def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
     """A console for AI coding: chat with a role, or talk to a workflow while it runs."""
     if context.invoked_subcommand is None:
         context.exit(console(_options(common), mode=mode))
@@ -57,7 +55,9 @@ def cli(context: click.Context, mode: str | None, **common: Any) -> None:
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
 @_common
-def run(name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any) -> int:
+def run(
+    name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any
+) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr."""
     return workflow(_options(common), name, input=input, answers=answer, settings=settings)
 
@@ -104,12 +104,10 @@ def validate_command(files: tuple[Path, ...]) -> int:
 
 def _options(common: dict[str, Any]) -> Options:
     """Return the options of a command, those before its name included."""
-    outer = click.get_current_context().obj or {}
-    picked = {key: common.get(key) or outer.get(key) for key in common}
-    if common["workspace"] == Path(".") and outer:
-        picked["workspace"] = outer["workspace"]
+    outer: dict[str, Any] = click.get_current_context().obj or {}
+    picked = {key: common[key] or outer.get(key) for key in common}
     return Options(
-        workspace=picked["workspace"].resolve(),
+        workspace=(picked["workspace"] or Path()).resolve(),
         model=picked["model"],
         trusts_workspace=bool(picked["trust_workspace"]),
         allowed=tuple(picked["allow"] or ()),
@@ -139,4 +137,9 @@ def exit_code(arguments: list[str] | None = None) -> int:
             return NOT_TRUSTED
         return USAGE if error.fault == "user" else FAILED
     except BrokenPipeError:
+        return FAILED
+    # The last edge: what nobody foresaw is told with its place, and what to do with it.
+    except Exception as error:
+        traceback.print_exc()
+        click.echo(f"midstream: {type(error).__name__}: {error}. {REPORT_BUG}", err=True)
         return FAILED

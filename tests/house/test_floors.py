@@ -31,6 +31,7 @@ FLOORS: dict[str, int] = {
 PURE = {
     "abc",
     "ast",
+    "bisect",
     "collections",
     "contextlib",
     "dataclasses",

@@ -17,19 +17,19 @@ from midstream.core.spec import ToolSpec, chat_definition
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.ports import Engine, Library, Machine
 
-async def run_workflow(
+
+async def play(
     engine: Engine,
     library: Library,
     name: str,
     *,
-    input: str | None,
+    input: Json,
     answers: Sequence[str],
     variables: dict[str, Json],
     allowed: Sequence[str],
-    out: Callable[[str], None],
     complain: Callable[[str], None],
-) -> int:
-    """Run a workflow to its end, or to a question no answer was given for; return the exit code.
+) -> Run:
+    """Return a workflow's run once it has ended, or waits for an answer that was not given.
 
     Args:
         engine: where the run lives.
@@ -39,7 +39,6 @@ async def run_workflow(
         answers: answers to its questions, in the order they are asked.
         variables: values that override the workflow's `variables`.
         allowed: tools that need no approval.
-        out: hears the output, once, whole.
         complain: hears what keeps the run from its end.
 
     Raises:
@@ -56,13 +55,7 @@ async def run_workflow(
         allowed=allowed,
         approvals="deny",
     )
-    run = await _answered(machine, list(answers), complain)
-    if not run.is_over:
-        return PARKED
-    if run.status == "finished":
-        out(_as_text(run.output))
-        return FINISHED
-    return FAILED
+    return await _answered(machine, list(answers), complain)
 
 
 async def chat_once(
@@ -74,10 +67,9 @@ async def chat_once(
     role: str,
     answers: Sequence[str],
     allowed: Sequence[str],
-    out: Callable[[str], None],
     complain: Callable[[str], None],
-) -> int:
-    """Say one thing to a role and write its reply; return the exit code."""
+) -> Run:
+    """Return a chat's run once the role has replied to one prompt, or the turn has failed."""
     roles = library.roles()
     if role not in roles:
         raise UserMistake(f"There is no role {role!r}.", hint=did_you_mean(role, roles))
@@ -85,13 +77,18 @@ async def chat_once(
     machine = await engine.start(definition, allowed=allowed, approvals="deny")
     await machine.settled()
     await machine.say(prompt)
-    run = await _answered(machine, list(answers), complain)
-    if run.phase != "waiting":
-        return FAILED if run.is_over else PARKED
+    return await _answered(machine, list(answers), complain)
+
+
+def result_of(run: Run) -> tuple[int, Json]:
+    """Return the exit code of a run, and its output; a chat's output is its last reply."""
+    if run.is_over:
+        return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
+    if run.phase != "waiting" or not run.state:
+        return PARKED, None
     if run.error or run.last_response is None:
-        return FAILED
-    out(run.last_response.text)
-    return FINISHED
+        return FAILED, None
+    return FINISHED, run.last_response.text
 
 
 async def _answered(machine: Machine, answers: list[str], complain: Callable[[str], None]) -> Run:
@@ -132,7 +129,8 @@ def _require_known(variables: dict[str, Json], known: dict[str, Json]) -> None:
             raise UserMistake(f"There is no variable {name!r}.", hint=did_you_mean(name, known))
 
 
-def _as_text(output: Json) -> str:
+def as_text(output: Json) -> str:
+    """Return an output for stdout: text as it is, anything else as JSON."""
     if output is None:
         return ""
     if isinstance(output, str):

@@ -1,0 +1,101 @@
+"""What stands around the prompt: question cards, the bottom line, the keys. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from midstream.console.lines import (
+    BOLD,
+    CYAN,
+    DIM,
+    YELLOW,
+    Fragment,
+    Line,
+    Row,
+    clipped,
+    rows,
+    width_of,
+)
+from midstream.console.painting import question_heading, question_lines
+from midstream.console.sanitize import sanitized
+from midstream.core.question import Question
+from midstream.ports import Status
+
+APPROVAL_KEYS: Final = "y once · r for this run · n no · w no, and say why"
+APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
+UNCLEAR_KEYS: Final = "a answer · n new instruction · e keep editing"
+
+KEYS: Final = """\
+Enter            send; the bottom line says what that does now
+Alt-Enter        new line (also Ctrl-J, or \\ and Enter)
+Esc              stop the current turn
+Ctrl-C           clear the line; on an empty line stop the turn; twice: leave
+Ctrl-D           leave (empty line)
+Up, Down         history, first what came back undelivered
+Ctrl-R           search the history
+Tab              complete; on an empty line: the next question
+Ctrl-L           redraw
+y r n w          decide on the marked approval (empty line)
+/help            commands;  //text sends a text that starts with a slash"""
+
+
+def card_rows(question: Question, *, is_focused: bool, height: int, width: int) -> list[Row]:
+    """Return a card of at most `height` rows. What does not fit is counted, never just missing."""
+    lines = question_lines(question)
+    all_rows = [row for line in lines for row in rows(line, width)]
+    style = YELLOW if question.kind == "approval" else CYAN
+    if is_focused and all_rows:
+        mark: list[Fragment] = [(f"1;{style}", "▸ ")]
+        all_rows[0] = [*mark, *all_rows[0][1:]] if width > 5 else all_rows[0]
+    if len(all_rows) <= height:
+        return all_rows
+    kept = all_rows[: max(1, height - 1)]
+    more = Line(((DIM, f"+{len(all_rows) - len(kept)} more lines, in full above"),), "│ ", style)
+    return [*kept, rows(more, width)[0]] if height > 1 else kept
+
+
+def card_height(question: Question, width: int) -> int:
+    """Return how many rows the whole card takes."""
+    return sum(len(rows(line, width)) for line in question_lines(question))
+
+
+def summary_of(question: Question) -> str:
+    """Return a question in few words, for a dialog about it."""
+    return f"{question_heading(question)}: {clipped(' '.join(question.text.split()), 60)}"
+
+
+def bottom_line(status: Status, *, width: int, hint: str = "") -> Row:
+    """Return the bottom line, exactly one row: what Enter does first, then the rest as it fits.
+
+    `hint` takes the place of all but the mode for a moment, such as "Ctrl-C again to leave".
+    """
+    room = max(1, width - 1)
+    if hint:
+        return [("7", f" {clipped(sanitized(hint), max(1, room - 2))} ")]
+    wanted: list[tuple[str, str]] = [
+        ("", f"⏎ {status.enter}"),
+        (BOLD, status.mode),
+        ("", status.state),
+        (CYAN, f"{status.thinking} is thinking" if status.thinking else ""),
+        *(("", note) for note in status.notes),
+        ("", "Esc stops" if status.busy else ""),
+        ("", status.cost),
+        (DIM, status.model),
+    ]
+    parts = [(style, " ".join(sanitized(text).split())) for style, text in wanted if text.strip()]
+    return _fitted(parts, room)
+
+
+def _fitted(parts: Sequence[Fragment], room: int) -> list[Fragment]:
+    found: list[Fragment] = []
+    used = 0
+    for style, text in parts:
+        gap = 3 if found else 0
+        left = room - used - gap
+        if found and left < min(width_of(text), 6):
+            continue
+        shown = clipped(text, left)
+        if found:
+            found.append((DIM, " · "))
+        found.append((style, shown))
+        used += gap + width_of(shown)
+    return found

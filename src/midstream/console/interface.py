@@ -1,0 +1,616 @@
+"""ConsoleInterface: the terminal a person types at while runs go on.
+
+Everything finished is printed once, above, and belongs to the terminal's own scrollback. Only a
+small region is drawn again and again: what streams, the open questions, the line being typed and
+the bottom line. Printing happens in the same write as the next drawing of that region, on the loop
+and without handing the terminal over, so that a key is never caught between two modes.
+
+Nothing drawn after the first key of a line may use that line or that key: see `Editor.seen`,
+`may_decide` and `may_choose`.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+from prompt_toolkit.application import Application
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.styles import Style
+
+from midstream.console import cards
+from midstream.console.editor import Editor, Typed
+from midstream.console.history import history_in
+from midstream.console.keys import bindings
+from midstream.console.layout import layout_of
+from midstream.console.lines import DIM, YELLOW, Line, Row, rows
+from midstream.console.live import LiveText
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Block, Kind, own_words, question_lines, typed
+from midstream.console.scrollback import Scrollback
+from midstream.console.terminal import TerminalOutput
+from midstream.core.events import QuestionAsked
+from midstream.core.notices import Envelope
+from midstream.core.question import Question
+from midstream.ports import Desk, Status, Submitted
+
+FRESH_S: Final = 0.4
+"""A key decides only on what has been on the screen for so long when it is pressed."""
+
+_LEAVING_S: Final = 2.0
+_ESCAPE_S: Final = 0.05
+
+
+class _Unclear(msgspec.Struct):
+    """A line begun before the question was asked; `since` is when the choice was first drawn."""
+
+    line: Typed
+    question: str
+    is_echoed: bool
+    since: float | None = None
+
+
+class _Screen(msgspec.Struct, frozen=True, kw_only=True):
+    """What one frame shows, looked up once."""
+
+    status: Status
+    questions: tuple[Question, ...]
+    focus: str
+    above: list[Row]
+    drawn: frozenset[str]
+    width: int
+    height: int
+
+
+class _Console(Application[None]):
+    """An application that leaves out frames while the terminal has not taken the last one."""
+
+    writer_is_congested = staticmethod(lambda: False)
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        if render_as_done or not self.writer_is_congested():
+            super()._redraw(render_as_done)
+
+
+class ConsoleInterface:
+    """The interactive face. `show`, `say` and `refresh` may be called before, while and after
+    `run`; what comes before is printed above the first prompt.
+    """
+
+    def __init__(
+        self,
+        *,
+        history_folder: Path | None = None,
+        colour: bool = True,
+        fresh_s: float = FRESH_S,
+        input: Input | None = None,
+        output: Output | None = None,
+        stdout: TextIO | None = None,
+    ) -> None:
+        """Make one for the terminal at stdin and stdout.
+
+        Args:
+            history_folder: where typed lines are kept across sessions; None keeps them in memory.
+            colour: whether to use colours (see NO_COLOR); bold and dim stay.
+            fresh_s: how long an approval must have been drawn before a key counts, in seconds.
+            input: prompt_toolkit's, for tests.
+            output: prompt_toolkit's, for tests.
+            stdout: the terminal, by default `sys.stdout`.
+        """
+        self.signal: int | None = None
+        """The signal that ended `run`, None if the person left."""
+        self._colour = colour
+        self._fresh_s = fresh_s
+        self._input = input
+        self._output = output
+        self._stdout = stdout
+        self._history_folder = history_folder
+        self._desk: Desk | None = None
+        self._app: _Console | None = None
+        self._terminal: TerminalOutput | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._screen: _Screen | None = None
+        self._focus = ""
+        self._decidable: tuple[str, float] = ("", 0.0)
+        self._unclear: _Unclear | None = None
+        self._noting = ""
+        self._leave_offered = False
+        self._live = LiveText()
+        self._narrator = Narrator(with_cards=True)
+        self._scrollback = Scrollback(
+            self._narrator,
+            self._live,
+            width=self._width,
+            colour=colour,
+            draw=self._draw,
+            also=self._also,
+        )
+        history = history_in(history_folder, lambda text: self.say(text, kind="warning"))
+        self.editor = Editor(
+            history,
+            on_screen=lambda: frozenset() if self._screen is None else self._screen.drawn,
+            completions=lambda before: () if self._desk is None else self._desk.completions(before),
+        )
+        self.editor.buffer.on_text_changed += lambda _: self._edited()
+
+    # --- the face ---------------------------------------------------------------------------
+
+    def show(self, envelope: Envelope) -> None:
+        """Show an event of a run; see `Face.show`."""
+        self._scrollback.add(envelope)
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Show the console's own words; see `Face.say`."""
+        self._scrollback.add([*own_words(text, kind)])
+
+    def refresh(self) -> None:
+        """Draw the bottom line and the questions anew, within a frame's time."""
+        self._scrollback.redraw()
+
+    async def run(self, desk: Desk) -> None:
+        """Read lines and hand them to the desk until the person leaves or the terminal is gone.
+
+        SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
+        terminal is then as it was before. Lines under way are waited for, up to two seconds.
+        """
+        self._desk = desk
+        app = self._app = self._application()
+        self._scrollback.open()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                # A closed terminal ends the input; the run goes its way without a screen.
+                with _signals(self._signalled), contextlib.suppress(EOFError):
+                    await app.run_async(set_exception_handler=False)
+                await self._wait_for_lines()
+        finally:
+            self._tasks = None
+            self._scrollback.finish()
+            if self._terminal is not None:
+                self._terminal.writer.drain()
+
+    async def close(self) -> None:
+        """Let go of the terminal, with everything shown so far printed."""
+        self._scrollback.finish()
+        if self._terminal is not None:
+            self._terminal.writer.close()
+
+    # --- drawing ----------------------------------------------------------------------------
+
+    def _application(self) -> _Console:
+        output = self._output
+        if output is None:
+            output = self._terminal = self._terminal or self._own_terminal()
+        app = _Console(
+            layout=layout_of(
+                self.editor.buffer,
+                above=lambda: [] if self._screen is None else self._screen.above,
+                prompt=self._prompt,
+                bottom=self._bottom,
+                editor_height=lambda: max(1, self._height() // 3),
+            ),
+            key_bindings=bindings(self),
+            style=Style([]),
+            include_default_pygments_style=False,
+            erase_when_done=True,
+            color_depth=ColorDepth.DEPTH_4_BIT if self._colour else ColorDepth.DEPTH_1_BIT,
+            before_render=lambda _: self._look(),
+            after_render=lambda _: self._was_drawn(),
+            terminal_size_polling_interval=None,
+            input=self._input or create_input(),
+            output=output,
+        )
+        app.ttimeoutlen = _ESCAPE_S
+        # After the input's own timeout nothing follows an Esc any more.
+        app.timeoutlen = 0.01
+        if self._terminal is not None:
+            writer = self._terminal.writer
+            app.writer_is_congested = lambda: writer.is_congested
+            writer.on_drained = app.invalidate
+            writer.on_gone = self._gone
+        return app
+
+    def _own_terminal(self) -> TerminalOutput:
+        from os import environ
+
+        stdout = self._stdout or sys.stdout
+        return TerminalOutput(stdout, colour=self._colour, term=environ.get("TERM"))
+
+    def _width(self) -> int:
+        if self._app is not None:
+            return self._app.output.get_size().columns
+        self._terminal = self._terminal or self._own_terminal()
+        return self._terminal.get_size().columns
+
+    def _height(self) -> int:
+        return 24 if self._app is None else self._app.output.get_size().rows
+
+    def _draw(self, text: str) -> bool:
+        app = self._app
+        if app is None or not app.is_running:
+            self._write(text)
+            return True
+        if app._running_in_terminal or app.writer_is_congested():
+            return False
+        if not text:
+            app.invalidate()
+            return True
+        frame = contextlib.nullcontext() if self._terminal is None else self._terminal.frame()
+        with frame:
+            app.renderer.erase()
+            app.output.write_raw(text)
+            app._redraw()
+        return True
+
+    def _write(self, text: str) -> None:
+        if self._output is not None:
+            self._output.write_raw(text)
+            self._output.flush()
+            return
+        self._terminal = self._terminal or self._own_terminal()
+        self._terminal.write_raw(text)
+        self._terminal.flush()
+
+    def _look(self) -> None:
+        """Look up what the next frame shows."""
+        assert self._desk is not None
+        assert self._app is not None
+        size = self._app.output.get_size()
+        width, height = size.columns, size.rows
+        questions = self._desk.open_questions()
+        ids = [question.id for question in questions]
+        if self._focus not in ids:
+            self._focus = ids[0] if ids else ""
+        card_rows, drawn = self._cards(questions, width, height)
+        live = self._live.shown(
+            self._narrator.open_calls(), height=height // 3 if height >= 6 else 0, width=width
+        )
+        self._screen = _Screen(
+            status=self._desk.status(),
+            questions=questions,
+            focus=self._focus,
+            above=[*live, *self._queued(width), *card_rows, *self._dialog(width)],
+            drawn=drawn,
+            width=width,
+            height=height,
+        )
+
+    def _cards(
+        self, questions: tuple[Question, ...], width: int, height: int
+    ) -> tuple[list[Row], frozenset[str]]:
+        room = self._card_room(height)
+        found: list[Row] = []
+        drawn: set[str] = set()
+        others = max(0, min(2, (height // 2 - room) // max(1, len(questions) - 1 or 1)))
+        for question in questions:
+            is_focused = question.id == self._focus
+            space = room if is_focused else others
+            if space < 1 or not question.text:
+                continue
+            found += cards.card_rows(question, is_focused=is_focused, height=space, width=width)
+            drawn.add(question.id)
+        if self._focused_approval() is not None:
+            text = cards.APPROVAL_KEYS if self.editor.is_empty else cards.APPROVAL_WAITS
+            found += rows(Line(((YELLOW, text),), "│ ", YELLOW, "│ "), width)
+        return found, frozenset(drawn)
+
+    def _card_room(self, height: int) -> int:
+        return max(2, height // 3)
+
+    def _queued(self, width: int) -> list[Row]:
+        assert self._desk is not None
+        waiting = self._desk.waiting_inputs()
+        found = [
+            rows(Line(((DIM, " ".join(text.split())[: width * 2]),), "⏳ ", DIM), width)[0]
+            for text in waiting[:2]
+        ]
+        if len(waiting) > 2:
+            found.append([(DIM, f"  +{len(waiting) - 2} more waiting")])
+        return found
+
+    def _dialog(self, width: int) -> list[Row]:
+        unclear = self._unclear
+        if unclear is None or self._desk is None:
+            return []
+        asked = next((q for q in self._desk.open_questions() if q.id == unclear.question), None)
+        about = "a question that came meanwhile" if asked is None else cards.summary_of(asked)
+        text = f"You began this line before it was asked: {about}"
+        return [
+            *rows(Line((("", text),), "? ", YELLOW), width),
+            *rows(Line(((YELLOW, cards.UNCLEAR_KEYS),), "  ", YELLOW), width),
+        ]
+
+    def _prompt(self) -> str:
+        if self._noting:
+            return "why not? › " if self._width() >= 30 else "why? "
+        return "› "
+
+    def _bottom(self) -> Row:
+        if self._screen is None:
+            return []
+        status, hint = self._screen.status, ""
+        if self._leave_offered:
+            hint = "Ctrl-C again leaves"
+        elif self._unclear is not None:
+            hint = cards.UNCLEAR_KEYS
+        elif self._noting:
+            hint = "Enter refuses with this note · Esc goes back"
+        return cards.bottom_line(status, width=self._screen.width, hint=hint)
+
+    def _was_drawn(self) -> None:
+        now = asyncio.get_running_loop().time()
+        approval = self._focused_approval()
+        drawn = frozenset() if self._screen is None else self._screen.drawn
+        if approval is None or approval.id not in drawn:
+            self._decidable = ("", 0.0)
+        elif self._decidable[0] != approval.id:
+            self._decidable = (approval.id, now)
+        if self._unclear is not None and self._unclear.since is None:
+            self._unclear.since = now
+
+    def _also(self, envelope: Envelope) -> list[Block]:
+        """Return in full, for the scrollback, a question whose card cannot hold it."""
+        event = envelope.event
+        if not isinstance(event, QuestionAsked) or not event.text:
+            return []
+        lines = question_lines(event)
+        width = self._width()
+        room = self._card_room(self._height())
+        taken = 0
+        for line in lines:
+            taken += len(rows(line, width))
+            if taken > room:
+                return [*lines]
+        return []
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        """Send the line, or the note on a refusal; an empty line does nothing."""
+        editor = self.editor
+        self._leave_offered = False
+        if self._unclear is not None:
+            return
+        if self._noting:
+            question, self._noting = self._noting, ""
+            self._approve(question, granted=False, note=editor.take().text)
+        elif editor.buffer.text.strip():
+            line = editor.take()
+            self._deliver(line, question=self._answered_by(line))
+        else:
+            editor.buffer.reset()
+
+    def escape(self) -> None:
+        """Close what is open over the editor, else stop the turn."""
+        self._leave_offered = False
+        if self._unclear is not None or self._noting:
+            self._unclear, self._noting = None, ""
+            self.refresh()
+        elif self._screen is not None and self._screen.status.busy:
+            self._halt()
+
+    def interrupt(self) -> None:
+        """Clear the line; on an empty one stop the turn and offer to leave; then leave."""
+        if not self.editor.is_empty:
+            self._unclear, self._noting = None, ""
+            self.editor.clear()
+        elif self._leave_offered:
+            self.leave()
+        else:
+            self._noting = ""
+            self._leave_offered = True
+            if self._screen is not None and self._screen.status.busy:
+                self._halt()
+
+    def leave(self) -> None:
+        """Leave the console."""
+        if self._app is not None and self._app.is_running and not self._app.is_done:
+            self._app.exit()
+
+    def next_question(self) -> None:
+        """Mark the next question."""
+        if self._screen is None or not self._screen.questions:
+            return
+        ids = [question.id for question in self._screen.questions]
+        position = ids.index(self._focus) if self._focus in ids else -1
+        self._focus = ids[(position + 1) % len(ids)]
+
+    def show_keys(self) -> None:
+        """Print the keys."""
+        self.say(cards.KEYS)
+
+    def may_decide(self, *, alone: bool) -> bool:
+        """Return whether a key pressed now decides on the marked approval.
+
+        Only a single fresh key does: the line is empty, the card has been on the screen for
+        `fresh_s`, and no other key came with it (a terminal without bracketed paste sends a
+        pasted text as keys, all at once).
+        """
+        approval = self._focused_approval()
+        known, since = self._decidable
+        return (
+            alone
+            and approval is not None
+            and self.editor.is_empty
+            and not self._noting
+            and self._unclear is None
+            and known == approval.id
+            and asyncio.get_running_loop().time() - since >= self._fresh_s
+        )
+
+    def decide(self, decision: str) -> None:
+        """Decide on the marked approval: y, r (for this run), n, w (no, with a note)."""
+        question = self._decidable[0]
+        if decision == "w":
+            self._noting = question
+        else:
+            self._approve(question, granted=decision in "yr", for_run=decision == "r")
+
+    def may_choose(self, *, alone: bool) -> bool:
+        """Return whether a key pressed now says what the unclear line is."""
+        unclear = self._unclear
+        return (
+            alone
+            and unclear is not None
+            and unclear.since is not None
+            and asyncio.get_running_loop().time() - unclear.since >= self._fresh_s
+        )
+
+    def choose(self, choice: str) -> None:
+        """Send the unclear line as an answer (a) or a new instruction (n), or keep it (e)."""
+        unclear, self._unclear = self._unclear, None
+        if unclear is None or choice == "e":
+            self.refresh()
+            return
+        line = msgspec.structs.replace(self.editor.take(), seen=unclear.line.seen)
+        is_answer = choice == "a"
+        self._deliver(
+            line,
+            question=unclear.question if is_answer else None,
+            as_new=not is_answer,
+            is_echoed=unclear.is_echoed,
+        )
+
+    def _edited(self) -> None:
+        self._leave_offered = False
+        if self._unclear is not None and self.editor.buffer.text != self._unclear.line.shown:
+            self._unclear = None
+
+    def _focused_approval(self) -> Question | None:
+        if self._desk is None:
+            return None
+        for question in self._desk.open_questions():
+            if question.id == self._focus and question.kind == "approval":
+                return question
+        return None
+
+    # --- the desk ---------------------------------------------------------------------------
+
+    def _answered_by(self, line: Typed) -> str | None:
+        """Return the marked question if several are open and the line was begun under it."""
+        assert self._desk is not None
+        text = line.text
+        asked = [q for q in self._desk.open_questions() if q.kind != "approval"]
+        if len(asked) < 2 or self._focus not in line.seen:
+            return None
+        if text.startswith("#") or (text.startswith("/") and not text.startswith("//")):
+            return None
+        return self._focus if any(q.id == self._focus for q in asked) else None
+
+    def _deliver(
+        self,
+        line: Typed,
+        *,
+        question: str | None = None,
+        as_new: bool = False,
+        is_echoed: bool = False,
+    ) -> None:
+        assert self._desk is not None
+        # A line that may turn out unclear is echoed when it is not: it may stay in the editor.
+        is_unclear = not as_new and question is None
+        waits = is_unclear and any(
+            q.kind != "approval" and q.id not in line.seen for q in self._desk.open_questions()
+        )
+        if not waits and not is_echoed:
+            self._echo(line)
+            is_echoed = True
+        self._spawn(self._submit(line, question=question, as_new=as_new, is_echoed=is_echoed))
+
+    async def _submit(
+        self, line: Typed, *, question: str | None, as_new: bool, is_echoed: bool
+    ) -> None:
+        assert self._desk is not None
+        try:
+            result = await self._desk.submit(
+                line.text, seen=line.seen, question=question, as_new=as_new
+            )
+        except Exception as error:
+            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+        if result.kind in ("taken", "exit") and not is_echoed:
+            self._echo(line)
+        match result.kind:
+            case "taken":
+                pass
+            case "exit":
+                self.leave()
+            case "returned":
+                is_back = self.editor.bring_back(line)
+                where = "" if is_back else " (Up on an empty line brings it back)"
+                self.say(f"{result.reason}{where}", kind="warning")
+            case "unclear":
+                if self.editor.bring_back(line):
+                    self._unclear = _Unclear(line, result.question, is_echoed)
+                else:
+                    text = "A question came before your last line was sent; Up on an empty line"
+                    self.say(f"{text} brings it back.", kind="warning")
+        self.refresh()
+
+    def _echo(self, line: Typed) -> None:
+        self._scrollback.add([*typed(line.shown)])
+
+    def _halt(self) -> None:
+        assert self._desk is not None
+        self._spawn(self._guarded(self._desk.halt()))
+
+    def _approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        assert self._desk is not None
+        self._spawn(
+            self._guarded(self._desk.approve(question, granted=granted, for_run=for_run, note=note))
+        )
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        if self._tasks is None:
+            work.close()
+            return
+        task = self._tasks.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self.say(f"{type(error).__name__}: {error}", kind="error")
+        self.refresh()
+
+    # --- leaving ----------------------------------------------------------------------------
+
+    async def _wait_for_lines(self) -> None:
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=_LEAVING_S)
+            for task in late:
+                task.cancel()
+
+    def _signalled(self, number: int) -> None:
+        self.signal = number
+        self.leave()
+
+    def _gone(self) -> None:
+        if self.signal is None:
+            self.signal = signal.SIGHUP
+        self.leave()
+
+
+@contextlib.contextmanager
+def _signals(heard: Callable[[int], None]) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP be heard on the loop, while inside."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    installed: list[signal.Signals] = []
+    try:
+        for number in numbers:
+            # Only the main thread may; elsewhere whoever owns the process has its own.
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.add_signal_handler(number, heard, number)
+                installed.append(number)
+        yield
+    finally:
+        for number in installed:
+            loop.remove_signal_handler(number)

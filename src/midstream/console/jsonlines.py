@@ -1,0 +1,69 @@
+"""JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
+
+import json
+
+from midstream.console.painting import Kind
+from midstream.console.plain import STDIN, STDOUT, LineReader, unread
+from midstream.console.sanitize import scrubbed
+from midstream.console.writing import QueueWriter
+from midstream.core.names import Json
+from midstream.core.notices import Envelope, to_dict
+from midstream.ports import Desk, Submitted
+
+
+class JsonFace:
+    """Prints events as they are (see `midstream.core.notices.to_dict`) and reads stdin as it comes.
+
+    The console's own words are `{"type": "console", "kind": ..., "text": ...}`.
+    """
+
+    def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
+        """Make one over two file descriptors, which stay open."""
+        self._reader = LineReader(stdin, taking=lambda line: None, told=self._told)
+        self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
+
+    def show(self, envelope: Envelope) -> None:
+        """Show an event of a run; see `Face.show`."""
+        self._write(to_dict(envelope))
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Show the console's own words; see `Face.say`."""
+        self._write({"type": "console", "kind": kind, "text": text})
+
+    def refresh(self) -> None:
+        """Do nothing: the status is in the events."""
+
+    async def run(self, desk: Desk) -> None:
+        """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
+        await self._reader.run(desk)
+
+    async def close(self) -> None:
+        """Return when everything shown is written."""
+        await self._writer.aclose()
+
+    def _told(self, line: str, result: Submitted) -> None:
+        text = unread(line, result)
+        if text:
+            self.say(text, kind="warning")
+
+    def _write(self, value: dict[str, Json]) -> None:
+        try:
+            text = json_line(value)
+        except ValueError as error:
+            # Numbers JSON does not know (NaN): the line is lost, the stream stays readable.
+            about = f"An event of type {value.get('type')} could not be written: {error}"
+            text = json_line({"type": "console", "kind": "error", "text": about})
+        self._writer.write(text)
+
+
+def json_line(value: dict[str, Json]) -> str:
+    r"""Return a JSON object on one line, in ASCII, with lone surrogates as U+FFFD.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    if "\\ud" in text:
+        clean = scrubbed(json.dumps(value, allow_nan=False, ensure_ascii=False))
+        text = json.dumps(json.loads(clean), allow_nan=False, separators=(",", ":"))
+    return text + "\n"

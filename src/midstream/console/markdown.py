@@ -1,0 +1,112 @@
+"""Markdown as styled lines, through rich. Slow to import and to run: use it in a worker thread.
+
+What a model wrote must all be seen. So the parts of markdown that hide text are off: HTML, link
+definitions, image addresses and terminal hyperlinks (an address stands beside its link's words).
+Rich's own markup, emoji codes and syntax colours (a background of their own) are off as well.
+"""
+
+import re
+from io import StringIO
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from midstream.console.lines import Fragment, Line
+from midstream.console.sanitize import sanitized
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.style import Style
+
+MAX_CHARS: Final = 200_000
+"""Longer texts are shown as they were written."""
+
+_MARKS: Final = re.compile(r"[*_`#>|~\[]|^\s*(?:[-+]|\d+[.)])\s|^\s*(?:---|===)", re.MULTILINE)
+
+
+def has_markdown(text: str) -> bool:
+    """Return whether rendering could make a difference; when not, a text shows as it is."""
+    return len(text) <= MAX_CHARS and _MARKS.search(text) is not None
+
+
+def rendered(text: str, *, width: int, mark: str, mark_style: str) -> list[Line]:
+    """Return the text rendered for so many columns, each line behind the mark."""
+    from rich.console import Console
+
+    console = Console(
+        file=StringIO(),
+        force_terminal=True,
+        color_system="standard",
+        width=max(8, width - len(mark) - 1),
+        height=25,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+    found: list[Line] = []
+    for segments in console.render_lines(_markdown(sanitized(text)), pad=False):
+        fragments = _trimmed([(_sgr(part.style), part.text) for part in segments])
+        if fragments or (found and found[-1].fragments):
+            found.append(Line(tuple(fragments), mark, mark_style, mark))
+    while found and not found[-1].fragments:
+        found.pop()
+    return found
+
+
+def _trimmed(fragments: list[Fragment]) -> list[Fragment]:
+    while fragments and not fragments[-1][1].strip():
+        fragments.pop()
+    if fragments:
+        style, text = fragments[-1]
+        fragments[-1] = (style, text.rstrip())
+    return fragments
+
+
+def _markdown(text: str) -> "RenderableType":
+    from markdown_it import MarkdownIt
+    from rich.markdown import CodeBlock, Heading, Markdown
+    from rich.padding import Padding
+    from rich.text import Text
+
+    class PlainCode(CodeBlock):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            yield Padding(
+                Text(str(self.text).rstrip(), style="cyan", overflow="fold"), (0, 0, 0, 2)
+            )
+
+    class LeftHeading(Heading):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            self.text.justify = "left"
+            yield self.text
+
+    class Faithful(Markdown):
+        elements: ClassVar = {
+            **Markdown.elements,
+            "fence": PlainCode,
+            "code_block": PlainCode,
+            "heading_open": LeftHeading,
+        }
+
+    document = Faithful("", hyperlinks=False)
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    document.parsed = parser.disable(["image", "reference"]).parse(text)
+    for token in document.parsed:
+        # A line break somebody wrote stays one: lists of files and poems keep their shape.
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return document
+
+
+def _sgr(style: "Style | None") -> str:
+    if style is None:
+        return ""
+    codes: list[str] = []
+    flags = ((style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"))
+    codes += [code for is_on, code in flags if is_on]
+    if style.strike:
+        codes.append("9")
+    if style.color is not None and style.color.number is not None and style.color.number < 16:
+        number = style.color.number
+        codes.append(str(30 + number if number < 8 else 82 + number))
+    return ";".join(codes)

@@ -1,0 +1,147 @@
+"""PlainFace: lines in, plain lines out, for pipes, files, logs and terminals without any skill."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from midstream.console.lines import to_plain
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Block, Kind, Words, own_words, plain_words, typed
+from midstream.console.reading import lines_from
+from midstream.console.writing import QueueWriter
+from midstream.core.notices import Envelope
+from midstream.ports import Desk, Submitted
+
+STDIN: Final = 0
+STDOUT: Final = 1
+
+
+class LineReader:
+    """Hands lines to the desk one by one, until they end or nobody listens.
+
+    A piped line has no first key. It counts as begun when it was read, so it can answer what had
+    been asked by then; a line that was there earlier is never taken for an answer by guessing.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        *,
+        taking: Callable[[str], None],
+        told: Callable[[str, Submitted], None],
+    ) -> None:
+        """Make one. `taking` hears each line before the desk does, `told` what the desk said."""
+        self._fd = fd
+        self._taking = taking
+        self._told = told
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Stop reading; may be called from any thread."""
+        if self._loop is not None and self._reading is not None:
+            # The loop may be closed already: then reading has stopped.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._reading.cancel)
+
+    async def run(self, desk: Desk) -> None:
+        """Return when the lines have ended, the desk said to leave, or `stop` was called."""
+        self._loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            self._reading = group.create_task(self._read(desk))
+
+    async def _read(self, desk: Desk) -> None:
+        async for line in lines_from(self._fd):
+            if not line.strip():
+                continue
+            seen = frozenset(question.id for question in desk.open_questions())
+            self._taking(line)
+            try:
+                result = await desk.submit(line, seen=seen)
+            except Exception as error:
+                result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+            self._told(line, result)
+            if result.kind == "exit":
+                return
+            # Lines that came together still let the runs take a step between them.
+            await asyncio.sleep(0)
+
+
+def unread(line: str, result: Submitted) -> str:
+    """Return what to say of a line without effect, "" if it had one."""
+    match result.kind:
+        case "returned":
+            return f"Not delivered: {line}\n{result.reason}"
+        case "unclear":
+            return (
+                f"Not delivered: {line}\nIt came before the question was asked and may be an answer "
+                "or a new instruction. Begin it with the question's number, such as #1, to answer."
+            )
+        case _:
+            return ""
+
+
+class PlainFace:
+    """Prints what happens as plain lines and reads stdin as it comes.
+
+    Nothing here is drawn twice: streaming words come when they are whole, tools when they end.
+    """
+
+    def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
+        """Make one over two file descriptors, which stay open."""
+        self._narrator = Narrator(with_cards=False)
+        self._reader = LineReader(stdin, taking=self._taking, told=self._told)
+        self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
+        self._settles = False
+
+    def show(self, envelope: Envelope) -> None:
+        """Show an event of a run; see `Face.show`."""
+        self._print(self._narrator.told(envelope))
+        if not self._settles:
+            self._settles = True
+            # What an interruption ended is told in the same breath of the loop as the interruption.
+            _soon(self._settle)
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Show the console's own words; see `Face.say`."""
+        self._print([*own_words(text, kind)])
+
+    def refresh(self) -> None:
+        """Do nothing: a plain face has no status to draw."""
+
+    async def run(self, desk: Desk) -> None:
+        """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
+        await self._reader.run(desk)
+
+    async def close(self) -> None:
+        """Return when everything shown is written."""
+        self._settle()
+        await self._writer.aclose()
+
+    def _settle(self) -> None:
+        self._settles = False
+        self._print(self._narrator.settle())
+
+    def _taking(self, line: str) -> None:
+        self._print([*typed(line)])
+
+    def _told(self, line: str, result: Submitted) -> None:
+        text = unread(line, result)
+        if text:
+            self.say(text, kind="warning")
+
+    def _print(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            self._writer.write(
+                to_plain(plain_words(block) if isinstance(block, Words) else [block])
+            )
+
+
+def _soon(action: Callable[[], None]) -> None:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        action()
+        return
+    loop.call_soon(action)

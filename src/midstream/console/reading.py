@@ -1,0 +1,71 @@
+"""Lines of a file descriptor as they arrive: a pipe, a file, `/dev/null`, a socket.
+
+A thread of our own reads, because a regular file cannot be waited for and a pipe of ours may be
+shared with others. It is a daemon and reads the descriptor directly: a program that ends while the
+thread waits for input neither hangs nor trips over a buffer's lock.
+"""
+
+import asyncio
+import codecs
+import os
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+MAX_LINE_BYTES: Final = 8_000_000
+"""A longer line arrives in pieces of this size, so that `/dev/zero` costs no more."""
+
+_CHUNK: Final = 65536
+_AHEAD: Final = 64
+
+
+async def lines_from(fd: int) -> AsyncIterator[str]:
+    """Yield lines without their ends, each as soon as it is there; the last needs no newline.
+
+    Bytes that are no UTF-8 become U+FFFD. An unreadable descriptor ends like an empty one.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[str | None] = asyncio.Queue()
+    ahead = threading.Semaphore(_AHEAD)
+
+    def hand_over(line: str | None) -> None:
+        ahead.acquire()
+        loop.call_soon_threadsafe(queue.put_nowait, line)
+
+    def read() -> None:
+        try:
+            _read_lines(fd, hand_over)
+        except RuntimeError:
+            return  # The loop is closed: nobody waits for lines any more.
+
+    threading.Thread(target=read, name="midstream-stdin", daemon=True).start()
+    while True:
+        line = await queue.get()
+        ahead.release()
+        if line is None:
+            return
+        yield line
+
+
+def _read_lines(fd: int, hand_over: Callable[[str | None], None]) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest: list[str] = []
+    size = 0
+    while True:
+        try:
+            data = os.read(fd, _CHUNK)
+        except OSError:
+            data = b""
+        *lines, last = decoder.decode(data, final=not data).split("\n")
+        for line in lines:
+            hand_over(("".join(rest) + line).removesuffix("\r"))
+            rest, size = [], 0
+        rest.append(last)
+        size += len(last)
+        if not data or size > MAX_LINE_BYTES:
+            if size:
+                hand_over("".join(rest).removesuffix("\r"))
+            rest, size = [], 0
+        if not data:
+            hand_over(None)
+            return

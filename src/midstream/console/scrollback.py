@@ -1,0 +1,264 @@
+"""Scrollback: events become lines above the prompt, many in one frame, none in a hurry.
+
+Events come as fast as a run makes them; a screen needs about thirty frames a second and a person
+none at the cost of a key's echo. So events wait in a queue, are told and laid out in slices of a
+few milliseconds, and one frame prints what is ready. A terminal that has not taken the last frame
+gets no further one. If it is slower than the output for long, the oldest lines are left out, and
+counted: the journal has them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final, TypeAlias
+
+from midstream.console import markdown
+from midstream.console.lines import Line, rows, to_ansi
+from midstream.console.live import LiveText
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Block, Words, own_words, plain_words
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    Interrupted,
+    ReplyCut,
+    RunFailed,
+    RunFinished,
+    RunStopped,
+    ToolReturned,
+)
+from midstream.core.notices import (
+    AgentThinking,
+    Envelope,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+)
+
+FRAME_S: Final = 1 / 30
+_SLICE_S: Final = 0.002
+_FRAME_CHARS: Final = 32_000
+_MAX_WAITING: Final = 20_000
+_LONG_CHARS: Final = 20_000
+_HURRY: Final = 300
+"""With so many entries waiting, words are shown as written, not rendered."""
+
+Entry: TypeAlias = Envelope | list[Block]
+
+
+class Scrollback:
+    """The queue from events to printed rows. All methods are for the loop's thread."""
+
+    def __init__(
+        self,
+        narrator: Narrator,
+        live: LiveText,
+        *,
+        width: Callable[[], int],
+        colour: bool,
+        draw: Callable[[str], bool],
+        also: Callable[[Envelope], list[Block]],
+    ) -> None:
+        """Make one.
+
+        `draw` prints text above the prompt and draws the prompt anew; with an empty text it does
+        the latter alone. It returns False if the terminal cannot take a frame now. `also` returns
+        what to show of an event beside what the narrator tells.
+        """
+        self._narrator = narrator
+        self._live = live
+        self._width = width
+        self._colour = colour
+        self._draw = draw
+        self._also = also
+        self._waiting: deque[Entry] = deque()
+        self._blocks: deque[Block] = deque()
+        self._after: Envelope | None = None
+        self._ready: list[str] = []
+        self._ready_chars = 0
+        self._left_out = 0
+        self._is_dirty = False
+        self._rendering: tuple[asyncio.Future[list[Line]], Words] | None = None
+        self._is_over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_frame = 0.0
+
+    def open(self) -> None:
+        """Begin to draw, on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._schedule()
+
+    def add(self, entry: Entry) -> None:
+        """Queue an event, or blocks of our own. Returns at once."""
+        self._waiting.append(entry)
+        if len(self._waiting) > _MAX_WAITING:
+            self._leave_out()
+        if self._is_over:
+            self.finish()
+        self._schedule()
+
+    def redraw(self) -> None:
+        """Ask for the live region and the bottom line to be drawn anew, within a frame's time."""
+        self._is_dirty = True
+        self._schedule()
+
+    def finish(self) -> None:
+        """Print everything that waits, at once and unrendered; what comes later prints at once."""
+        self._is_over = True
+        self._loop = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._rendering is not None:
+            future, words = self._rendering
+            self._rendering = None
+            future.cancel()
+            self._blocks.extendleft(reversed(plain_words(words)))
+        self._slice(float("inf"))
+        text = self._take_ready()
+        if text:
+            self._draw(text)
+
+    def _leave_out(self) -> None:
+        # Notices and facts alike: what is left out is told, or forgotten, but not printed.
+        while len(self._waiting) > _MAX_WAITING // 2:
+            entry = self._waiting.popleft()
+            if isinstance(entry, Envelope):
+                self._left_out += len(self._narrator.told(entry)) > 0
+                self._follow(entry)
+
+    def _schedule(self, delay: float | None = None) -> None:
+        if self._loop is None or self._timer is not None:
+            return
+        if delay is None:
+            delay = max(0.0, self._last_frame + FRAME_S - self._loop.time())
+        self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        assert self._loop is not None
+        if self._rendering is None:
+            self._slice(perf_counter() + _SLICE_S)
+        is_due = self._loop.time() - self._last_frame >= FRAME_S * 0.9
+        if is_due and (self._ready or self._is_dirty):
+            self._frame()
+        if self._ready or self._is_dirty:
+            self._schedule()
+        elif (self._waiting or self._blocks) and self._rendering is None:
+            self._schedule(0.004)
+
+    def _frame(self) -> None:
+        assert self._loop is not None
+        was_dirty, self._is_dirty = self._is_dirty, False
+        self._last_frame = self._loop.time()
+        ready, size = self._ready, self._ready_chars
+        if not self._draw(self._take_ready()):
+            self._ready, self._ready_chars, self._is_dirty = ready, size, was_dirty
+
+    def _take_ready(self) -> str:
+        text = "".join(f"{row}\r\n" for row in self._ready)
+        self._ready, self._ready_chars = [], 0
+        return text
+
+    def _slice(self, until: float) -> None:
+        """Tell and lay out what waits, until the time is up or a frame is full."""
+        while self._is_over or (self._ready_chars < _FRAME_CHARS and perf_counter() < until):
+            if self._blocks:
+                self._lay(self._blocks.popleft())
+                if self._rendering is not None:
+                    return
+                continue
+            self._finish_entry()
+            if self._waiting:
+                self._begin(self._waiting.popleft())
+                continue
+            self._blocks += self._narrator.settle()
+            if not self._blocks:
+                return
+
+    def _begin(self, entry: Entry) -> None:
+        if self._left_out:
+            text = f"{self._left_out} lines left out: the output outran the terminal."
+            self._blocks += own_words(text, "note")
+            self._left_out = 0
+        if not isinstance(entry, Envelope):
+            self._blocks += entry
+            return
+        event = entry.event
+        match event:
+            case TextDelta():
+                self._narrator.streamed(entry.run, event.agent, event.text)
+                self._live.add_words(entry.run, event.agent, event.text)
+            case ThinkingDelta():
+                self._live.add_thought(entry.run, event.agent, event.text)
+            case AgentThinking():
+                if event.status:
+                    self._live.add_thought(entry.run, event.agent, f"{event.status}\n")
+            case ToolProgress():
+                self._live.add_progress(entry.run, event.call_id, event.text)
+            case _:
+                self._blocks += self._narrator.told(entry)
+                self._blocks += self._also(entry)
+        self._after = entry
+        self._is_dirty = True
+
+    def _finish_entry(self) -> None:
+        # The live text goes when its scrollback is ready, not before: nothing vanishes in between.
+        if self._after is not None:
+            self._follow(self._after)
+            self._after = None
+
+    def _follow(self, envelope: Envelope) -> None:
+        event, run = envelope.event, envelope.run
+        match event:
+            case AgentResponded() | AgentFailed() | ReplyCut():
+                self._live.drop_agent(run, event.agent)
+            case ToolReturned():
+                self._live.drop_call(run, event.call_id)
+            case Interrupted():
+                self._live.drop_agent(run, event.agent)
+            case RunFinished() | RunFailed() | RunStopped():
+                self._live.drop_run(run)
+            case _:
+                pass
+
+    def _lay(self, block: Block) -> None:
+        if isinstance(block, Line):
+            for row in rows(block, self._width()):
+                text = to_ansi(row, colour=self._colour)
+                self._ready.append(text)
+                self._ready_chars += len(text)
+            return
+        in_hurry = self._is_over or len(self._waiting) > _HURRY
+        renders = not in_hurry and markdown.has_markdown(block.text)
+        if self._is_over or not (renders or len(block.text) > _LONG_CHARS):
+            self._blocks.extendleft(reversed(plain_words(block)))
+        else:
+            self._lay_in_thread(block, renders=renders)
+
+    def _lay_in_thread(self, words: Words, *, renders: bool) -> None:
+        assert self._loop is not None
+        width = self._width()
+
+        def laid() -> list[Line]:
+            if not renders:
+                return plain_words(words)
+            return markdown.rendered(
+                words.text, width=width, mark=words.mark, mark_style=words.style
+            )
+
+        future = self._loop.run_in_executor(None, laid)
+        self._rendering = (future, words)
+        future.add_done_callback(self._laid)
+
+    def _laid(self, done: asyncio.Future[list[Line]]) -> None:
+        if self._rendering is None or self._rendering[0] is not done:
+            return
+        words = self._rendering[1]
+        self._rendering = None
+        # A renderer that fails on somebody's markdown must not cost the words.
+        failed = done.cancelled() or done.exception() is not None
+        self._blocks.extendleft(reversed(plain_words(words) if failed else done.result()))
+        self._schedule(0.0)

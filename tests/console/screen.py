@@ -1,0 +1,242 @@
+"""A terminal for tests: a program in a real pty, its output read as a screen by `pyte`.
+
+    screen = Screen.spawn([sys.executable, "-m", "midstream"], cols=80, rows=24)
+    screen.wait_for("role:dude")
+    screen.type("hello\r")
+    screen.wait_until(lambda s: "hello" in s.text())
+    assert screen.close() == 0
+
+Nothing here sleeps: waiting means reading until the screen says so or the deadline has passed.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from fcntl import ioctl
+from types import TracebackType
+from typing import Any, Self
+
+import pyte
+from ptyprocess import PtyProcess  # type: ignore[import-untyped]
+
+ENTER, ESC, TAB, UP, DOWN, BACKSPACE = "\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x7f"
+CTRL_C, CTRL_D, CTRL_J, CTRL_L, CTRL_R = "\x03", "\x04", "\x0a", "\x0c", "\x12"
+ALT_ENTER = "\x1b\r"
+
+
+def pasted(text: str) -> str:
+    """Return what a terminal sends for a bracketed paste."""
+    return f"\x1b[200~{text}\x1b[201~"
+
+
+class ScreenTimeout(AssertionError):
+    """The screen did not come to say what the test waits for."""
+
+
+class Screen:
+    """A program in a pty and what a person would see of it."""
+
+    def __init__(self, process: PtyProcess, cols: int, rows: int, deadline_s: float) -> None:
+        self.process = process
+        self.deadline_s = deadline_s
+        self.raw = bytearray()
+        self.modes_before = termios.tcgetattr(process.fd)
+        self._history = pyte.HistoryScreen(cols, rows, history=20_000, ratio=0.5)
+        self._stream = pyte.ByteStream(self._history)
+        self._is_open = True
+
+    @classmethod
+    def spawn(
+        cls,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cols: int = 80,
+        rows: int = 24,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        deadline_s: float = 20.0,
+    ) -> Self:
+        """Start a program in a pty. `env` is added to a small, quiet environment of our own."""
+        base = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": os.environ.get("HOME", "/"),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+        }
+        process = PtyProcess.spawn(
+            list(argv),
+            env={**base, **(env or {})},
+            cwd=None if cwd is None else os.fspath(cwd),
+            dimensions=(rows, cols),
+            echo=True,
+        )
+        return cls(process, cols, rows, deadline_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- typing ---
+
+    def type(self, text: str) -> None:
+        """Send keys, all at once, reading meanwhile so that neither side can block the other."""
+        data = text.encode()
+        fd = self.process.fd
+        deadline = time.monotonic() + self.deadline_s
+        while data:
+            if time.monotonic() > deadline:
+                raise ScreenTimeout("the program does not read its keys")
+            readable, writable, _ = select.select([fd], [fd], [], 0.5)
+            if readable:
+                self._read()
+            if writable:
+                # A pty takes about 4 KB; a larger blocking write would wait for the program.
+                sent = os.write(fd, data[:1024])
+                data = data[sent:]
+
+    def paste(self, text: str) -> None:
+        """Send text as a bracketed paste."""
+        self.type(pasted(text))
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Change the window's size; the program gets SIGWINCH."""
+        self._history.resize(rows, cols)
+        ioctl(self.process.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send the program a signal."""
+        os.kill(self.process.pid, number)
+
+    # --- looking ---
+
+    def lines(self) -> list[str]:
+        """Return the rows on the screen now, without trailing blanks."""
+        return [line.rstrip() for line in self._history.display]
+
+    def text(self) -> str:
+        """Return the screen as one text."""
+        return "\n".join(self.lines()).rstrip()
+
+    def scrollback(self) -> list[str]:
+        """Return all rows, those that have scrolled out at the top included."""
+        above = [
+            "".join(row[column].data for column in range(self._history.columns)).rstrip()
+            for row in self._history.history.top
+        ]
+        return above + self.lines()
+
+    def cursor(self) -> tuple[int, int]:
+        """Return the cursor's column and row, from 0."""
+        return self._history.cursor.x, self._history.cursor.y
+
+    def cell(self, column: int, row: int) -> Any:
+        """Return pyte's cell there: `.data`, `.fg`, `.bold` and so on."""
+        return self._history.buffer[row][column]
+
+    def wait_until(
+        self,
+        predicate: Callable[["Screen"], bool],
+        deadline_s: float | None = None,
+        *,
+        what: str = "",
+    ) -> None:
+        """Read until the predicate holds.
+
+        Raises:
+            ScreenTimeout: it did not hold in time, or the program ended first; with the screen.
+        """
+        deadline = time.monotonic() + (self.deadline_s if deadline_s is None else deadline_s)
+        while not predicate(self):
+            left = deadline - time.monotonic()
+            if left <= 0 or not self._read(left):
+                if predicate(self):
+                    return
+                ended = "" if self._is_open else "the program ended; "
+                raise ScreenTimeout(f"{ended}waited for {what or predicate}; saw:\n{self.text()}")
+
+    def wait_for(self, text: str, deadline_s: float | None = None) -> None:
+        """Read until the text stands on the screen or in the scrollback."""
+        self.wait_until(
+            lambda s: any(text in line for line in s.scrollback()), deadline_s, what=repr(text)
+        )
+
+    def wait_gone(self, text: str, deadline_s: float | None = None) -> None:
+        """Read until the text is not on the screen any more."""
+        self.wait_until(lambda s: text not in s.text(), deadline_s, what=f"no {text!r}")
+
+    def settle(self, quiet_s: float = 0.15) -> None:
+        """Read until the program has been quiet for so long (or ended)."""
+        while self._read(quiet_s):
+            pass
+
+    def _read(self, seconds: float = 0.0) -> bool:
+        """Read what is there, waiting for it at most so long; return whether there was some."""
+        if not self._is_open:
+            return False
+        readable, _, _ = select.select([self.process.fd], [], [], seconds)
+        if not readable:
+            return False
+        try:
+            data = os.read(self.process.fd, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._is_open = False
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    # --- ending ---
+
+    def modes(self) -> list[Any]:
+        """Return the terminal's modes now, to compare with `modes_before`."""
+        return termios.tcgetattr(self.process.fd)
+
+    def wait_exit(self, deadline_s: float | None = None) -> int:
+        """Read until the program has ended; return its exit code, minus the signal's number."""
+        deadline = time.monotonic() + (self.deadline_s if deadline_s is None else deadline_s)
+        while self.process.isalive():
+            if time.monotonic() > deadline:
+                raise ScreenTimeout(f"the program does not end; saw:\n{self.text()}")
+            self._read(0.05)
+        while self._read():
+            pass
+        if self.process.signalstatus is not None:
+            return -int(self.process.signalstatus)
+        return int(self.process.exitstatus or 0)
+
+    def hang_up(self) -> int:
+        """Close the terminal under the program; return its exit code."""
+        self._is_open = False
+        self.process.fileobj.close()
+        self.process.wait()
+        self.process.closed = True
+        if self.process.signalstatus is not None:
+            return -int(self.process.signalstatus)
+        return int(self.process.exitstatus or 0)
+
+    def close(self) -> int | None:
+        """End the program if it still runs and let go of the pty; return its exit code, if any."""
+        if not self.process.closed:
+            with contextlib.suppress(OSError):
+                if self.process.isalive():
+                    os.kill(self.process.pid, signal.SIGKILL)
+            while self._read(0.2):
+                pass
+            self._is_open = False
+            self.process.wait() if self.process.isalive() else None
+            self.process.close()
+        return None if self.process.exitstatus is None else int(self.process.exitstatus)

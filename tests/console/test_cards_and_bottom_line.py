@@ -1,0 +1,112 @@
+"""What stands around the prompt, on wide terminals and on twenty columns."""
+
+import pytest
+from fake_desk import asked
+
+from midstream.console.cards import bottom_line, card_height, card_rows
+from midstream.console.lines import Row, width_of
+from midstream.console.live import LiveText
+from midstream.core.events import ToolCalled
+from midstream.ports import Status
+
+STATUS = Status(
+    mode="workflow:review",
+    enter="answers #1",
+    state="write",
+    thinking="ada",
+    model="openai:gpt",
+    cost="$0.02",
+    busy=True,
+    notes=("2 waiting",),
+)
+
+
+def text_of(row: Row) -> str:
+    return "".join(text for _, text in row)
+
+
+def test_the_bottom_line_says_all_there_is_room_for() -> None:
+    text = text_of(bottom_line(STATUS, width=120))
+
+    for part in (
+        "answers #1",
+        "workflow:review",
+        "write",
+        "ada is thinking",
+        "$0.02",
+        "openai:gpt",
+    ):
+        assert part in text
+    assert "2 waiting" in text
+    assert "Esc stops" in text
+
+
+@pytest.mark.parametrize("width", [1, 5, 20, 40, 80])
+def test_the_bottom_line_fits_and_says_first_what_enter_does(width: int) -> None:
+    text = text_of(bottom_line(STATUS, width=width))
+
+    assert width_of(text) <= max(1, width - 1)
+    assert text.startswith("⏎ answers #1" if width >= 20 else text[:1])
+
+
+def test_a_hint_takes_the_place_of_the_rest() -> None:
+    assert text_of(bottom_line(STATUS, width=80, hint="Ctrl-C again leaves")).strip() == (
+        "Ctrl-C again leaves"
+    )
+
+
+def test_foreign_words_in_the_status_are_sanitized() -> None:
+    status = Status(mode="role:\x1b[2J", enter="a\nb")
+
+    assert "\x1b" not in text_of(bottom_line(status, width=80))
+    assert "\n" not in text_of(bottom_line(status, width=80))
+
+
+def test_a_card_shows_the_marked_question_with_its_choices() -> None:
+    card = asked(1, "Which?", choices=("red", "blue"))
+
+    found = [text_of(row) for row in card_rows(card, is_focused=True, height=9, width=40)]
+
+    assert found == ["▸ #1 ada asks", "│ Which?", "│ 1 red", "│ 2 blue"]
+
+
+def test_a_card_without_room_counts_what_it_leaves_out() -> None:
+    card = asked(1, "\n".join(f"line {number}" for number in range(30)), kind="approval")
+
+    found = [text_of(row) for row in card_rows(card, is_focused=True, height=5, width=60)]
+
+    assert len(found) == 5
+    assert found[-1] == "│ +27 more lines, in full above"
+    assert card_height(card, 60) == 31
+
+
+def test_cards_work_on_twenty_columns() -> None:
+    card = asked(1, "A question that is longer than twenty columns", choices=("yes", "no"))
+
+    assert all(
+        width_of(text_of(row)) <= 20
+        for row in card_rows(card, is_focused=True, height=20, width=20)
+    )
+
+
+def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() -> None:
+    live = LiveText()
+    live.add_words("r1", "ada", "\n".join(f"ada {number}" for number in range(50)))
+    live.add_words("r1", "bob", "bob speaks")
+    call = ToolCalled(call_id="c1", name="search", arguments={"q": "x"}, agent="bob")
+    live.add_progress("r1", "c1", "10 %\n20 %\n")
+
+    found = [text_of(row) for row in live.shown([("r1", call)], height=8, width=40)]
+
+    assert len(found) <= 8
+    assert "▌ ada 49" in found
+    assert "▌ bob speaks" in found
+    assert found[-1] == "⋯ search(q=x) 20 %"
+
+
+def test_what_became_scrollback_leaves_the_live_region() -> None:
+    live = LiveText()
+    live.add_words("r1", "ada", "words")
+    live.drop_agent("r1", "ada")
+
+    assert live.shown([], height=8, width=40) == []

@@ -1,0 +1,535 @@
+"""ConsoleInterface in a real pty, read as a person reads it."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from screen import (
+    ALT_ENTER,
+    BACKSPACE,
+    CTRL_C,
+    CTRL_D,
+    CTRL_J,
+    CTRL_L,
+    CTRL_R,
+    ENTER,
+    ESC,
+    TAB,
+    UP,
+    Screen,
+)
+
+PROGRAM = str(Path(__file__).with_name("fake_desk.py"))
+Spawn = Callable[..., Screen]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    screens: list[Screen] = []
+
+    def started(
+        *, folder: str = "", fresh_s: float = 0.0, cols: int = 80, rows: int = 24, **env: str
+    ) -> Screen:
+        screen = Screen.spawn(
+            [sys.executable, PROGRAM, folder, str(fresh_s)], env, cols=cols, rows=rows
+        )
+        screens.append(screen)
+        screen.wait_for("⏎")
+        return screen
+
+    yield started
+    for screen in screens:
+        screen.close()
+
+
+def editor_line(screen: Screen) -> str:
+    """The row the cursor stands on."""
+    return screen.lines()[screen.cursor()[1]]
+
+
+# --- typing -----------------------------------------------------------------------------------
+
+
+def test_a_sent_line_is_echoed_above_and_reaches_the_desk(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("tidy the code" + ENTER)
+
+    screen.wait_for("got 'tidy the code'")
+    assert "› tidy the code" in screen.scrollback()
+    assert editor_line(screen) == "›"
+
+
+def test_half_typed_text_and_cursor_survive_a_flood_of_output(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/flood 3000" + ENTER)
+    screen.wait_for("line 10 of the flood")
+    screen.type("half a tought\x1b[D\x1b[D\x1b[D\x1b[D\x1b[Dh")
+
+    screen.wait_for("flood over")
+    screen.settle()
+    assert editor_line(screen) == "› half a thought"
+    assert screen.cursor()[0] == len("› half a th")
+    told = [line for line in screen.scrollback() if "of the flood" in line]
+    assert told == [f"· line {number} of the flood" for number in range(3000)]
+
+
+def test_new_lines_by_alt_enter_ctrl_j_and_backslash(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type(f"one{ALT_ENTER}two{CTRL_J}three\\{ENTER}four")
+    screen.wait_for("four")
+    screen.type(ENTER)
+
+    screen.wait_for(r"got 'one\ntwo\nthree\nfour'")
+
+
+def test_a_paste_never_sends(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.paste("first line\nsecond line\n")
+    screen.wait_for("second line")
+    assert "got" not in screen.text()
+    screen.type("third" + ENTER)
+
+    screen.wait_for(r"got 'first line\nsecond line\nthird'")
+
+
+def test_a_megabyte_pasted_is_folded_and_sent_whole(spawn: Spawn) -> None:
+    screen = spawn()
+    text = "\n".join(["x" * 99] * 10_000)
+    screen.paste(text)
+    screen.wait_for("[pasted 10000 lines #1]")
+    screen.type(" and more" + ENTER)
+
+    screen.wait_for(f"got '{len(text) + len(' and more')} characters'")
+
+
+def test_one_backspace_deletes_a_folded_paste(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.paste("x\n" * 100)
+    screen.wait_for("[pasted 101 lines #1]")
+    screen.type(BACKSPACE)
+
+    screen.wait_gone("[pasted")
+
+
+def test_history_is_kept_across_sessions(spawn: Spawn, tmp_path: Path) -> None:
+    first = spawn(folder=str(tmp_path / "state"))
+    first.type("remember me" + ENTER)
+    first.wait_for("got 'remember me'")
+    first.type(CTRL_D)
+    assert first.wait_exit() == 0
+    assert (tmp_path / "state" / "history").stat().st_mode & 0o777 == 0o600
+
+    second = spawn(folder=str(tmp_path / "state"))
+    second.type(UP)
+    second.wait_until(lambda s: editor_line(s) == "› remember me")
+
+
+def test_an_unwritable_history_folder_is_said_and_does_no_harm(
+    spawn: Spawn, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    screen = spawn(folder=str(blocked / "state"))
+
+    screen.wait_for("The history is not kept")
+    screen.type("still works" + ENTER)
+    screen.wait_for("got 'still works'")
+    screen.type(UP)
+    screen.wait_until(lambda s: editor_line(s) == "› still works")
+
+
+def test_ctrl_r_searches_the_history(spawn: Spawn) -> None:
+    screen = spawn()
+    for line in ("alpha one", "beta two"):
+        screen.type(line + ENTER)
+        screen.wait_for(f"got '{line}'")
+    screen.type(CTRL_R + "alp")
+    screen.wait_until(lambda s: any(line == "› alpha one" for line in s.lines()[-8:]))
+    screen.type(ENTER + ENTER)
+
+    screen.wait_until(lambda s: s.text().count("got 'alpha one'") == 2)
+
+
+def test_tab_completes_a_command_and_shows_the_choices(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/w" + TAB)
+    screen.wait_until(lambda s: "/workflow" in editor_line(s))
+    screen.type(CTRL_C)
+    screen.type("/he")
+    screen.wait_for("what there is")
+    assert "greet" in screen.text()
+
+
+def test_question_mark_shows_the_keys_only_on_an_empty_line(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("why?" + ENTER)
+    screen.wait_for("got 'why?'")
+    assert "Alt-Enter" not in screen.text()
+
+    screen.type("?")
+    screen.wait_for("Alt-Enter")
+    assert editor_line(screen) == "›"
+
+
+def test_ctrl_l_clears_the_screen_and_keeps_the_line(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("keep this")
+    screen.wait_for("keep this")
+    screen.type(CTRL_L)
+
+    screen.wait_gone("welcome")
+    assert editor_line(screen) == "› keep this"
+
+
+# --- stopping and leaving ---------------------------------------------------------------------
+
+
+def test_esc_stops_the_turn_and_keeps_the_line(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/busy" + ENTER)
+    screen.wait_for("Esc stops")
+    screen.type("half typed" + ESC)
+
+    screen.wait_for("halted")
+    assert editor_line(screen) == "› half typed"
+
+
+def test_ctrl_c_clears_then_stops_then_leaves(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/busy" + ENTER)
+    screen.wait_for("Esc stops")
+    screen.type("words")
+    screen.wait_for("› words")
+    screen.type(CTRL_C)
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    assert "halted" not in screen.text()
+
+    screen.type(CTRL_C)
+    screen.wait_for("halted")
+    screen.wait_for("Ctrl-C again leaves")
+    screen.type(CTRL_C)
+    assert screen.wait_exit() == 0
+
+
+def test_a_cleared_line_comes_back_with_up(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("long thought")
+    screen.wait_for("long thought")
+    screen.type(CTRL_C)
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    screen.type(UP)
+
+    screen.wait_until(lambda s: editor_line(s) == "› long thought")
+
+
+@pytest.mark.parametrize("way", [CTRL_D, "/exit" + ENTER, CTRL_C + CTRL_C])
+def test_leaving_restores_the_terminal(spawn: Spawn, way: str) -> None:
+    screen = spawn()
+    screen.type(way)
+
+    assert screen.wait_exit() == 0
+    assert screen.modes() == screen.modes_before
+    assert screen.raw.rfind(b"\x1b[?2004l") > screen.raw.rfind(b"\x1b[?2004h")
+    assert screen.raw.rfind(b"\x1b[?25h") > screen.raw.rfind(b"\x1b[?25l")
+    assert b"\x1b[?1049h" not in screen.raw
+    assert screen.text().endswith("left signal=None")
+
+
+def test_sigterm_leaves_the_terminal_sane(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("half a line")
+    screen.wait_for("half a line")
+    screen.kill(signal.SIGTERM)
+
+    assert screen.wait_exit() == 128 + signal.SIGTERM
+    assert screen.modes() == screen.modes_before
+    assert screen.raw.rfind(b"\x1b[?25h") > screen.raw.rfind(b"\x1b[?25l")
+
+
+def test_sigint_from_outside_is_like_the_key(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("words")
+    screen.wait_for("› words")
+    screen.kill(signal.SIGINT)
+
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    assert screen.process.isalive()
+
+
+def test_a_closed_terminal_ends_the_console(spawn: Spawn) -> None:
+    screen = spawn()
+
+    assert screen.hang_up() in (0, 128 + signal.SIGHUP)
+
+
+def test_an_error_of_the_desk_is_shown_and_the_line_comes_back(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/boom" + ENTER)
+
+    screen.wait_for("ValueError: boom in the desk")
+    screen.wait_until(lambda s: editor_line(s) == "› /boom")
+
+
+# --- output -----------------------------------------------------------------------------------
+
+
+def test_streaming_words_are_live_and_an_interrupted_partial_stays(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/stream" + ENTER)
+    screen.wait_for("▌ Once upon a time")
+    screen.type("/cut" + ENTER)
+
+    screen.wait_for("▌ [interrupted]")
+    screen.settle()
+    assert screen.text().count("Once upon a time") == 1
+
+
+def test_a_reply_becomes_scrollback_as_rendered_markdown(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/stream" + ENTER)
+    screen.wait_for("▌ Once upon a time")
+    screen.type("/md" + ENTER)
+
+    screen.wait_for("▌ Some bold words and code.")
+    screen.wait_gone("Once upon a time")
+    assert "▌  • first" in screen.scrollback()
+
+
+def test_escape_sequences_of_a_model_are_shown_not_obeyed(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/hostile" + ENTER)
+
+    screen.wait_for("before␛[2J␛[31m␛]0;title␇\\x9b5Aafter \\u202egnp.exe")
+    assert "▌ › /exit" in screen.scrollback()
+    assert "  welcome" in screen.scrollback()
+    assert b"\x1b]0;" not in screen.raw
+
+
+def test_a_tool_call_is_one_line(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/tool" + ENTER)
+
+    screen.wait_for("✓ read_files(path=a.py)  one (+2 more lines)")
+
+
+def test_without_colour_none_is_sent(spawn: Spawn) -> None:
+    screen = spawn(NO_COLOR="1")
+    screen.type("/md" + ENTER)
+    screen.wait_for("• second")
+
+    for code in (b"\x1b[31m", b"\x1b[32m", b"\x1b[33m", b"\x1b[35m", b"\x1b[36m", b";36m"):
+        assert code not in screen.raw
+
+
+# --- questions --------------------------------------------------------------------------------
+
+
+def test_a_line_begun_under_a_question_answers_it(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/ask" + ENTER)
+    screen.wait_for("▸ #1 ada asks")
+    assert "│ 2 blue" in screen.text()
+    screen.type("red" + ENTER)
+
+    screen.wait_for("got 'red' question=q1 new=False seen=['q1']")
+    screen.wait_for("✓ #1 Which colour?  red")
+    screen.wait_gone("▸ #1")
+
+
+@pytest.fixture
+def overtaken(spawn: Spawn, tmp_path: Path) -> Screen:
+    """A console where a question came while a line was being typed, and the line was sent."""
+    flag = tmp_path / "flag"
+    screen = spawn()
+    screen.type(f"/later {flag}" + ENTER)
+    screen.wait_for(f"› /later {flag}"[:78])
+    screen.type("use tabs")
+    screen.wait_for("› use tabs")
+    flag.touch()
+    screen.wait_for("Which colour?")
+    screen.type(ENTER)
+    screen.wait_for("You began this line before it was asked")
+    screen.settle()
+    return screen
+
+
+def test_a_line_begun_before_the_question_is_kept_and_asked_about(overtaken: Screen) -> None:
+    assert "got 'use tabs'" not in overtaken.text()
+    assert "› use tabs" in overtaken.lines()
+    assert overtaken.text().count("› use tabs") == 1
+
+
+def test_a_makes_it_the_answer(overtaken: Screen) -> None:
+    overtaken.type("a")
+
+    overtaken.wait_for("got 'use tabs' question=q1 new=False")
+    overtaken.wait_gone("You began this line")
+
+
+def test_n_makes_it_a_new_instruction(overtaken: Screen) -> None:
+    overtaken.type("n")
+
+    overtaken.wait_for("got 'use tabs' question=None new=True")
+
+
+@pytest.mark.parametrize("key", ["e", ESC])
+def test_e_and_esc_keep_it_for_editing(overtaken: Screen, key: str) -> None:
+    overtaken.type(key)
+
+    overtaken.wait_gone("You began this line")
+    assert "› use tabs" in overtaken.lines()
+    assert "got 'use tabs'" not in overtaken.text()
+
+
+def test_typing_on_keeps_it_for_editing(overtaken: Screen) -> None:
+    overtaken.type("!")
+
+    overtaken.wait_gone("You began this line")
+    overtaken.wait_for("› use tabs!")
+
+
+def test_the_marked_question_of_several_is_answered(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/two" + ENTER)
+    screen.wait_for("▸ #1 ada asks")
+    screen.type(TAB)
+    screen.wait_for("▸ #2 ada asks")
+    screen.type("second" + ENTER)
+
+    screen.wait_for("got 'second' question=q2")
+
+
+def test_a_refused_line_comes_back_with_the_reason(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/refuse" + ENTER)
+    screen.wait_for("› /refuse")
+    screen.type("green" + ENTER)
+
+    screen.wait_for("! that is not one of the choices")
+    screen.wait_until(lambda s: editor_line(s) == "› green")
+
+
+# --- approvals --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "decided"),
+    [
+        ("y", "granted=True for_run=False"),
+        ("r", "granted=True for_run=True"),
+        ("n", "granted=False"),
+    ],
+)
+def test_one_key_decides_on_an_approval(spawn: Spawn, key: str, decided: str) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    assert '│ execute_terminal {"command":"rm -rf build"}' in screen.lines()
+    screen.type(key)
+
+    screen.wait_for(f"decided q9 {decided}")
+    assert editor_line(screen) == "›"
+
+
+def test_w_refuses_with_a_note(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    screen.type("w")
+    screen.wait_for("why not? ›")
+    screen.type("use git clean" + ENTER)
+
+    screen.wait_for("decided q9 granted=False for_run=False note='use git clean'")
+
+
+def test_a_key_too_soon_after_the_card_is_text(spawn: Spawn) -> None:
+    screen = spawn(fresh_s=1000.0)
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    screen.type("y")
+
+    screen.wait_until(lambda s: editor_line(s) == "› y")
+    screen.settle()
+    assert "decided" not in screen.text()
+
+
+def test_a_key_behind_other_text_is_text(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    screen.type("m")
+    screen.wait_for("empty the line to decide")
+    screen.type("y")
+
+    screen.wait_until(lambda s: editor_line(s) == "› my")
+    assert "decided" not in screen.text()
+
+
+@pytest.mark.parametrize("keys", ["\x1b[200~y\x1b[201~", "yes\r", "y\r"])
+def test_pasted_keys_never_approve(spawn: Spawn, keys: str) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    screen.type(keys)
+
+    screen.wait_until(lambda s: "got 'y" in s.text() or editor_line(s) == "› y")
+    assert "decided" not in screen.text()
+
+
+def test_an_approval_too_long_for_its_card_stands_in_full_above(spawn: Spawn) -> None:
+    screen = spawn(rows=12)
+    command = " ".join(f"word{number}" for number in range(120))
+    screen.paste(f"/approve {command}")
+    screen.type(ENTER)
+    screen.wait_for("more lines, in full above")
+    screen.settle()
+
+    assert any("word119" in line for line in screen.scrollback())
+
+
+# --- sizes ------------------------------------------------------------------------------------
+
+
+def test_it_works_on_twenty_columns(spawn: Spawn) -> None:
+    screen = spawn(cols=20, rows=12)
+    screen.type("/ask" + ENTER)
+    screen.wait_for("│ 1 red")
+    screen.type("a rather long answer for this" + ENTER)
+
+    screen.wait_for("· got 'a rather")
+    screen.wait_until(lambda s: editor_line(s) == "›")
+
+
+def test_a_resize_redraws_and_keeps_the_line(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("half typed")
+    screen.wait_for("› half typed")
+    screen.resize(50, 20)
+    screen.settle()
+    screen.type(" more" + ENTER)
+
+    screen.wait_for("got 'half typed more'")
+
+
+def test_a_tiny_terminal_does_not_break_it(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/stream" + ENTER)
+    screen.wait_for("Once upon")
+    screen.resize(3, 2)
+    screen.settle()
+    screen.resize(80, 24)
+    screen.type("still here" + ENTER)
+
+    screen.wait_for("got 'still here'")
+
+
+def test_control_keys_in_pasted_text_do_nothing_on_the_screen(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.paste("a\x1b[2Jb\u202ec")
+    screen.type("!")
+
+    screen.wait_until(lambda s: editor_line(s).endswith("!"))
+    assert "welcome" in screen.text()
+    assert b"\x1b[2J" not in screen.raw

@@ -1,0 +1,81 @@
+"""Lines become rows: never wider than the terminal, never a letter lost, always marked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midstream.console.lines import (
+    Line,
+    clipped,
+    lines_of,
+    rows,
+    to_ansi,
+    to_plain,
+    width_of,
+    without_colour,
+)
+
+words = st.text(st.sampled_from("ab ä中👍\t"), max_size=120)
+
+
+def shown(line: Line, width: int) -> list[str]:
+    return ["".join(text for _, text in row) for row in rows(line, width)]
+
+
+def test_a_short_line_is_one_row_behind_its_mark() -> None:
+    assert shown(Line((("", "hello"), ("1", " you")), "→ "), 40) == ["→ hello you"]
+
+
+def test_a_long_line_breaks_at_spaces_and_repeats_its_gutter() -> None:
+    line = Line((("", "one two three four"),), "▌ ", "", "▌ ")
+
+    assert shown(line, 12) == ["▌ one two ", "▌ three four"]
+
+
+def test_styles_survive_a_break_in_the_middle_of_a_fragment() -> None:
+    line = Line((("31", "red red red"), ("32", "green")), "")
+
+    assert rows(line, 8) == [[("31", "red red ")], [("31", "red"), ("32", "green")]]
+
+
+def test_a_newline_inside_a_fragment_cannot_shake_off_the_gutter() -> None:
+    line = Line((("", "a\n› /exit"),), "▌ ", "", "▌ ")
+
+    assert shown(line, 40) == ["▌ a␊› /exit"]
+    assert to_plain([line]) == "▌ a␊› /exit\n"
+
+
+def test_wide_letters_are_counted_as_two_cells() -> None:
+    assert shown(Line((("", "中文中文"),), ""), 4) == ["中文", "中文"]
+    assert width_of("中a") == 3
+
+
+@given(words, words, st.integers(min_value=4, max_value=40))
+def test_rows_fit_and_hold_every_letter(first: str, second: str, width: int) -> None:
+    line = Line((("1", first), ("", second)), "", "", "")
+
+    laid = shown(line, width)
+
+    assert all(width_of(row) <= width for row in laid)
+    assert "".join(laid) == (first.expandtabs(4) + second.expandtabs(4))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_even_on_a_few_columns_something_is_shown(width: int) -> None:
+    laid = shown(Line((("", "hello"),), "▌ ", "", "▌ "), width)
+
+    assert "h" in "".join(laid)
+
+
+def test_clipping_says_that_something_was_cut() -> None:
+    assert clipped("abcdef", 4) == "abc…"
+    assert clipped("abcd", 4) == "abcd"
+
+
+def test_lines_after_the_first_stand_under_it() -> None:
+    assert to_plain(lines_of("one\ntwo", mark="· ")) == "· one\n  two\n"
+
+
+def test_without_colour_bold_stays() -> None:
+    assert without_colour("1;36") == "1"
+    assert to_ansi([("1;36", "x"), ("31", "y")], colour=False) == "\x1b[1mx\x1b[0my"

@@ -1,0 +1,68 @@
+"""Markdown is drawn, and nothing of what was written is hidden by it."""
+
+import pytest
+
+from midstream.console.lines import to_ansi, to_plain
+from midstream.console.markdown import has_markdown, rendered
+
+
+def plain(text: str, width: int = 60) -> str:
+    return to_plain(rendered(text, width=width, mark="▌ ", mark_style="36"))
+
+
+def test_headings_lists_and_tables_lose_their_marks() -> None:
+    text = plain(
+        "# Title\n\nSome **bold** text\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+
+    assert "▌ Title\n" in text
+    assert "▌ Some bold text\n" in text
+    assert "▌  • one\n" in text
+    assert "|" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a <script>tag</script> and List<String>",
+        "[hidden]: http://example.org/secret",
+        "![alt](http://example.org/picture)",
+        "[words](http://example.org/target)",
+        "<!-- a comment -->",
+    ],
+)
+def test_markdown_hides_nothing(text: str) -> None:
+    shown = plain(text)
+
+    for word in ("script", "String", "secret", "picture", "target", "comment"):
+        assert (word in text) == (word in shown)
+
+
+def test_line_breaks_stay() -> None:
+    assert plain("one *two*\nthree") == "▌ one two\n▌ three\n"
+
+
+def test_code_is_shown_as_written_and_folded_not_cut() -> None:
+    long = "x" * 100
+    shown = plain(f"```py\nif a:\n    {long}\n```", width=40)
+
+    assert "▌   if a:\n" in shown
+    assert shown.count("x") == 100
+
+
+def test_a_control_smuggled_in_as_an_entity_is_made_visible() -> None:
+    lines = rendered("*a* &#8238;b &#x9b;", width=60, mark="▌ ", mark_style="")
+    text = "".join(to_ansi(line.fragments) for line in lines)
+
+    assert "\u202e" not in text
+    assert "\x9b" not in text
+
+
+def test_rich_markup_and_emoji_codes_are_just_text() -> None:
+    assert "[red]x[/red] :smile:" in plain("**b** [red]x[/red] :smile:")
+
+
+def test_plain_words_are_told_from_markdown() -> None:
+    assert has_markdown("some `code`")
+    assert has_markdown("- item")
+    assert not has_markdown("Plain words, nothing else.")

@@ -1,0 +1,217 @@
+"""Events as the lines a person reads, the same on the terminal and in a pipe."""
+
+from typing import Any
+
+from midstream.console.lines import to_plain
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Words, plain_words
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    AnyFact,
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    PermissionGranted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionSuperseded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    StateTransition,
+    ToolCalled,
+    ToolReturned,
+    WorkflowOutput,
+)
+from midstream.core.names import Outcome
+from midstream.core.notices import AnyNotice, Envelope, ListenerFailed
+from midstream.core.spec import Definition, Role, State, Workflow, chat_definition
+
+
+def narrated(*events: AnyFact | AnyNotice, with_cards: bool = False) -> str:
+    narrator = Narrator(with_cards=with_cards)
+    blocks = []
+    for number, event in enumerate(events, 1):
+        blocks += narrator.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+    blocks += narrator.settle()
+    return "".join(
+        to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
+    )
+
+
+def called(name: str = "read_files", call_id: str = "c1", **arguments: Any) -> ToolCalled:
+    return ToolCalled(call_id=call_id, name=name, arguments=arguments, agent="ada")
+
+
+def returned(
+    result: str, *, name: str = "read_files", call_id: str = "c1", outcome: Outcome = "completed"
+) -> ToolReturned:
+    return ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result)
+
+
+def test_a_transition_says_from_where_to_where_and_why() -> None:
+    fact = StateTransition(source="write", target="review", reason="no transition given")
+
+    assert narrated(fact) == "→ write → review  no transition given\n"
+
+
+def test_an_agents_words_stand_under_its_name_behind_a_gutter() -> None:
+    fact = AgentResponded(agent="ada", text="Hello.\n› /exit")
+
+    assert narrated(fact) == "▌ ada\n▌ Hello.\n▌ › /exit\n"
+
+
+def test_a_reply_that_only_calls_tools_says_nothing() -> None:
+    assert narrated(AgentResponded(agent="ada", text="", is_final=False)) == ""
+
+
+def test_a_tool_call_is_one_line_with_the_beginning_of_its_result() -> None:
+    story = narrated(called(path="a.py"), returned("first\nsecond\nthird"))
+
+    assert story == "✓ read_files(path=a.py)  first (+2 more lines)\n"
+
+
+def test_what_is_left_out_of_a_result_is_counted() -> None:
+    story = narrated(called(), returned("x" * 200))
+
+    assert "(+40 more characters)" in story
+
+
+def test_a_failed_call_says_so() -> None:
+    story = narrated(called(), returned("no such file", outcome="failed"))
+
+    assert story == "✗ read_files()  failed: no such file\n"
+
+
+def test_a_question_shows_its_number_and_choices() -> None:
+    fact = QuestionAsked(
+        question_id="q2", number=2, kind="question", text="Which?", agent="ada", choices=("a", "b")
+    )
+
+    assert narrated(fact) == "? #2 ada asks\n│ Which?\n│ 1 a\n│ 2 b\n"
+
+
+def test_an_approval_shows_every_byte_with_controls_escaped() -> None:
+    fact = QuestionAsked(
+        question_id="q1", number=1, kind="approval", text="run " + "x" * 500 + "\x1b[8m; rm -rf /"
+    )
+
+    assert "x" * 500 + "␛[8m; rm -rf /" in narrated(fact)
+
+
+def test_with_cards_a_question_is_told_when_it_is_answered() -> None:
+    asked = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")
+    answered = QuestionAnswered(question_id="q1", answer="red")
+
+    assert narrated(asked, with_cards=True) == ""
+    assert narrated(asked, answered, with_cards=True) == "✓ #1 Which?  red\n"
+
+
+def test_a_superseded_question_says_why() -> None:
+    asked = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?")
+    closed = QuestionSuperseded(question_id="q1", reason="interrupted")
+
+    story = narrated(asked, closed, with_cards=True)
+
+    assert story == "· #1 Which?  closed unanswered: interrupted\n"
+
+
+def test_an_interruption_is_one_line_that_says_what_became_of_each_call() -> None:
+    story = narrated(
+        called("read_files", "c1"),
+        called("execute_terminal", "c2"),
+        called("write_file", "c3"),
+        Interrupted(epoch=1, text="stop", agent="ada"),
+        returned("", name="read_files", call_id="c1", outcome="stopped"),
+        returned("", name="measure_code", call_id="c4", outcome="not_run"),
+        returned("", name="write_file", call_id="c3", outcome="completed"),
+        returned("", name="execute_terminal", call_id="c2", outcome="unknown"),
+        StateTransition(source="write", target="resume", reason="interrupted"),
+    )
+
+    assert story == (
+        "⏹ interrupted · stopped: read_files · not run: measure_code · finished: write_file"
+        " · outcome unknown: execute_terminal\n→ write → resume  interrupted\n"
+    )
+
+
+def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
+    story = narrated(Interrupted(epoch=1, text="no", agent="ada", partial="I would li"))
+
+    assert story == "▌ ada\n▌ I would li\n▌ [interrupted]\n⏹ interrupted · ada cut off\n"
+
+
+def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
+    narrator = Narrator(with_cards=True)
+    narrator.streamed("r1", "ada", "I would like")
+    fact = Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
+
+    blocks = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+
+    assert "I would like" in to_plain([b for b in blocks if not isinstance(b, Words)])
+
+
+def test_an_interruption_waits_for_the_tools_that_still_stop() -> None:
+    narrator = Narrator(with_cards=True)
+    for event in (called("execute_terminal"), Interrupted(epoch=1, text=None, leads_to="hold")):
+        narrator.told(Envelope(run="r1", at=0.0, event=event, seq=1))
+
+    assert narrator.settle() == []
+
+
+def test_a_failed_run_says_where_why_and_what_to_do() -> None:
+    story = narrated(RunFailed(error="boom", hint="Fix script.py.", fault="author", state="write"))
+
+    assert story == "✗ failed in write: boom\n  Fix script.py.\n"
+
+
+def test_the_other_ends_of_a_run() -> None:
+    assert narrated(RunFinished(output="x")) == "✓ finished\n"
+    assert narrated(RunStopped(reason="by the user")) == "■ stopped: by the user\n"
+
+
+def test_a_workflow_says_that_it_started_and_a_chat_does_not() -> None:
+    workflow = Workflow(workflow_name="review", states=(State(name="start"), State(name="stop")))
+    started = RunStarted(workflow="review", definition=Definition(workflow=workflow, roles={}))
+    chat = RunStarted(workflow="role:dude", definition=chat_definition("dude", Role(), {}))
+
+    assert narrated(started) == "▶ review  started, run r1\n"
+    assert narrated(chat, StateTransition(source="", target="start", reason="started")) == ""
+
+
+def test_output_of_a_workflow_and_its_result() -> None:
+    story = narrated(WorkflowOutput(text="1 of 3"), WorkflowOutput(text="# Report", kind="result"))
+
+    assert story == "· 1 of 3\n▌ result\n▌ # Report\n"
+
+
+def test_a_line_that_was_never_delivered_is_shown_again() -> None:
+    story = narrated(
+        InputReceived(input_id="i1", text="and rename it", source="user", handling="queue"),
+        InputDisposed(input_id="i1", disposition="rejected", reason="the run ended first"),
+    )
+
+    assert story.endswith("! Not delivered: and rename it (the run ended first)\n")
+
+
+def test_words_from_elsewhere_say_where_they_came_from() -> None:
+    fact = InputReceived(input_id="i1", text="hurry", source="web", handling="interrupt")
+
+    assert narrated(fact) == "· web says: hurry\n"
+
+
+def test_the_rest_of_what_can_be_seen() -> None:
+    story = narrated(
+        PermissionGranted(tool="write_file"),
+        AgentFailed(agent="ada", error="HTTP 500.", hint="Try again.", partial="half"),
+        ListenerFailed(listener="spy", error="boom"),
+    )
+
+    assert story == (
+        "· write_file needs no approval for the rest of this run.\n"
+        "▌ ada\n▌ half\n▌ [interrupted]\n"
+        "✗ ada failed: HTTP 500. Try again.\n"
+        "! The listener spy failed: boom\n"
+    )

@@ -1,0 +1,135 @@
+"""Rules of the house that hold for every file."""
+
+import ast
+import typing
+from pathlib import Path
+
+import pytest
+
+from midstream.core import events, notices
+from midstream.core.views.reference import events_reference
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+ALL = SOURCES + sorted((ROOT / "tests").rglob("*.py"))
+
+FORBIDDEN = {
+    "asyncio.wait_for": "on Python 3.11 it can swallow a cancellation: asyncio.timeout",
+    "eval": "no code from data",
+    "exec": "no code from data",
+    "os.system": "a shell string",
+    "pickle.load": "no code from data",
+    "pickle.loads": "no code from data",
+    "yaml.load": "no code from data",
+}
+BLOCKING = {"time.sleep", "subprocess.run", "subprocess.check_output", "socket.create_connection"}
+
+
+def call_names(tree: ast.AST) -> list[tuple[int, str]]:
+    return [
+        (node.lineno, ast.unparse(node.func))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_no_forbidden_call(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [f"{line}: {name}" for line, name in call_names(tree) if name in FORBIDDEN]
+    found += [
+        f"{node.value.lineno}: shell=True"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword)
+        and node.arg == "shell"
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is True
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_no_blocking_call_on_the_loop(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [
+        f"{line}: {name} in async {function.name}"
+        for function in ast.walk(tree)
+        if isinstance(function, ast.AsyncFunctionDef)
+        for line, name in call_names(function)
+        if name in BLOCKING
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", ALL, ids=relative)
+def test_nothing_is_left_open(path: Path) -> None:
+    if path == Path(__file__):
+        return
+    text = path.read_text(encoding="utf-8")
+    words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "pytest." + "skip", "x" + "fail")
+    assert [word for word in words if word in text] == []
+
+
+def test_a_facts_class_mirrors_its_wire_name() -> None:
+    for event in (*typing.get_args(events.AnyFact), *typing.get_args(notices.AnyNotice)):
+        words = "".join(part.capitalize() for part in event.__struct_config__.tag.split("_"))
+        assert event.__name__ == words
+
+
+def test_the_emitter_speaks_the_names_users_know() -> None:
+    spoken = {
+        event.__struct_config__.tag
+        for event in (*typing.get_args(events.AnyFact), *typing.get_args(notices.AnyNotice))
+    }
+    assert spoken >= {
+        "state_transition",
+        "agent_thinking",
+        "workflow_output",
+        "run_started",
+        "agent_responded",
+        "tool_called",
+        "tool_returned",
+        "question_asked",
+        "question_answered",
+        "input_received",
+        "interrupted",
+        "handler_ran",
+        "run_finished",
+        "run_failed",
+        "run_stopped",
+    }
+
+
+def test_the_nine_parts_stand_where_their_path_says() -> None:
+    from midstream.ai.api_client import AIAPIClient
+    from midstream.ai_coder_console import AICoderConsole
+    from midstream.command.handler import CommandHandler
+    from midstream.config.manager import ConfigManager
+    from midstream.console.interface import ConsoleInterface
+    from midstream.tool.manager import ToolManager
+    from midstream.workflow.agent import WorkflowAgent
+    from midstream.workflow.context import WorkflowContext
+    from midstream.workflow.state_machine import WorkflowStateMachine
+
+    parts: list[type] = [
+        AIAPIClient,
+        AICoderConsole,
+        CommandHandler,
+        ConfigManager,
+        ConsoleInterface,
+        ToolManager,
+        WorkflowAgent,
+        WorkflowContext,
+        WorkflowStateMachine,
+    ]
+    assert [part.__module__.split(".")[0] for part in parts] == ["midstream"] * 9
+    assert len({part.__module__ for part in parts}) == 9
+
+
+def test_the_page_of_events_is_what_the_types_say() -> None:
+    written = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    assert written == events_reference(), "run `make docs`"
