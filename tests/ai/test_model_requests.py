@@ -124,6 +124,14 @@ async def test_an_unknown_tool_is_left_to_the_run() -> None:
     assert reply.calls == (RequestedCall(name="fly", arguments={"to": "Rome"}),)
 
 
+async def test_the_name_of_a_called_tool_is_cleaned_and_cut() -> None:
+    with OpenAIServer([Reply(calls=(Call(name="fly\x00" + "y" * 1000),))]) as server:
+        reply = await ask(client_of(server), said(tools=(ADD,)))
+
+    assert reply.calls[0].name.startswith("fly\ufffdyyy")
+    assert len(reply.calls[0].name) < 310
+
+
 async def test_an_empty_answer_is_an_empty_reply() -> None:
     with OpenAIServer([Reply()]) as server:
         reply = await ask(client_of(server), said())

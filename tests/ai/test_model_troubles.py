@@ -143,6 +143,13 @@ async def test_a_reply_that_never_ends_is_given_up_in_time() -> None:
     assert "did not finish its reply within 0.4 s" in error.what
 
 
+async def test_the_time_for_the_whole_request_ends_the_wait_for_its_beginning_too() -> None:
+    with OpenAIServer([Fault(how="hang")]) as server:
+        error = await fails(client_of(server, limits=Limits(total_s=0.2)))
+
+    assert "did not finish its reply within 0.2 s" in error.what
+
+
 async def test_a_slow_reply_is_not_cut_by_the_deadline_for_silence() -> None:
     slow = Reply(chunks=("a", "b", "c", "d", "e", "f"), delay_s=0.25)
     with OpenAIServer([slow]) as server:

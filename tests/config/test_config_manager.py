@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from midstream.config.files import FileMissing
 from midstream.config.manager import ConfigManager
 from midstream.config.places import user_config_dir, user_state_dir
 from midstream.config.trust import Grant, TrustStore, session_grant
-from midstream.core.errors import NotTrusted, OurBug, UserMistake
+from midstream.core.errors import NotTrusted, OurBug, UserMistake, WorldTrouble
 from midstream.core.mode import Mode
 
 
@@ -190,6 +191,21 @@ def test_no_other_way_into_an_untrusted_folder_is_open(place: Place) -> None:
         config.read(place.workspace / "x" / ".." / ".midstream" / "roles" / "r.json")
     with pytest.raises(NotTrusted):
         config.read(alias)
+
+
+def test_a_link_in_the_folder_is_never_followed(place: Place, tmp_path: Path) -> None:
+    secret = place.user_file("secret.json", "{}")
+    link = place.workspace_file("roles/link.json", "")
+    link.unlink()
+    link.symlink_to(secret)
+    alias = tmp_path / "alias"
+    alias.symlink_to(place.workspace)
+    place.workspace_file("roles/r.json", "{}")
+
+    for config in (place.config(), place.config(trusted=True)):
+        for path in (link, alias / ".midstream" / "roles" / "link.json"):
+            with pytest.raises((NotTrusted, FileMissing, WorldTrouble)):
+                config.read(path)
 
 
 def test_a_file_changed_after_the_yes_is_not_read_and_said(place: Place) -> None:

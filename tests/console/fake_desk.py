@@ -234,7 +234,9 @@ class FakeDesk:
         self.close(question, "yes" if granted else "no")
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
-        """Return the commands that begin like that."""
+        """Return the commands that begin like that; a desk with a bug in it for `/crash`."""
+        if before == "/crash":
+            raise ValueError("a bug in completions")
         words = (("/help", "what there is"), ("/hello", "greet"), ("/workflow", "start one"))
         return tuple(pair for pair in words if before and pair[0].startswith(before))
 

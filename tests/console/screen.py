@@ -158,7 +158,7 @@ class Screen:
             ScreenTimeout: it did not hold in time, or the program ended first; with the screen.
         """
         deadline = time.monotonic() + (self.deadline_s if deadline_s is None else deadline_s)
-        while not predicate(self):
+        while self._is_in_frame() or not predicate(self):
             left = deadline - time.monotonic()
             if left <= 0 or not self._read(left):
                 if predicate(self):
@@ -180,6 +180,10 @@ class Screen:
         """Read until the program has been quiet for so long (or ended)."""
         while self._read(quiet_s):
             pass
+
+    def _is_in_frame(self) -> bool:
+        """Return whether a synchronized update is half read: a person would not see that."""
+        return (2026 << 5) in self._history.mode
 
     def _read(self, seconds: float = 0.0) -> bool:
         """Read what is there, waiting for it at most so long; return whether there was some."""

@@ -214,7 +214,7 @@ def a_request_is_valid(messages: Sequence[Message]) -> bool:
     return not waiting
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
     resume = data.draw(st.sampled_from(RESUMES))

@@ -49,6 +49,12 @@ def test_a_focus_on_a_question_that_is_gone_does_not_count() -> None:
     assert isinstance(route("x", open_questions=TWO, seen={"q1", "q2"}, focused="q0"), Returned)
 
 
+def test_a_focus_on_a_question_that_came_up_while_typing_does_not_count() -> None:
+    three = [*TWO, question(3)]
+
+    assert isinstance(route("x", open_questions=three, seen={"q1", "q2"}, focused="q3"), Returned)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -134,7 +134,7 @@ def test_a_turn_cut_among_its_tool_calls_does_not_make_them_again() -> None:
     run, _ = tell(RESUMING, handler(), replies("", call("look")), says("hm"), replies("noted"))
 
     assert keys(run) == [(3, "model", 2)]
-    assert run.contexts["talk"][1].results[0].outcome == "stopped"
+    assert run.contexts["talk"][0].results[0].outcome == "stopped"
 
 
 def test_a_workflow_that_never_goes_back_keeps_one_cut_a_state() -> None:

@@ -2,11 +2,14 @@
 
 import ast
 import asyncio
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.ports import ToolContext
 from midstream.tool import measure as tool
+from midstream.tool.code_file import at_most
 from midstream.tool.measure import TOOLS, measured
 from midstream.tool.measurement import Measurement, as_json, measure
 
@@ -133,12 +137,51 @@ def test_foreign_text_that_no_parser_takes_is_counted_and_left(tmp_path: Path) -
     assert figures.totals.lines == 4
 
 
+async def test_what_a_parser_complains_of_is_not_taken_for_figures(tmp_path: Path) -> None:
+    (tmp_path / "deep.java").write_text("class A {\n" * 40_000)
+
+    async with asyncio.timeout(60):
+        assert json.loads(await measured(tmp_path))["totals"]["lines"] == 40_000
+
+
+def test_a_file_that_takes_too_long_is_named_in_the_notes(project: Path) -> None:
+    @contextmanager
+    def too_long() -> Iterator[None]:
+        yield
+        raise TimeoutError
+
+    figures = measure(project, guard=too_long)
+
+    assert figures.totals.functions == 0
+    assert figures.totals.lines == measure(project).totals.lines
+    assert figures.notes == ("Files whose functions could not be read, only their lines: 3.",)
+
+
+def test_what_never_ends_is_ended() -> None:
+    with pytest.raises(TimeoutError), at_most(0.01):
+        sum(1 for _ in itertools.count())
+
+    with at_most(60):
+        pass
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
 def test_a_generated_file_counts_its_lines_only(tmp_path: Path) -> None:
     (tmp_path / "bundle.js").write_text("function f(a){if(a){return 1}}" * 1_000)
 
     figures = measure(tmp_path)
 
     assert (figures.totals.lines, figures.totals.functions) == (1, 0)
+
+
+def test_a_file_whose_name_is_no_text_is_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xff.py")).write_text("x = 1\n")
+    (tmp_path / "a\nb.py").write_text("x = 1\n")
+
+    figures = measure(tmp_path)
+
+    assert (figures.totals.files, figures.totals.skipped) == (0, 2)
+    assert json.loads(as_json(figures))
 
 
 def test_files_that_hold_secrets_are_not_opened(tmp_path: Path) -> None:

@@ -169,7 +169,10 @@ async def test_a_tool_cannot_change_the_recorded_arguments(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("effect"), ["read", "idempotent"])
-async def test_told_to_stop_a_harmless_tool_ends_at_once(tmp_path: Path, effect: Effect) -> None:
+async def test_told_to_stop_a_harmless_tool_ends_at_once(
+    tmp_path: Path, effect: Effect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager_module, "SOFT_STOP_S", 1_000.0)
     let_go = threading.Event()
 
     def hang(arguments: dict[str, Json], context: ToolContext) -> str:

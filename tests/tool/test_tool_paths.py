@@ -130,6 +130,15 @@ async def test_what_must_not_be_written_is_refused_and_stays(workspace: Path, pa
     assert (workspace.parent / "secret.txt").read_text() == "top secret"
 
 
+@pytest.mark.parametrize("name", [".git", ".midstream"])
+async def test_a_forbidden_folder_stays_so_when_it_is_a_link(workspace: Path, name: str) -> None:
+    (workspace / name).symlink_to("src")
+
+    await Bench(workspace).failure("write_file", path=f"{name}/app.py", content="gotcha")
+
+    assert (workspace / "src" / "app.py").read_text() == "print('app')\n"
+
+
 async def test_writing_to_a_link_inside_changes_the_file_it_names(workspace: Path) -> None:
     await Bench(workspace).text("write_file", path="link-in", content="new")
 

@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "min.js").write_text("x" * 5_000 + "haystack" + "y" * 5_000)
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait\n")
     (tmp_path / "out").symlink_to("/etc")
+    os.mkfifo(tmp_path / "pipe")
     return tmp_path
 
 
@@ -105,6 +107,7 @@ def bench(
         ({"text": "root", "path": "out"}, None),
         ({"text": "two\nlines"}, None),
         ({"text": "x", "path": "missing"}, None),
+        ({"text": "x", "path": "pipe"}, None),
         ({"text": "x", "glob": "!*.py"}, None),
         ({"text": "x", "glob": "*a*a*a*a*a*a*a*a*b"}, None),
     ],
@@ -141,12 +144,11 @@ async def test_binary_files_are_not_searched(bench: Bench) -> None:
     assert "wide.txt" not in text
 
 
-@pytest.mark.skipif(not HAS_RIPGREP, reason="needs ripgrep")
-async def test_a_search_with_enough_results_ends_ripgrep(workspace: Path) -> None:
+async def test_a_search_with_enough_results_ends(bench: Bench, workspace: Path) -> None:
     for number in range(50):
         (workspace / f"many{number:02}.txt").write_text("match\n" * 5_000)
 
-    text = await Bench(workspace).text("exact_search", text="match", max_results=5)
+    text = await bench.text("exact_search", text="match", max_results=5)
 
     assert text.count("many00.txt") == 5
 
@@ -172,6 +174,7 @@ async def test_a_listing_leaves_out_what_git_ignores(workspace: Path) -> None:
         "min.js (10.0 kB)",
         "odd [name].md (13 B)",
         "out -> /etc",
+        "pipe (0 B)",
         "server.key (7 B)",
         "wide.txt (16 B)",
     ]

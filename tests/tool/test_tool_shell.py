@@ -2,13 +2,16 @@ import asyncio
 import os
 import shutil
 import signal
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 from toolbench import Bench
 
 from midstream.core.names import Outcome
-from midstream.tool.process import Ended
+from midstream.offloop import in_thread
+from midstream.tool.process import Ended, run_command
 from midstream.tool.process_tree import processes
 from midstream.tool.shell import Output, command_environment, verdict
 
@@ -235,8 +238,8 @@ async def test_a_soft_stop_reaches_what_has_left_the_session(bench: Bench) -> No
     assert alive_in(bench.context.workspace) == []
 
 
-HEADLESS_TREE = """
-trap '' INT TERM
+STUBBORN_TREE = """
+trap 'touch was-asked' INT TERM
 sleep 1000 &
 (setsid sleep 1000 &)
 setsid bash -c 'setsid sleep 1000 & env -i sleep 1000 & sleep 1000' &
@@ -246,7 +249,7 @@ sleep 0.1; echo ready; while :; do sleep 1000; done
 
 async def test_cancelling_kills_the_whole_tree(bench: Bench) -> None:
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        call = group.create_task(bench.call("execute_terminal", command=HEADLESS_TREE))
+        call = group.create_task(bench.call("execute_terminal", command=STUBBORN_TREE))
         await bench.until_told("ready")
         assert len(alive_in(bench.context.workspace)) >= 5
         call.cancel()
@@ -254,6 +257,7 @@ async def test_cancelling_kills_the_whole_tree(bench: Bench) -> None:
 
         assert call.cancelled()
         assert alive_in(bench.context.workspace) == []
+        assert not (bench.context.workspace / "was-asked").exists()
 
 
 async def test_cancelling_during_a_soft_stop_kills_at_once(bench: Bench) -> None:
@@ -291,6 +295,34 @@ async def test_a_fork_storm_is_survived(bench: Bench) -> None:
         await asyncio.wait({call})
 
     assert alive_in(bench.context.workspace) == []
+
+
+async def test_cancelling_a_bare_command_kills_it_unasked(tmp_path: Path) -> None:
+    class Deaf:
+        def feed(self, data: bytes) -> bool:
+            begun.set()
+            return True
+
+        def tick(self) -> float | None:
+            return None
+
+    begun = threading.Event()
+    command = run_command(
+        ["bash", "-c", "trap 'touch was-asked' INT TERM; echo on; while :; do sleep 0.02; done"],
+        folder=tmp_path,
+        environment=command_environment(os.environ),
+        timeout_s=100,
+        stop=asyncio.Event(),
+        sink=Deaf(),
+    )
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        work = group.create_task(command)
+        await in_thread(partial(begun.wait, 10))
+        work.cancel()
+        await asyncio.wait({work})
+
+    assert alive_in(tmp_path) == []
+    assert not (tmp_path / "was-asked").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from midstream.config.files import read_capped
 from midstream.core.errors import AuthorMistake, UserMistake
 from midstream.core.spec import Role, ToolSpec
-from midstream.workflow.loader import LoadedWorkflow, load_workflow
+from midstream.workflow.loader import LoadedWorkflow, digest, load_workflow
 from midstream.workflow.script import Script
 
 ROLES = {
@@ -72,6 +72,11 @@ def test_the_digest_pins_every_byte_of_both_files(tmp_path: Path) -> None:
 
     assert first == same
     assert len({first, comment, script}) == 3
+
+
+def test_the_digest_keeps_the_two_files_apart() -> None:
+    assert digest(b"ab", b"c") != digest(b"a", b"bc")
+    assert digest(b"ab", b"") != digest(b"ab", None)
 
 
 def test_without_a_script_the_digest_is_the_files_own(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ async def test_the_question_has_choices_and_the_answer_steers_the_findings(
 
     assert question.choices == ("complexity", "change", "coupling", "size")
     assert run.common_data["focus"] == "coupling"
-    assert run.common_data["spotlight"][0] == "`shop.cart` (imported by 1 modules)"
-    assert "- `shop.cart` (imported by 1 modules)" in run.output
+    assert run.common_data["spotlight"][0] == "`shop.cart` (importers: 1)"
+    assert "- `shop.cart` (importers: 1)" in run.output
 
 
 @pytest.mark.parametrize("state", ["findings", "challenge", "defence"])

@@ -314,7 +314,7 @@ class _Watch:
     def __call__(self, size: int) -> None:
         is_first = self.count == 0
         self.count += size
-        if False:
+        if self.count > self._limits.max_reply_bytes:
             raise ReplyTooLarge(self._limits.max_reply_bytes)
         if self.deadline.expired():
             return

@@ -140,7 +140,6 @@ class ConfigManager:
         if grant.workspace != str(self.workspace):
             raise OurBug(f"The grant is for {grant.workspace}, not for {self.workspace}.")
         self.grant = grant
-        self._cache.clear()
         self._said.pop("workspace", None)
         if SETTINGS in grant.files:
             self._read_layer("workspace", grant.folder / SETTINGS)
@@ -279,7 +278,9 @@ class ConfigManager:
         """
         folder = self.workspace / WORKSPACE_FOLDER
         named = Path(os.path.abspath(path))
-        for candidate in (named, Path(os.path.realpath(path))):
+        # A link is caught as what it is (it stands in the folder) and as what it leads to.
+        placed = Path(os.path.realpath(named.parent)) / named.name
+        for candidate in (named, placed, Path(os.path.realpath(path))):
             if candidate.is_relative_to(folder):
                 if self.grant is None:
                     raise NotTrusted(

@@ -49,7 +49,9 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
     if len(all_rows) <= height:
         return all_rows
     kept = all_rows[: max(1, height - 1)]
-    more = Line(((DIM, f"+{len(all_rows) - len(kept)} more lines, in full above"),), "│ ", style)
+    where = "in full above" if is_focused else "Tab"
+    text = f"+{len(all_rows) - len(kept)} more lines, {where}"
+    more = Line(((DIM, text),), "│ ", style)
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 

@@ -5,7 +5,6 @@ the screen then (`seen`). Whatever returns without effect is put back, or, when 
 being typed, kept for the Up key.
 """
 
-import os.path
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 import msgspec
@@ -128,7 +127,7 @@ class Editor:
             return
         found = list(self._words.get_completions(buffer.document, CompleteEvent()))
         rests = [item.text[-item.start_position :] for item in found]
-        common = os.path.commonprefix(rests)
+        common = _common_beginning(rests)
         if common:
             buffer.insert_text(common)
         elif len(found) > 1 and buffer.complete_state is not None:
@@ -142,6 +141,17 @@ class Editor:
             self.bring_back(self.returned.pop())
         else:
             self.buffer.auto_up()
+
+
+def _common_beginning(texts: list[str]) -> str:
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    length = next(
+        (n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]),
+        len(first),
+    )
+    return first[:length]
 
 
 class _Words(Completer):

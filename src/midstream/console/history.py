@@ -27,11 +27,9 @@ class LineHistory(FileHistory):
         """Yield the lines of earlier sessions, the newest first."""
         if not self._loaded:
             try:
-                if os.path.getsize(self.filename) <= _SMALL_BYTES:
-                    # Read at once, so that an Up typed ahead of the first prompt finds it.
-                    earlier = self._newest()
-                else:
-                    earlier = await asyncio.to_thread(self._newest)
+                # A small file is read at once, so that an Up typed ahead of the prompt finds it.
+                is_small = self._size() <= _SMALL_BYTES
+                earlier = self._newest() if is_small else await asyncio.to_thread(self._newest)
             except OSError as error:
                 self._trouble(error)
                 earlier = []
@@ -39,6 +37,9 @@ class LineHistory(FileHistory):
             self._loaded = True
         for line in self._loaded_strings:
             yield line
+
+    def _size(self) -> int:
+        return os.stat(self.filename).st_size
 
     def _newest(self) -> list[str]:
         return list(islice(self.load_history_strings(), MAX_LINES))

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 from prompt_toolkit.application import Application
@@ -120,6 +120,7 @@ class ConsoleInterface:
         self._decidable: tuple[str, float] = ("", 0.0)
         self._unclear: _Unclear | None = None
         self._noting = ""
+        self._last_trouble = ""
         self._leave_offered = False
         self._live = LiveText()
         self._narrator = Narrator(with_cards=True)
@@ -162,6 +163,9 @@ class ConsoleInterface:
         self._desk = desk
         app = self._app = self._application()
         self._scrollback.open()
+        loop = asyncio.get_running_loop()
+        handled_before = loop.get_exception_handler()
+        loop.set_exception_handler(lambda _, context: self._trouble(context))
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 # A closed terminal ends the input; the run goes its way without a screen.
@@ -170,6 +174,7 @@ class ConsoleInterface:
                 await self._wait_for_lines()
         finally:
             self._tasks = None
+            loop.set_exception_handler(handled_before)
             self._scrollback.finish()
             if self._terminal is not None:
                 self._terminal.writer.drain()
@@ -579,6 +584,14 @@ class ConsoleInterface:
         except Exception as error:
             self.say(f"{type(error).__name__}: {error}", kind="error")
         self.refresh()
+
+    def _trouble(self, context: dict[str, Any]) -> None:
+        """Show what went wrong on the loop, once: on stderr it would tear the screen."""
+        error = context.get("exception")
+        what = context.get("message", "") if error is None else f"{type(error).__name__}: {error}"
+        if what != self._last_trouble:
+            self._last_trouble = what
+            self.say(f"Something went wrong inside midstream; it goes on. {what}", kind="error")
 
     # --- leaving ----------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ _SOMETIMES: Final = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 # One character class and nothing else: the search for it runs at several hundred MB/s.
 _SUSPECT: Final = re.compile(f"[{_NEVER}{_SOMETIMES}{_COMBINING}]")
 _BAD: Final = re.compile(f"[{_NEVER}{_SOMETIMES}]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOUND: Final = re.compile(
     f"(?P<joined>(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?=[{_JOINED_SCRIPTS}]))"
     f"|(?P<emoji>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))"
@@ -56,7 +57,7 @@ def sanitized(text: str) -> str:
 
 def scrubbed(text: str) -> str:
     """Return the text with each lone surrogate as U+FFFD, so that it can be encoded and stored."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _odd(text) else text
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def masked(text: str) -> str:
@@ -65,10 +66,6 @@ def masked(text: str) -> str:
     For text under a cursor, where positions must not move: the line a person edits.
     """
     return _BAD.sub(lambda found: _picture(found[0]), text)
-
-
-def _odd(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _picture(char: str) -> str:

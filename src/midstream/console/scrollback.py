@@ -39,6 +39,7 @@ from midstream.core.notices import (
 FRAME_S: Final = 1 / 30
 _SLICE_S: Final = 0.002
 _FRAME_CHARS: Final = 32_000
+_MIN_FRAME_CHARS: Final = 2_000
 _MAX_WAITING: Final = 20_000
 _LONG_CHARS: Final = 20_000
 _HURRY: Final = 300
@@ -77,6 +78,7 @@ class Scrollback:
         self._after: Envelope | None = None
         self._ready: list[str] = []
         self._ready_chars = 0
+        self._frame_chars = _FRAME_CHARS
         self._left_out = 0
         self._is_dirty = False
         self._rendering: tuple[asyncio.Future[list[Line]], Words] | None = None
@@ -154,7 +156,11 @@ class Scrollback:
         was_dirty, self._is_dirty = self._is_dirty, False
         self._last_frame = self._loop.time()
         ready, size = self._ready, self._ready_chars
-        if not self._draw(self._take_ready()):
+        if self._draw(self._take_ready()):
+            self._frame_chars = min(_FRAME_CHARS, self._frame_chars + 1_000)
+        else:
+            # What a slow terminal has still to take stands before the echo of the next key.
+            self._frame_chars = max(_MIN_FRAME_CHARS, self._frame_chars // 2)
             self._ready, self._ready_chars, self._is_dirty = ready, size, was_dirty
 
     def _take_ready(self) -> str:
@@ -164,7 +170,7 @@ class Scrollback:
 
     def _slice(self, until: float) -> None:
         """Tell and lay out what waits, until the time is up or a frame is full."""
-        while self._is_over or (self._ready_chars < _FRAME_CHARS and perf_counter() < until):
+        while self._is_over or (self._ready_chars < self._frame_chars and perf_counter() < until):
             if self._blocks:
                 self._lay(self._blocks.popleft())
                 if self._rendering is not None:

@@ -90,7 +90,11 @@ def parse(text: str, *, max_chars: int = MAX_CHARS, max_depth: int = MAX_DEPTH) 
 
 def key_path(path: str, key: str) -> str:
     """Return the JSON path of a key of the object at `path`."""
-    return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{_quoted(key)}]"
+    return (
+        f"{path}.{key}"
+        if len(key) <= 60 and _PLAIN_KEY.fullmatch(key)
+        else f"{path}[{_quoted(key)}]"
+    )
 
 
 class _GivenUp(Exception):

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from midstream.core.jsontext import Member, Node, parse
 from midstream.core.lint_graph import check_transitions
 from midstream.core.names import STOP, Json
-from midstream.core.nearest import nearest
 from midstream.core.problem import Problem, has_errors
 from midstream.core.shape import Report, clip, fit, shown, without_schema
 from midstream.core.spec import Role, Workflow
@@ -170,7 +169,7 @@ def _check_top(root: Node, report: Report) -> None:
         type_ = None if holder is None else _text(holder, "type")
         if type_ is not None and type_.value and type_.value not in JSON_TYPES:
             expected = f"expected one of {', '.join(JSON_TYPES)}, found {shown(type_)}."
-            best = nearest(type_.value, JSON_TYPES)
+            best = report.nearest(type_.value, JSON_TYPES)
             report.error(type_, expected, f'Did you mean "{best}"?' if best else "")
     variables = root.get("variables")
     for member in () if variables is None else variables.members.values():
@@ -289,7 +288,7 @@ def _check_handlers(
         else:
             message = f'{script_file} has no function "{name}".'
             hint = report.near(handler.value, handlers)
-            if (best := nearest(handler.value[:99], handlers)) is not None:
+            if (best := report.nearest(handler.value, handlers)) is not None:
                 hint = f'Did you mean "{best}" (line {handlers[best]})?'
         report.error(handler, message, hint)
 

@@ -5,7 +5,7 @@ a key added to a type is a key the file may have, and the two cannot drift apart
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -24,12 +24,16 @@ _MAX_LISTED = 12
 
 
 class Report:
-    """The problems of one file, gathered as they are found."""
+    """The problems of one file, gathered as they are found.
 
-    __slots__ = ("_file", "_problems")
+    `error_count` is how many of the recorded ones are errors, those of the reading left out.
+    """
+
+    __slots__ = ("_file", "_problems", "error_count")
 
     def __init__(self, file: str, flaws: Iterable[Flaw] = ()) -> None:
         self._file = file
+        self.error_count = 0
         self._problems = [
             Problem(
                 file=file,
@@ -54,24 +58,30 @@ class Report:
         """Record an error of a key rather than of its value."""
         self._add(member, member.node.path, message, hint, "error")
 
-    def near(self, name: str, known: Iterable[str]) -> str:
-        """Return a hint: the nearest of the known names, else those there are.
+    def nearest(self, name: str, known: Collection[str]) -> str | None:
+        """Return the known name most like `name`, None when none is much like it.
 
-        Looking for the nearest is slow, so a file with very many problems gets no more hints.
+        Looking for it is slow, so a file with very many problems or names gets no such help.
         """
-        names = list(known)
-        if len(self._problems) > _MAX_HINTS or len(names) > _MAX_NAMES:
-            return ""
-        best = nearest(name[:_MAX_NAMES], names)
+        if len(self._problems) > _MAX_HINTS or len(known) > _MAX_NAMES:
+            return None
+        return nearest(name[:_MAX_NAMES], known)
+
+    def near(self, name: str, known: Collection[str]) -> str:
+        """Return a hint: the nearest of the known names, else those there are, else nothing."""
+        best = self.nearest(name, known)
         if best is not None:
             return f'Did you mean "{clip(best)}"?'
-        listed = ", ".join(clip(known) for known in sorted(names)[:_MAX_LISTED])
-        more = len(names) - _MAX_LISTED
-        return f"There are: {listed}{f' and {more} more' if more > 0 else ''}." if names else ""
+        if not known or len(known) > _MAX_NAMES:
+            return ""
+        listed = ", ".join(clip(name) for name in sorted(known)[:_MAX_LISTED])
+        more = len(known) - _MAX_LISTED
+        return f"There are: {listed}{f' and {more} more' if more > 0 else ''}."
 
     def _add(
         self, place: Node | Member, path: str, message: str, hint: str, severity: Severity
     ) -> None:
+        self.error_count += severity == "error"
         self._problems.append(
             Problem(
                 file=self._file,
@@ -83,11 +93,6 @@ class Report:
                 severity=severity,
             )
         )
-
-    @property
-    def error_count(self) -> int:
-        """Return how many errors there are so far."""
-        return sum(problem.severity == "error" for problem in self._problems)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -16,6 +16,7 @@ run in the same place.
 """
 
 import asyncio
+import copy
 import heapq
 import inspect
 import itertools
@@ -302,7 +303,7 @@ class FakeTools:
         self, name: str, arguments: dict[str, Json], context: ToolContext
     ) -> ToolOutcome:
         """Return how the call ended."""
-        called = Called(name, arguments, context)
+        called = Called(name, copy.deepcopy(arguments), context)
         self.calls.append(called)
         try:
             ended = await self._ended(self._tools.get(name), arguments, context)

@@ -1,7 +1,6 @@
 """Reading, writing and editing files of the workspace."""
 
 import os
-import secrets
 from contextlib import suppress
 from typing import Annotated, Final
 
@@ -174,7 +173,7 @@ def replace_file(place: Place, data: bytes, context: ToolContext) -> bool:
             mode = mode_in(folder, place)
             name = place.parts[-1]
             # The name must not grow past the limit of 255 bytes.
-            beside = f".{secrets.token_hex(6)}.midstream-tmp"
+            beside = f".{os.urandom(6).hex()}.midstream-tmp"
             try:
                 _write_new(folder, beside, data, mode)
                 check_stop(context)

@@ -88,10 +88,11 @@ async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolConte
                 await asyncio.wait({work}, timeout=SOFT_STOP_S)
             was_cut = not work.done()
         finally:
+            # The work first: a command that is cancelled is killed, not asked.
+            work.cancel()
+            halt.cancel()
             stop.set()
             is_over.set()
-            halt.cancel()
-            work.cancel()
     if not work.cancelled():
         return work.result()
     if not was_cut:

@@ -8,68 +8,27 @@ The same folder and history give the same figures, in the same order.
 changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 """
 
+import io
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from midstream.tool.import_graph import cycles, imported_by, imports_of, module_names
-from midstream.tool.source_files import changes, listed, read_regular
+from midstream.tool.code_file import FILE_S, NOT_CODE, Function, Guard, ReadFile, at_most, read_file
+from midstream.tool.import_graph import cycles, imported_by, module_names
+from midstream.tool.source_files import changes, listed
 
 MAX_FILES = 5_000
-MAX_FILE_BYTES = 1_000_000
-MAX_LINE_BYTES = 400
-"""Mean bytes a line above which a file counts as generated: its lines count, its functions do not."""
-
-DEADLINE_S = 90.0
+DEADLINE_S = 80.0
 COMPLEX_FROM = 11
 """Cyclomatic complexity from which a function counts as complex (McCabe, 1976: above 10)."""
 
 MAX_CYCLE_SHOWN = 12
 MAX_CHARS = 40_000
-
-_LANGUAGES = {
-    "Python": ".py .pyi",
-    "JavaScript": ".js .mjs .cjs .jsx",
-    "TypeScript": ".ts .tsx",
-    "C": ".c .h",
-    "C++": ".cpp .cc .cxx .hpp .hh",
-    "C#": ".cs",
-    "Java": ".java",
-    "Kotlin": ".kt .kts",
-    "Scala": ".scala",
-    "Go": ".go",
-    "Rust": ".rs",
-    "Swift": ".swift",
-    "Objective-C": ".m .mm",
-    "Ruby": ".rb",
-    "PHP": ".php",
-    "Perl": ".pl .pm",
-    "Lua": ".lua",
-    "R": ".r",
-    "Erlang": ".erl .hrl",
-    "Zig": ".zig",
-    "Fortran": ".f .f90 .f95 .f03 .f08",
-    "Solidity": ".sol",
-    "Vue": ".vue",
-    "GDScript": ".gd",
-    "Shell": ".sh .bash .zsh",
-    "SQL": ".sql",
-    "HTML": ".html .htm",
-    "CSS": ".css .scss .less",
-    "Markdown": ".md .markdown",
-    "reStructuredText": ".rst",
-    "JSON": ".json .jsonl",
-    "YAML": ".yml .yaml",
-    "TOML": ".toml",
-    "XML": ".xml",
-}
-_BY_SUFFIX = {suffix: name for name, all_ in _LANGUAGES.items() for suffix in all_.split()}
-OTHER = "Other"
-
-_NOT_CODE = {"HTML", "CSS", "Markdown", "reStructuredText", "JSON", "YAML", "TOML", "XML", OTHER}
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,16 +37,6 @@ class Language(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     files: int
     lines: int
-
-
-class Function(msgspec.Struct, frozen=True, kw_only=True):
-    """One function: where it begins, its lines, its cyclomatic complexity (1 is a straight line)."""
-
-    name: str
-    path: str
-    line: int
-    lines: int
-    complexity: int
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,14 +105,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class _Read(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    language: str
-    lines: int
-    functions: tuple[Function, ...]
-    imports: tuple[str, ...]
-
-
 def measure(
     root: Path,
     *,
@@ -171,6 +112,7 @@ def measure(
     top: int = 10,
     deadline_s: float = DEADLINE_S,
     clock: Callable[[], float] = time.monotonic,
+    guard: Guard = nullcontext,
 ) -> Measurement:
     """Return the figures of a folder; an empty one has figures too.
 
@@ -180,26 +122,32 @@ def measure(
         top: how many entries each list holds.
         deadline_s: seconds after which the rest of the files is left out, and `notes` says so.
         clock: the time in seconds.
+        guard: held while the functions of one file are looked for; it may raise to end that.
     """
     ends_at = clock() + deadline_s
-    paths = [path for path in listed(root) if path.isprintable()]
+    everything = listed(root)
+    # A name that is not text cannot stand in JSON, and one with a line break in no report.
+    paths = [path for path in everything if path.isprintable()]
     names = module_names(paths)
     known = frozenset(names.values())
-    read: list[_Read] = []
-    skipped = looked_at = 0
+    read: list[ReadFile] = []
+    skipped, looked_at = len(everything) - len(paths), 0
     for path in paths[:MAX_FILES]:
         if clock() > ends_at:
             break
         looked_at += 1
-        found = _read(root, path, names.get(path, ""), known)
+        found = read_file(root, path, names.get(path, ""), known, guard)
         if found is None:
             skipped += 1
         else:
             read.append(found)
     history = changes(root, commits=commits)
+    unread = sum(one.functions is None for one in read)
     notes = []
     if looked_at < len(paths):
         notes.append(f"{looked_at} of {len(paths)} files were looked at; the rest is not in here.")
+    if unread:
+        notes.append(f"Files whose functions could not be read, only their lines: {unread}.")
     if history is None:
         notes.append("No git history here: changes are not counted.")
     return _measured(root, read, names, history, top=top, skipped=skipped, notes=notes)
@@ -207,7 +155,7 @@ def measure(
 
 def _measured(
     root: Path,
-    read: list[_Read],
+    read: list[ReadFile],
     names: dict[str, str],
     history: tuple[int, dict[str, int]] | None,
     *,
@@ -217,8 +165,8 @@ def _measured(
 ) -> Measurement:
     seen, touched = history or (0, {})
     files = [_file(one, touched.get(one.path, 0)) for one in read]
-    code = [_file(one, touched.get(one.path, 0)) for one in read if one.language not in _NOT_CODE]
-    functions = [function for one in read for function in one.functions]
+    code = [_file(one, touched.get(one.path, 0)) for one in read if one.language not in NOT_CODE]
+    functions = [function for one in read for function in one.functions or ()]
     return Measurement(
         folder=root.resolve().name,
         totals=_totals(files, functions, skipped),
@@ -239,12 +187,13 @@ def _measured(
     )
 
 
-def _file(one: _Read, touched: int) -> File:
-    complexity = sum(function.complexity for function in one.functions)
+def _file(one: ReadFile, touched: int) -> File:
+    functions = one.functions or ()
+    complexity = sum(function.complexity for function in functions)
     return File(
         path=one.path,
         lines=one.lines,
-        functions=len(one.functions),
+        functions=len(functions),
         complexity=complexity,
         changes=touched,
         score=complexity * touched,
@@ -266,7 +215,7 @@ def _totals(files: list[File], functions: list[Function], skipped: int) -> Total
     )
 
 
-def _languages(read: Iterable[_Read]) -> tuple[Language, ...]:
+def _languages(read: Iterable[ReadFile]) -> tuple[Language, ...]:
     sums: dict[str, tuple[int, int]] = {}
     for one in read:
         files, lines = sums.get(one.language, (0, 0))
@@ -289,58 +238,6 @@ def _imports(graph: dict[str, tuple[str, ...]], top: int) -> Imports:
         cycles=tuple(cycle[:MAX_CYCLE_SHOWN] for cycle in found[:top]),
         most_imported=tuple(Imported(module=module, by=count) for module, count in by[:top]),
     )
-
-
-# --- one file -----------------------------------------------------------------------------------
-
-
-def _read(root: Path, path: str, module: str, known: frozenset[str]) -> _Read | None:
-    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
-    if data is None or b"\0" in data[:8_192]:
-        return None
-    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    language = _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
-    is_generated = len(data) > MAX_LINE_BYTES * (lines + 10)
-    source = data.decode(errors="replace")
-    return _Read(
-        path=path,
-        language=language,
-        lines=lines,
-        functions=() if is_generated or language in _NOT_CODE else _functions(path, source),
-        imports=_known_imports(path, source, module, known) if module else (),
-    )
-
-
-def _functions(path: str, source: str) -> tuple[Function, ...]:
-    """Return a file's functions; none where lizard does not know the language or cannot read it."""
-    import lizard  # type: ignore[import-untyped]
-
-    if lizard.get_reader_for(path) is None:
-        return ()
-    try:
-        found = lizard.FileAnalyzer(lizard.get_extensions([])).analyze_source_code(path, source)
-    except Exception:
-        # Foreign text through a foreign parser: any failure means "no figures for this file".
-        return ()
-    return tuple(
-        Function(
-            name=function.name,
-            path=path,
-            line=function.start_line,
-            lines=function.end_line - function.start_line + 1,
-            complexity=function.cyclomatic_complexity,
-        )
-        for function in found.function_list
-    )
-
-
-def _known_imports(path: str, source: str, module: str, known: frozenset[str]) -> tuple[str, ...]:
-    is_package = path == "__init__.py" or path.endswith("/__init__.py")
-    try:
-        found = imports_of(source, module=module, is_package=is_package, known=known)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(sorted(found))
 
 
 # --- as text --------------------------------------------------------------------------------------
@@ -379,12 +276,17 @@ def _shortened(figures: Measurement, top: int) -> Measurement:
 def main(arguments: list[str]) -> int:
     """Write the figures of a folder to stdout as JSON: ROOT COMMITS TOP. Return the exit code."""
     root, commits, top = arguments
+    # lizard puts the folder of argv[0] in front of sys.path, and prints what it cannot read.
+    sys.argv[0] = ""
     try:
-        text = as_json(measure(Path(root), commits=int(commits), top=int(top)))
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            figures = measure(
+                Path(root), commits=int(commits), top=int(top), guard=partial(at_most, FILE_S)
+            )
     except Exception as error:
         sys.stdout.write(f"{type(error).__name__}: {error}")
         return 1
-    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.write(as_json(figures).encode())
     return 0
 
 

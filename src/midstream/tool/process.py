@@ -7,7 +7,6 @@ loop tells its wish (stop softly, or kill). So nothing of it - the fork, the rea
 
 import asyncio
 import os
-import secrets
 import selectors
 import signal
 import subprocess
@@ -111,7 +110,7 @@ class _Command:
     ) -> None:
         self._argv = list(argv)
         self._folder = folder
-        self._tag = secrets.token_hex(8)
+        self._tag = os.urandom(8).hex()
         self._environment = {**environment, process_tree.TAG: self._tag}
         self._timeout_s = timeout_s
         self._sink = sink

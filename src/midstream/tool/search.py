@@ -5,7 +5,6 @@ the PATH it is quick, without it the same answer takes longer; both feed the sam
 """
 
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -116,6 +115,8 @@ async def exact_search(arguments: dict[str, Json], context: ToolContext) -> str:
     Raises:
         UserMistake: the text spans lines, or the path or glob cannot be used.
     """
+    import shutil
+
     wanted = typed(arguments, ExactSearch)
     if "\n" in wanted.text or "\r" in wanted.text or "\0" in wanted.text:
         raise UserMistake("The text spans lines.", hint="Search for one line of it.")
@@ -131,8 +132,10 @@ async def exact_search(arguments: dict[str, Json], context: ToolContext) -> str:
 
 def _existing(workspace: Path, path: str) -> Place:
     place = locate(workspace, path)
-    if not (place.root / place.name).exists():
-        raise UserMistake(f"There is no {place.name!r} to search.")
+    found = place.root / place.name
+    # A pipe, named by itself, would keep ripgrep waiting.
+    if not found.is_dir() and not found.is_file():
+        raise UserMistake(f"There is no file or folder {place.name!r} to search.")
     return place
 
 

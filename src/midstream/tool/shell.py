@@ -3,7 +3,6 @@
 import codecs
 import os
 import re
-import shutil
 import signal
 import time
 from collections import deque
@@ -80,6 +79,8 @@ async def execute_terminal(arguments: dict[str, Json], context: ToolContext) -> 
     Raises:
         WorldTrouble: there is no shell, or it cannot be started.
     """
+    import shutil
+
     wanted = typed(arguments, ExecuteTerminal)
     shell = shutil.which("bash") or "/bin/sh"
     output = Output(context.progress)

@@ -17,7 +17,7 @@ import msgspec
 
 from midstream.core.apply import apply
 from midstream.core.decide import decide
-from midstream.core.errors import REPORT_BUG, MidstreamError, OurBug, UserMistake
+from midstream.core.errors import REPORT_BUG, MidstreamError, OurBug, UserMistake, WorldTrouble
 from midstream.core.events import AnyFact
 from midstream.core.inputs import (
     AnyInput,
@@ -53,6 +53,8 @@ from midstream.workflow.words import readable
 
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
+
+CHECK_DISK = "See to the disk that holds the journal, then start again."
 
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
@@ -400,6 +402,8 @@ class WorkflowStateMachine:
         story = Story(self._run)
         if isinstance(error, MidstreamError):
             story.fail(error.what, error.hint, fault=error.fault)
+        elif isinstance(error, OSError):
+            story.fail(f"The journal failed: {error}", CHECK_DISK, fault=WorldTrouble.fault)
         else:
             story.fail(f"{type(error).__name__}: {error}", REPORT_BUG, fault=OurBug.fault)
         try:

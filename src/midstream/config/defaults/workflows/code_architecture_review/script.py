@@ -76,7 +76,7 @@ def spotlight(measurement, answers):
             for f in measurement["ranking"]
         ],
         "coupling": [
-            f"`{m['module']}` (imported by {m['by']} modules)"
+            f"`{m['module']}` (importers: {m['by']})"
             for m in measurement["imports"]["most_imported"]
         ],
         "size": [f"`{f['path']}` ({f['lines']} lines)" for f in measurement["largest"]],

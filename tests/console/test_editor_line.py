@@ -1,0 +1,87 @@
+"""The editor: what a line was begun under, what comes back, what is folded."""
+
+from midstream.console.editor import Editor
+from midstream.console.history import history_in
+from midstream.console.pasting import Pastes
+
+
+class Desk:
+    """What is on the screen."""
+
+    def __init__(self) -> None:
+        self.on_screen: frozenset[str] = frozenset()
+        self.editor = Editor(
+            history_in(None, lambda text: None),
+            on_screen=lambda: self.on_screen,
+            completions=lambda before: (("say:help", ""), ("say:hello", "")),
+        )
+
+
+def test_a_line_belongs_to_the_moment_of_its_first_key() -> None:
+    desk = Desk()
+    desk.editor.buffer.insert_text("u")
+    desk.on_screen = frozenset({"q1"})
+    desk.editor.buffer.insert_text("se tabs")
+
+    assert desk.editor.take().seen == frozenset()
+
+    desk.editor.buffer.insert_text("red")
+    assert desk.editor.take().seen == {"q1"}
+
+
+def test_emptying_the_line_begins_a_new_one() -> None:
+    desk = Desk()
+    desk.editor.buffer.insert_text("u")
+    desk.editor.backspace()
+    desk.on_screen = frozenset({"q1"})
+    desk.editor.buffer.insert_text("red")
+
+    assert desk.editor.take().seen == {"q1"}
+
+
+def test_a_line_that_comes_back_never_clobbers_newer_text() -> None:
+    editor = Desk().editor
+    editor.buffer.insert_text("older")
+    older = editor.take()
+    editor.buffer.insert_text("newer")
+
+    assert not editor.bring_back(older)
+    assert editor.buffer.text == "newer"
+
+    editor.take()
+    editor.up()
+    assert editor.buffer.text == "older"
+
+
+def test_completion_adds_what_is_certain() -> None:
+    editor = Desk().editor
+    editor.buffer.insert_text("say:h")
+    editor.complete()
+
+    assert editor.buffer.text == "say:hel"
+
+
+def test_a_long_paste_is_a_label_until_it_is_sent() -> None:
+    editor = Desk().editor
+    editor.buffer.insert_text("see: ")
+    editor.paste("x\r\n" * 50)
+    shown = editor.buffer.text
+    line = editor.take()
+
+    assert shown == "see: [pasted 51 lines #1]"
+    assert line.text == "see: " + "x\n" * 50
+
+
+def test_a_short_paste_is_just_text() -> None:
+    assert Pastes().folded("a\rb") == "a\nb"
+
+
+def test_a_label_typed_by_hand_stands_for_nothing() -> None:
+    assert Pastes().unfolded("[pasted 3 lines #7]") == "[pasted 3 lines #7]"
+
+
+def test_a_lone_surrogate_in_a_paste_is_replaced() -> None:
+    editor = Desk().editor
+    editor.paste("a\ud800b")
+
+    assert editor.take().text == "a\ufffdb"

@@ -1,0 +1,125 @@
+"""Events become frames: in order, in slices, and counted where they are too many."""
+
+import asyncio
+import re
+
+from midstream.console.live import LiveText
+from midstream.console.narrator import Narrator
+from midstream.console.scrollback import Scrollback
+from midstream.core.events import AgentResponded, WorkflowOutput
+from midstream.core.notices import Envelope, TextDelta
+
+
+class Paper:
+    """What was drawn. Takes no frame while `is_busy`."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.frames = 0
+        self.is_busy = False
+        self.drew = asyncio.Event()
+        self.live = LiveText()
+        self.scrollback = Scrollback(
+            Narrator(with_cards=True),
+            self.live,
+            width=lambda: 80,
+            colour=False,
+            draw=self.draw,
+            also=lambda envelope: [],
+        )
+
+    def draw(self, text: str) -> bool:
+        self.drew.set()
+        if self.is_busy:
+            return False
+        self.frames += 1
+        self.text += re.sub(r"\x1b\[[\d;]*m", "", text)
+        return True
+
+    def log(self, text: str) -> None:
+        self.scrollback.add(Envelope(run="r1", at=0.0, event=WorkflowOutput(text=text), seq=1))
+
+    def reply(self, text: str) -> None:
+        event = AgentResponded(agent="ada", text=text)
+        self.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=1))
+
+    async def shows(self, text: str) -> None:
+        async with asyncio.timeout(10):
+            while text not in self.text:
+                self.drew.clear()
+                await self.drew.wait()
+
+
+async def test_many_events_go_into_few_frames_in_order() -> None:
+    paper = Paper()
+    paper.scrollback.open()
+    for number in range(2000):
+        paper.log(f"line {number}.")
+
+    await paper.shows("line 1999.")
+    assert [line for line in paper.text.split("\r\n") if line] == [
+        f"· line {number}." for number in range(2000)
+    ]
+    assert paper.frames < 100
+    paper.scrollback.finish()
+
+
+async def test_a_reply_that_is_rendered_elsewhere_keeps_its_place() -> None:
+    paper = Paper()
+    paper.scrollback.open()
+    paper.log("before")
+    paper.reply("some **bold** words")
+    paper.log("after")
+
+    await paper.shows("after")
+    assert paper.text == "· before\r\n▌ ada\r\n▌ some bold words\r\n· after\r\n"
+    paper.scrollback.finish()
+
+
+async def test_the_live_words_go_when_their_scrollback_is_there() -> None:
+    paper = Paper()
+    paper.scrollback.open()
+    paper.scrollback.add(Envelope(run="r1", at=0.0, event=TextDelta(agent="ada", text="some **bo")))
+    paper.reply("some **bold** words")
+
+    await paper.shows("bold")
+    paper.scrollback.finish()
+    assert paper.live.shown([], height=5, width=80) == []
+
+
+async def test_a_busy_terminal_gets_everything_later() -> None:
+    paper = Paper()
+    paper.is_busy = True
+    paper.scrollback.open()
+    paper.log("waits")
+    async with asyncio.timeout(10):
+        await paper.drew.wait()
+    assert paper.text == ""
+
+    paper.is_busy = False
+    await paper.shows("waits")
+    paper.scrollback.finish()
+
+
+async def test_what_outruns_the_terminal_for_long_is_left_out_and_counted() -> None:
+    paper = Paper()
+    for number in range(25_000):
+        paper.log(f"line {number}.")
+    paper.scrollback.finish()
+
+    told = paper.text.count("line ")
+    assert "lines left out: the output outran the terminal." in paper.text
+    left_out = int(paper.text.split(" lines left out")[0].split()[-1])
+    assert told + left_out == 25_000
+    assert "line 24999." in paper.text
+
+
+async def test_finishing_prints_at_once_and_so_does_everything_after_it() -> None:
+    paper = Paper()
+    paper.scrollback.open()
+    paper.reply("some **bold** words")
+    paper.scrollback.finish()
+    assert "some **bold** words" in paper.text
+
+    paper.log("late")
+    assert "late" in paper.text

@@ -1,0 +1,90 @@
+"""The real program for tests: in a pty, or on pipes, with folders of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from screen import Screen
+
+from midstream.testing.openai_server import OpenAIServer
+
+MIDSTREAM = (sys.executable, "-m", "midstream")
+DEADLINE_S = 60.0
+
+
+def environment(home: Path, server: OpenAIServer | None = None) -> dict[str, str]:
+    """Return an environment without anybody's settings, keys or history."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.endswith(("_API_KEY", "_BASE_URL")) and not key.startswith("MIDSTREAM")
+    }
+    own = {
+        "MIDSTREAM_CONFIG_HOME": str(home / "config"),
+        "MIDSTREAM_STATE_HOME": str(home / "state"),
+        "TERM": "xterm-256color",
+    }
+    if server is not None:
+        own |= {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-test-not-a-key"}
+    return kept | own
+
+
+def console(
+    home: Path,
+    *options: str,
+    server: OpenAIServer | None = None,
+    workspace: Path | None = None,
+    cols: int = 100,
+    rows: int = 30,
+) -> Screen:
+    """Start the console in a terminal and return its screen."""
+    return Screen.spawn(
+        [*MIDSTREAM, "--workspace", str(workspace or _workspace(home)), *options],
+        env=environment(home, server),
+        cols=cols,
+        rows=rows,
+        deadline_s=DEADLINE_S,
+    )
+
+
+def run(
+    home: Path,
+    *arguments: str,
+    lines: str = "",
+    server: OpenAIServer | None = None,
+    workspace: Path | None = None,
+) -> "subprocess.CompletedProcess[str]":
+    """Run the program on pipes to its end."""
+    return subprocess.run(
+        [*MIDSTREAM, *arguments, "--workspace", str(workspace or _workspace(home))],
+        env=environment(home, server),
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def json_lines(text: str) -> list[dict[str, Any]]:
+    """Return the events of `--json` output; every line is one ASCII object."""
+    assert text.isascii()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write_workflow(folder: Path, name: str, workflow: dict[str, Any], script: str = "") -> None:
+    """Write a workflow into a `.midstream` or config folder."""
+    place = folder / "workflows"
+    (place / name).mkdir(parents=True, exist_ok=True)
+    (place / f"{name}.json").write_text(json.dumps(workflow), encoding="utf-8")
+    if script:
+        (place / name / "script.py").write_text(script, encoding="utf-8")
+
+
+def _workspace(home: Path) -> Path:
+    folder = home / "workspace"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -1,0 +1,135 @@
+"""Several runs in one process: each on its own, all heard, all ended by close()."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from midstream.core.errors import WorldTrouble
+from midstream.core.notices import Envelope, ListenerFailed
+from midstream.engine.local import LocalEngine
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeJournal,
+    FakeTool,
+    FakeTools,
+    Gate,
+    ScriptedModel,
+    asks,
+    call,
+    define,
+    fake_world,
+    says,
+)
+
+FLOW: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude"}],
+}
+
+
+async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
+    model = ScriptedModel(
+        lambda request: says("Done: ", str(request.input)) if request.request > 1 else asks("Sure?")
+    )
+    async with asyncio.timeout(10):
+        engine = LocalEngine(fake_world(model))
+        machines = [await engine.start(define(FLOW), input=f"job {n}") for n in range(20)]
+        for machine in machines:
+            await machine.settled()
+        assert all(machine.run.is_parked for machine in machines)
+        for machine in reversed(machines):
+            await machine.say("yes", question=machine.run.open_questions[0].id)
+        runs = [await machine.wait() for machine in machines]
+
+        assert [run.output for run in runs] == [f"Done: job {n}" for n in range(20)]
+        assert len({run.id for run in runs}) == 20
+        assert engine.machines() == tuple(machines)
+
+
+async def test_every_listener_hears_every_event_of_every_run() -> None:
+    async with asyncio.timeout(10):
+        engine = LocalEngine(fake_world(ScriptedModel(lambda request: "Done.")))
+        one, two = Chronicle(), Chronicle()
+        engine.listen(one)
+        first = await engine.start(define(FLOW))
+        engine.listen(two)
+        second = await engine.start(define(FLOW))
+        for machine in (first, second):
+            await machine.wait()
+
+        assert {event.run for event in one.events} == {first.id, second.id}
+        assert one.kinds().count("run_finished") == two.kinds().count("run_finished") == 2
+        assert one.kinds().count("run_started") == 2
+
+
+async def test_a_listener_that_raises_keeps_no_other_from_hearing() -> None:
+    def broken(envelope: Envelope) -> None:
+        raise ValueError("no")
+
+    async with asyncio.timeout(10):
+        engine = LocalEngine(fake_world(ScriptedModel("Done.")))
+        heard = Chronicle()
+        engine.listen(broken)
+        engine.listen(heard)
+        run = await (await engine.start(define(FLOW))).wait()
+
+        assert run.status == "finished"
+        assert heard.kinds()[-1] == "run_finished"
+        assert {notice.error for notice in heard.of(ListenerFailed)} == {"ValueError: no"}
+
+
+async def test_close_stops_what_runs_and_what_waits_and_leaves_nothing() -> None:
+    gate = Gate()
+    lines: dict[str, Callable[[], Any]] = {
+        "stream": lambda: says("one ", gate=gate),
+        "ask": lambda: asks("Which?"),
+        "tool": lambda: call("shell"),
+        "end": lambda: "Done.",
+    }
+    tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(10):
+        model = ScriptedModel(lambda request: lines[str(request.input)]())
+        engine = LocalEngine(fake_world(model, tools=tools))
+        for kind in lines:
+            await engine.start(define(FLOW, tools=tools), input=kind)
+        for _ in range(30):
+            await asyncio.sleep(0)
+        await engine.close()
+
+        statuses = [machine.run.status for machine in engine.machines()]
+        assert statuses == ["stopped", "stopped", "stopped", "finished"]
+        assert [called.ended for called in tools.calls] == ["stopped"]
+        assert asyncio.all_tasks() == before
+        await engine.close()
+
+
+async def test_close_ends_though_the_journal_fails() -> None:
+    async with asyncio.timeout(10):
+        journal = FakeJournal()
+        engine = LocalEngine(fake_world(ScriptedModel(asks("Which?")), journal=journal))
+        machine = await engine.start(define(FLOW))
+        await machine.settled()
+        journal.trouble = WorldTrouble("The disk is full.")
+        await engine.close()
+
+        assert (machine.run.status, machine.run.error) == ("failed", "The disk is full.")
+
+
+async def test_a_run_gets_what_it_was_started_with() -> None:
+    async with asyncio.timeout(10):
+        tools = FakeTools(FakeTool(name="write", needs_approval=True))
+        model = ScriptedModel(call("write"), "Done.")
+        engine = LocalEngine(fake_world(model, tools=tools))
+        machine = await engine.start(
+            define({**FLOW, "variables": {"depth": 1, "lang": "en"}}, tools=tools),
+            input={"files": ["a"]},
+            variables={"depth": 2},
+            allowed=("write",),
+        )
+        run = await machine.wait()
+
+        assert run.input == {"files": ["a"]}
+        assert run.variables == {"depth": 2, "lang": "en"}
+        assert len(tools.calls) == 1

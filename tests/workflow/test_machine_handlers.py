@@ -1,0 +1,469 @@
+"""Handlers: plain and async, off the loop, and whatever they do wrong is said with its line."""
+
+import asyncio
+import functools
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
+
+from midstream.core.errors import AuthorMistake
+from midstream.core.events import HandlerRan, RunFailed, WorkflowOutput
+from midstream.core.names import Json
+from midstream.core.run import Run
+from midstream.testing.fakes import Gate, call
+from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+
+Handler = Callable[[HandlerRun], Json]
+
+
+def one(slot: str = "pre_handler", **fields: Json) -> dict[str, Json]:
+    """Return a workflow of one state with one handler, `h`."""
+    return flow({"name": "start", slot: "h", **fields})
+
+
+async def ran(handler: Handler, workflow: dict[str, Json] | None = None, **start: Json) -> Run:
+    """Return the run of a workflow with this handler, once it has ended."""
+    async with scene(workflow or one(), "Done.", handlers={"h": handler}) as here:
+        await here.machine.start(**start)
+        return await here.machine.wait()
+
+
+def both(plain: Handler) -> list[Handler]:
+    """Return the handler as a plain, an async and a half-async function."""
+
+    async def awaited(run: HandlerRun) -> Json:
+        await asyncio.sleep(0)
+        return plain(run)
+
+    async def partly(word: str, run: HandlerRun) -> Json:
+        return await awaited(run)
+
+    return [plain, awaited, lambda run: awaited(run), functools.partial(partly, "x")]
+
+
+async def test_handlers_of_every_make_do_the_same() -> None:
+    def work(run: HandlerRun) -> str:
+        run.common_data["state"] = run.state
+        run.common_data["input"] = run.input
+        run.common_data["names"] = sorted(run.contexts)
+        run.contexts["talk"].add_message("user", "hello")
+        run.variables["depth"] = 2
+        return "after"
+
+    workflow = flow({"name": "start", "transition_handler": "h"}, {"name": "after"})
+    for handler in both(work):
+        run = await ran(handler, workflow, input="tidy")
+
+        assert run.status == "finished"
+        assert run.common_data == {"state": "start", "input": "tidy", "names": ["talk"]}
+        assert run.variables == {"depth": 2}
+        assert [message.text for message in run.contexts["talk"]] == ["tidy", "hello"]
+
+
+async def test_a_plain_handler_never_blocks_the_loop() -> None:
+    release, started = threading.Event(), Gate()
+    loop = asyncio.get_running_loop()
+
+    def slow(run: HandlerRun) -> None:
+        loop.call_soon_threadsafe(lambda: asyncio.ensure_future(started.passed()))
+        release.wait()
+
+    async with scene(one(), handlers={"h": slow}) as here:
+        await here.machine.start()
+        await started.reached()
+        started.open()
+        assert here.run.phase == "pre"
+        release.set()
+        assert (await here.machine.wait()).status == "finished"
+
+
+async def test_a_handler_runs_in_no_thread_of_the_loop() -> None:
+    threads: list[int] = []
+    await ran(lambda run: threads.append(threading.get_ident()))
+
+    assert threads != [threading.get_ident()]
+
+
+def _stop(run: HandlerRun) -> Json:
+    return next(iter(()))
+
+
+def _exit(run: HandlerRun) -> Json:
+    raise SystemExit(3)
+
+
+def _interrupt(run: HandlerRun) -> Json:
+    raise KeyboardInterrupt
+
+
+def _cancel(run: HandlerRun) -> Json:
+    raise asyncio.CancelledError
+
+
+def _timeout(run: HandlerRun) -> Json:
+    raise TimeoutError("too slow")
+
+
+def _value(run: HandlerRun) -> Json:
+    return json.loads("no json")
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        (_stop, "StopIteration"),
+        (_exit, "SystemExit: 3"),
+        (_interrupt, "KeyboardInterrupt"),
+        (_cancel, "CancelledError"),
+        (_timeout, "TimeoutError: too slow"),
+        (_value, "JSONDecodeError: Expecting value"),
+    ],
+)
+async def test_what_a_handler_raises_fails_the_run_with_its_line(
+    handler: Handler, words: str
+) -> None:
+    line = handler.__code__.co_firstlineno + 1  # type: ignore[attr-defined]
+    for made in both(handler):
+        async with scene(one(), handlers={"h": made}) as here:
+            await here.machine.start()
+            run = await here.machine.wait()
+
+            (failed,) = here.told.of(RunFailed)
+            assert run.status == "failed"
+            assert failed.fault == "author"
+            assert failed.error.startswith("The handler h raised ")
+            assert f"{__file__}:{line}" in failed.error
+            assert words in failed.error or "StopIteration" in words
+
+
+async def test_a_handler_that_never_returns_fails_the_run() -> None:
+    release = threading.Event()
+
+    async def endless(run: HandlerRun) -> None:
+        await asyncio.Event().wait()
+
+    async def stubborn(run: HandlerRun) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("not now") from None
+
+    try:
+        handlers: list[Handler] = [lambda run: release.wait(), endless, stubborn]
+        for handler in handlers:
+            async with scene(one(), handlers={"h": handler}, timeout_s=0.02) as here:
+                await here.machine.start()
+                run = await here.machine.wait()
+
+                assert "The handler h of the script has not returned after 0.02 s." in run.error
+    finally:
+        release.set()
+
+
+async def test_a_missing_handler_is_named_with_the_nearest() -> None:
+    async with scene(one(), handlers={"hh": _stop}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert "the script has no handler 'h'" in run.error
+        assert "hh" in here.told.of(RunFailed)[0].hint
+
+
+async def test_a_workflow_without_a_script_says_so() -> None:
+    with pytest.raises(AuthorMistake, match="which has no script, has no handler 'h'"):
+        await ScriptHandlers({}, where="The workflow, which has no script,").call(
+            "h", Run(id="r"), lambda text: None
+        )
+
+
+async def test_a_handler_that_wants_more_than_the_run_is_the_authors_mistake() -> None:
+    async def greedy(run: HandlerRun, more: int) -> None:
+        raise AssertionError
+
+    for handler in (greedy, lambda: None):
+        run = await ran(handler)  # type: ignore[arg-type]
+
+        assert run.error.startswith("The handler h raised TypeError")
+
+
+@pytest.mark.parametrize(("chosen", "words"), [("statr", "'statr'"), (5, "returned 5")])
+async def test_an_unknown_next_state_fails_the_run(chosen: Json, words: str) -> None:
+    async with scene(one("transition_handler"), handlers={"h": lambda run: chosen}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.status == "failed"
+        assert words in run.error
+        assert here.told.of(RunFailed)[0].fault == "author"
+
+
+async def test_a_state_that_leads_to_itself_for_ever_fails_the_run() -> None:
+    async with scene(flow({"name": "start", "next": "start"})) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert "transitions in a row" in run.error
+
+
+class _Text(str):
+    __slots__ = ()
+
+
+_CIRCLE: dict[str, Json] = {}
+_CIRCLE["self"] = _CIRCLE
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({1, 2}, "common_data.x is {1, 2} (set), which is no JSON value"),
+        ((1, 2), "(tuple)"),
+        (float("nan"), "nan (float)"),
+        (float("inf"), "inf (float)"),
+        ({"deep": [object]}, "common_data.x.deep[0] is <class 'object'> (type)"),
+        ({5: "five"}, "common_data.x has the key 5"),
+        (b"bytes", "(bytes)"),
+        ("\ud800", "no Unicode"),
+        ({"\ud800": 1}, "no Unicode"),
+        (_CIRCLE, "nested more than"),
+    ],
+)
+async def test_what_is_no_json_fails_the_run(value: Json, words: str) -> None:
+    def keep(run: HandlerRun) -> None:
+        run.common_data["x"] = value
+
+    run = await ran(keep)
+
+    assert run.status == "failed"
+    assert words in run.error
+
+
+@pytest.mark.parametrize("name", ["common_data", "variables"])
+async def test_data_that_is_replaced_by_no_dict_fails_the_run(name: str) -> None:
+    def replace(run: HandlerRun) -> None:
+        setattr(run, name, None)
+
+    run = await ran(replace)
+
+    assert f"{name} is None (NoneType), no longer a dict" in run.error
+
+
+async def test_data_may_be_replaced_by_another_dict() -> None:
+    def first(run: HandlerRun) -> None:
+        run.common_data = {"a": 1, "b": 2}
+
+    def second(run: HandlerRun) -> None:
+        run.common_data = {"b": 2, "c": _Text("three"), "d": 2**70}
+
+    workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
+    async with scene(workflow, handlers={"first": first, "second": second}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.common_data == {"b": 2, "c": "three", "d": 2**70}
+        changed = [(fact.changed, fact.removed) for fact in here.told.of(HandlerRan)]
+        assert changed == [({"a": 1, "b": 2}, ()), ({"c": "three", "d": 2**70}, ("a",))]
+
+
+async def test_changes_deep_inside_are_seen_and_kept_apart() -> None:
+    held: list[Json] = []
+
+    def first(run: HandlerRun) -> None:
+        run.common_data["list"] = held
+        held.append({"n": 1})
+
+    def second(run: HandlerRun) -> None:
+        held.append("later")
+        run.common_data["list"][0]["n"] = 1.0
+
+    workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
+    async with scene(workflow, handlers={"first": first, "second": second}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert json.dumps(run.common_data) == '{"list": [{"n": 1.0}]}'
+
+
+async def test_the_runs_input_cannot_be_changed() -> None:
+    given = {"files": ["a"]}
+
+    def meddle(run: HandlerRun) -> None:
+        run.input["files"].append("b")
+
+    run = await ran(meddle, input=given)
+    given["files"].append("c")
+
+    assert run.input == {"files": ["a"]}
+
+
+async def test_contexts_are_added_to_and_cleared() -> None:
+    def change(run: HandlerRun) -> None:
+        talk = run.contexts["talk"]
+        talk.add_message("user", "one")
+        talk.clear()
+        talk.add_message("assistant", "two \ud800")
+        assert [message.content for message in talk.messages] == ["Be.", "two \ufffd"]
+
+    workflow = one(agent="dude")
+    workflow["contexts"] = [
+        {"name": "talk", "starting_messages": [{"role": "system", "content": "Be."}]}
+    ]
+    run = await ran(change, workflow)
+
+    words = [(message.role, message.text) for message in run.contexts["talk"]]
+    assert words == [("system", "Be."), ("assistant", "two \ufffd"), ("assistant", "Done.")]
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "words"),
+    [("robot", "hi", "role is 'robot'"), ("user", 5, "content is int"), ("user", None, "NoneType")],
+)
+async def test_a_message_has_a_known_role_and_text(role: Json, content: Json, words: str) -> None:
+    run = await ran(lambda run: run.contexts["talk"].add_message(role, content))
+
+    assert words in run.error
+
+
+async def test_an_unknown_context_is_named_with_the_nearest() -> None:
+    run = await ran(lambda run: run.contexts["talkk"].clear())
+
+    assert "there is no context 'talkk'" in run.error
+    assert "talk" in run.error
+
+
+async def test_a_handler_sees_what_tools_came_to() -> None:
+    seen: list[Json] = []
+
+    def look(run: HandlerRun) -> None:
+        seen.extend((r.name, r.outcome) for r in run.contexts["talk"].tool_results)
+        assert run.last_response.text == "Done."
+
+    async with scene(
+        one("post_handler", agent="dude"), call("nothing"), "Done.", handlers={"h": look}
+    ) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.status == "finished"
+        assert seen == [("nothing", "failed")]
+
+
+async def test_with_a_post_handler_the_handler_decides_what_is_kept() -> None:
+    def keep(run: HandlerRun) -> None:
+        run.contexts["talk"].add_message("assistant", run.last_response.text.upper())
+
+    run = await ran(keep, one("post_handler", agent="dude"), input="tidy")
+
+    assert [message.text for message in run.contexts["talk"]] == ["tidy", "DONE."]
+
+
+async def test_a_halted_handler_has_changed_nothing() -> None:
+    gate, release, ended = Gate(), threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(run: HandlerRun) -> None:
+        if run.resume_input is not None:
+            return
+        run.common_data["changed"] = True
+        run.contexts["talk"].add_message("user", "changed")
+        loop.call_soon_threadsafe(lambda: asyncio.ensure_future(gate.passed()))
+        release.wait()
+        run.log("too late")
+        ended.set()
+
+    async with scene(one(), handlers={"h": slow}) as here:
+        await here.machine.start()
+        await gate.reached()
+        gate.open()
+        await here.machine.say("no")
+        run = await here.machine.wait()
+        release.set()
+        ended.wait()
+        await rounds()
+
+        assert "changed" not in run.common_data
+        assert run.contexts["talk"] == ()
+        assert here.told.of(WorkflowOutput) == []
+
+
+async def test_log_lines_appear_at_once_and_in_order() -> None:
+    release = threading.Event()
+
+    def work(run: HandlerRun) -> None:
+        for n in range(5):
+            run.log(n)
+        release.wait()
+        run.log("last")
+
+    async with scene(one(), handlers={"h": work}) as here:
+        await here.machine.start()
+        await here.told.until("workflow_output", count=5)
+        assert here.run.phase == "pre"
+        release.set()
+        await here.machine.wait()
+
+        assert [fact.text for fact in here.told.of(WorkflowOutput)] == [*"01234", "last"]
+
+
+async def test_an_async_handler_may_log_from_its_threads() -> None:
+    async def work(run: HandlerRun) -> None:
+        run.log("one")
+        await asyncio.to_thread(run.log, "two")
+        run.log("three \ud800")
+
+    async with scene(one(), handlers={"h": work}) as here:
+        await here.machine.start()
+        await here.machine.wait()
+
+        lines = [fact.text for fact in here.told.of(WorkflowOutput)]
+        assert lines == ["one", "two", "three \ufffd"]
+
+
+async def test_a_handler_that_logs_very_fast_leaves_turns_to_others() -> None:
+    turns = 0
+
+    async def work(run: HandlerRun) -> None:
+        for n in range(2000):
+            run.log(n)
+
+    async def count() -> None:
+        nonlocal turns
+        while here.run.phase != "ended":
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with scene(one(), handlers={"h": work}) as here:
+        await asyncio.gather(here.machine.start(), count(), here.told.until("run_finished"))
+        await here.machine.wait()
+
+        assert len(here.told.of(WorkflowOutput)) == 2000
+        assert turns > 20
+
+
+async def test_unasked_words_during_a_handler_come_to_the_resume_state() -> None:
+    gate = Gate()
+
+    async def pre(run: HandlerRun) -> None:
+        if run.resume_input is None:
+            await gate.passed()
+
+    workflow = flow({**START, "pre_handler": "h"}, RESUME)
+    async with scene(workflow, "Noted.", "Done.", handlers={"h": pre}) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        await here.machine.say("no, rename")
+        await here.machine.wait()
+
+        assert here.told.path() == ["start", "resume", "start", "stop"]
+        assert ("user", "no, rename") in here.model.asked[0].words()
+
+
+async def test_an_agent_without_a_handler_needs_none() -> None:
+    async with scene(PLAIN, "Done.") as here:
+        await here.machine.start()
+        await here.machine.wait()
+
+        assert here.told.of(HandlerRan) == []

@@ -1,0 +1,90 @@
+"""A run that waits costs nothing: the loop makes no round on its behalf."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from machine_kit import RESUME, Scene, flow, rounds, scene
+
+from midstream.testing.fakes import FakeTool, Gate, asks, call, says
+from midstream.workflow.handlers import HandlerRun
+
+WATCHED_S = 0.05
+
+
+async def rounds_made(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return how many rounds the loop made in a short while, its own timer's included."""
+    loop: Any = asyncio.get_running_loop()
+    made = 0
+    select: Callable[[float | None], object] = loop._selector.select
+
+    def counted(timeout: float | None = None) -> object:
+        nonlocal made
+        made += 1
+        return select(timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._selector, "select", counted)
+        await asyncio.sleep(WATCHED_S)
+    return made
+
+
+@pytest.mark.parametrize(
+    "at", ["model", "tool", "once", "question", "approval", "handler", "thread", "held", "input"]
+)
+async def test_a_waiting_run_makes_no_rounds(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, release = Gate(), threading.Event()
+
+    async def pre(run: HandlerRun) -> None:
+        await gate.passed()
+
+    def slow(run: HandlerRun) -> None:
+        run.log("started")
+        release.wait()
+
+    lines = {
+        "tool": call("look"),
+        "once": call("shell"),
+        "question": asks("Which?"),
+        "approval": call("write"),
+    }
+    tools = [
+        FakeTool(name="look", gate=gate),
+        FakeTool(name="shell", gate=gate, effect="once"),
+        FakeTool(name="write", needs_approval=True),
+    ]
+    start: dict[str, Any] = {"name": "start", "agent": "dude"}
+    if at in ("handler", "thread"):
+        start["pre_handler"] = {"handler": "pre", "thread": "slow"}[at]
+    condition = "on_user_input" if at == "input" else "immediate"
+    async with scene(
+        flow(start, RESUME, start_condition=condition),
+        lines.get(at, says("one ", gate=gate)),
+        tools=tools,
+        handlers={"pre": pre, "slow": slow},
+    ) as here:
+        await here.machine.start()
+        await _at_rest(here, at, gate)
+        waiting = asyncio.ensure_future(here.machine.wait())
+        await rounds()
+
+        # One to go to sleep, one to wake up, and one to spare for a slow machine's early timer.
+        assert await rounds_made(monkeypatch) <= 3
+        assert not waiting.done()
+        release.set()
+        await here.machine.stop()
+        await waiting
+
+
+async def _at_rest(here: Scene, at: str, gate: Gate) -> None:
+    if at == "held":
+        await gate.reached()
+        await here.machine.halt()
+    if at == "thread":
+        await here.told.until("workflow_output")
+    elif at in ("question", "approval", "held", "input"):
+        await here.machine.settled()
+    else:
+        await gate.reached()

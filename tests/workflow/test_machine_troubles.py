@@ -1,0 +1,308 @@
+"""When adapters misbehave, the disk fails or the program ends: the run says so, nothing is left."""
+
+import asyncio
+import os
+
+import msgspec
+import pytest
+from machine_kit import PLAIN, RESUMING, START, check_request, flow, replayed, rounds, scene
+
+from midstream.core.errors import WorldTrouble
+from midstream.core.events import InputDisposed, RunFailed, ToolReturned
+from midstream.core.inputs import RequestedCall
+from midstream.core.names import Json
+from midstream.core.notices import Notice
+from midstream.core.run import Run
+from midstream.ports import ModelReply, ModelRequest, ReplyListener, ToolContext, ToolOutcome
+from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Line, Scripted, asks, call, says
+from midstream.workflow import state_machine
+from midstream.workflow.handlers import HandlerRun
+
+
+class OddModel:
+    """A model that does to every request what it is told to."""
+
+    def __init__(self, does: BaseException | object) -> None:
+        self._does = does
+
+    async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+        if isinstance(self._does, BaseException):
+            raise self._does
+        return self._does  # type: ignore[return-value]
+
+
+class OddTools:
+    """Tools that do the same to every call."""
+
+    def __init__(self, does: BaseException | object) -> None:
+        self._does = does
+
+    async def call(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        if isinstance(self._does, BaseException):
+            raise self._does
+        return self._does  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        (KeyError("choices"), "KeyError: 'choices'"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (TimeoutError("slow"), "TimeoutError: slow"),
+        (SystemExit(1), "SystemExit: 1"),
+        (None, "AttributeError"),
+        (WorldTrouble("The line is dead."), "The line is dead."),
+    ],
+)
+async def test_a_model_that_misbehaves_fails_the_turn(does: object, words: str) -> None:
+    async with scene(PLAIN) as here:
+        world = msgspec.structs.replace(here.machine._world, model=OddModel(does))
+        here.machine._world = world
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.status == "failed"
+        assert words in run.error
+
+
+@pytest.mark.parametrize(
+    "does", [KeyError("x"), asyncio.CancelledError(), SystemExit(1), None, "not an outcome"]
+)
+async def test_tools_that_misbehave_fail_their_call(does: object) -> None:
+    look = FakeTool(name="look")
+    async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
+        here.machine._world = msgspec.structs.replace(here.machine._world, tools=OddTools(does))
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.output == "Done."
+        assert here.told.of(ToolReturned)[0].outcome == "failed"
+
+
+async def test_a_tool_cannot_change_what_is_known_of_its_call() -> None:
+    def meddle(arguments: dict[str, Json]) -> str:
+        arguments["deep"].append("changed")
+        return "ok"
+
+    async with scene(
+        PLAIN, call("look", deep=[]), "Done.", tools=[FakeTool(name="look", answer=meddle)]
+    ) as here:
+        await here.machine.start()
+        await here.machine.wait()
+        # The scene compares the run with its journal.
+        assert here.model.requests[1].messages[-1].calls[0].arguments == {"deep": []}
+
+
+async def test_words_no_store_can_keep_are_made_readable() -> None:
+    look = FakeTool(name="look", answer="a\0b\ud800")
+    async with scene(PLAIN, call("look"), says("half \udfff", " pair"), tools=[look]) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.output == "half \ufffd pair"
+        assert here.told.shown() == "half \ufffd pair"
+        assert here.told.of(ToolReturned)[0].result == "a\ufffdb\ufffd"
+
+
+@pytest.mark.parametrize(
+    "trouble", [WorldTrouble("The disk is full.", hint="Make room."), OSError(28, os.strerror(28))]
+)
+async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> None:
+    journal = FakeJournal()
+    async with scene(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        kept = await journal.read(here.machine.id)
+        journal.trouble = trouble
+        receipt = await here.machine.say("src", question=here.question())
+        run = await here.machine.wait()
+
+        assert run.status == "failed"
+        assert receipt.handling == "reject"
+        assert receipt.reason == f"the run has failed: {run.error}"
+        (failed,) = here.told.of(RunFailed)
+        assert failed.error in ("The disk is full.", f"The journal failed: {trouble}")
+        assert (failed.fault, bool(failed.hint)) == ("world", True)
+        assert await journal.read(here.machine.id) == kept
+        assert run.open_questions == ()
+
+
+async def test_a_journal_that_fails_at_the_start_fails_the_run() -> None:
+    journal = FakeJournal()
+    journal.trouble = WorldTrouble("The disk is full.")
+    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert (run.status, run.error) == ("failed", "The disk is full.")
+        assert (await here.machine.say("hello")).reason == "the run has failed: The disk is full."
+
+
+async def test_everyone_who_speaks_while_the_journal_fails_is_told() -> None:
+    journal, disk = FakeJournal(), Gate()
+    async with scene(RESUMING, asks("Which?"), journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        journal.gate = disk
+        speaking = [asyncio.ensure_future(here.machine.say(f"line {n}")) for n in range(5)]
+        await disk.reached()
+        journal.trouble = WorldTrouble("The disk is full.")
+        disk.open()
+
+        receipts = await asyncio.gather(*speaking)
+        assert {receipt.handling for receipt in receipts} == {"reject"}
+
+
+async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(run: Run, input: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    gate = Gate()
+    async with scene(RESUMING, says("…", gate=gate)) as here:
+        await here.machine.start()
+        await gate.reached()
+        await here.machine.say("later", policy="queue")
+        monkeypatch.setattr(state_machine, "decide", broken)
+        gate.open()
+        run = await here.machine.wait()
+
+        assert (run.status, run.error) == ("failed", "ZeroDivisionError: division by zero")
+        assert [fact.disposition for fact in here.told.of(InputDisposed)] == ["rejected"]
+        assert "report it" in here.told.of(RunFailed)[0].hint
+
+
+async def test_another_writer_ends_the_run_here() -> None:
+    journal = FakeJournal()
+    async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        facts = await journal.read(here.machine.id)
+        await journal.append(here.machine.id, len(facts), facts[:1])
+        await here.machine.say("src", question=here.question())
+        run = await here.machine.wait()
+
+        assert run.status == "failed"
+        assert len(await journal.read(here.machine.id)) == len(facts) + 1
+
+
+# --- the program ends ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", ["model", "tool", "once", "handler", "question"])
+async def test_cancelling_the_machines_task_leaves_nothing_behind(at: str) -> None:
+    gate = Gate()
+    tools = [
+        FakeTool(name="look", gate=gate),
+        FakeTool(name="shell", effect="once", gate=gate, when_stopped=None),
+    ]
+
+    async def pre(run: HandlerRun) -> None:
+        await gate.passed()
+
+    lines: dict[str, Line] = {
+        "model": says("one ", gate=gate),
+        "tool": call("look"),
+        "once": call("shell"),
+        "handler": "never asked",
+        "question": asks("Which?"),
+    }
+    states = {**START, "pre_handler": "pre"} if at == "handler" else START
+    before = asyncio.all_tasks()
+    async with scene(
+        flow(states), lines[at], tools=tools, handlers={"pre": pre}, is_journaled=False
+    ) as here:
+        await here.machine.start()
+        if at == "question":
+            await here.machine.settled()
+        else:
+            await gate.reached()
+        waiting = asyncio.ensure_future(here.machine.wait())
+        settling = asyncio.ensure_future(here.machine.settled())
+        reading = asyncio.ensure_future(anext(here.machine.events()))
+        await rounds()
+        assert here.machine._task is not None
+        here.machine._task.cancel()
+        run = await waiting
+        await settling
+        await reading
+
+        assert asyncio.all_tasks() == before
+        assert not run.is_over
+        told = await here.journal.read(here.machine.id)
+        assert replayed(here.machine.id, told) == run
+        receipt = await here.machine.say("anybody there?")
+        assert (receipt.handling, receipt.reason) == ("reject", "the program is closing")
+        await here.machine.halt()
+
+
+def test_a_loop_that_shuts_down_in_the_middle_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with scene(RESUMING, says("one ", gate=gate), is_journaled=False) as here:
+            here.machine.on("*", lambda envelope: None)
+            await here.machine.start()
+            await gate.reached()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+
+
+async def test_words_in_the_very_moment_of_the_end_are_answered() -> None:
+    journal, disk, gate = FakeJournal(), Gate(), Gate()
+    async with scene(PLAIN, says("Done.", gate=gate), journal=journal) as here:
+        await here.machine.start()
+        await gate.reached()
+        journal.gate = disk
+        gate.open()
+        await disk.reached()
+        speaking = [asyncio.ensure_future(here.machine.say(f"line {n}")) for n in range(3)]
+        await rounds()
+        disk.open()
+
+        receipts = await asyncio.gather(*speaking)
+        assert [receipt.reason for receipt in receipts] == ["the run has ended"] * 3
+
+
+async def test_a_thousand_calls_of_a_tool_end_the_turn() -> None:
+    async with scene(PLAIN, lambda request: call("look"), tools=[FakeTool(name="look")]) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+        assert run.status == "failed"
+        assert "100 model requests in one turn" in run.error
+
+
+async def test_calls_that_cannot_be_made_are_explained_to_the_model() -> None:
+    broken = Scripted(
+        calls=(
+            RequestedCall(name="loo", arguments={}),
+            RequestedCall(name="look", arguments={}, problem="path is missing"),
+        )
+    )
+    async with scene(PLAIN, broken, "Done.", tools=[FakeTool(name="look")]) as here:
+        await here.machine.start()
+        await here.machine.wait()
+
+        results = [result.text for result in here.model.requests[1].messages[-1].results]
+        assert "There is no tool 'loo'" in results[0]
+        assert results[1] == "path is missing"
+        assert here.tools.calls == []
+        check_request(here.model.requests[1])
+
+
+async def test_notices_stop_with_the_run() -> None:
+    gate = Gate()
+    stubborn = msgspec.structs.replace(says("one ", "two", gate=gate, after=1), stubborn=True)
+    async with scene(PLAIN, stubborn) as here:
+        await here.machine.start()
+        await gate.reached()
+        await here.machine.stop()
+        count = sum(isinstance(told.event, Notice) for told in here.told.events)
+        await rounds()
+
+        assert sum(isinstance(told.event, Notice) for told in here.told.events) == count

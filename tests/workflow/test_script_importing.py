@@ -1,0 +1,140 @@
+"""load_script: a script is imported off the loop, and what goes wrong is said with its line."""
+
+import asyncio
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from midstream.core.apply import apply
+from midstream.core.errors import AuthorMistake
+from midstream.core.events import RunStarted
+from midstream.core.run import Run
+from midstream.testing.fakes import define
+from midstream.workflow.handlers import ScriptHandlers, load_script
+
+
+async def load(folder: Path, source: str, timeout_s: float = 10.0) -> ScriptHandlers:
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(source), encoding="utf-8", errors="surrogateescape")
+    async with asyncio.timeout(20):
+        return await load_script(path, timeout_s=timeout_s)
+
+
+def begun() -> Run:
+    definition = define({"states": [{"name": "start"}]})
+    return apply(Run(id="r"), RunStarted(workflow="w", definition=definition))
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "line"),
+    [
+        ("def h(run):\n    return (\n", "was never closed", 2),
+        ("import no_such_module_at_all\n", "ModuleNotFoundError", 1),
+        ("x = 1\n\nx / 0\n", "ZeroDivisionError: division by zero", 3),
+        ("import sys\nsys.exit(3)\n", "SystemExit", 2),
+        ("raise StopIteration\n", "StopIteration", 1),
+        ("x = '\0'\n", "null bytes", 1),
+    ],
+)
+async def test_a_script_that_fails_to_import_is_named_with_its_line(
+    tmp_path: Path, source: str, words: str, line: int
+) -> None:
+    with pytest.raises(AuthorMistake) as caught:
+        await load(tmp_path, source)
+
+    assert words in caught.value.what
+    assert caught.value.what.startswith(f"{tmp_path / 'script.py'}:{line}: ")
+    assert caught.value.hint
+
+
+async def test_an_import_without_an_end_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "go").mkdir()
+    endless = (
+        f"import os, time\nwhile os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.001)\n"
+    )
+    with pytest.raises(AuthorMistake, match=r"has not ended after 0\.05 s"):
+        await load(tmp_path, endless, timeout_s=0.05)
+    (tmp_path / "go").rmdir()
+
+
+async def test_a_missing_script_is_said_to_be_missing(tmp_path: Path) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(AuthorMistake, match="FileNotFoundError"):
+            await load_script(tmp_path / "script.py")
+
+
+async def test_a_script_may_print_and_define_what_it_likes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handlers = await load(
+        tmp_path,
+        """
+        from dataclasses import dataclass
+        print("imported")
+
+        @dataclass
+        class Point:
+            x: int = 0
+
+        def h(run):
+            run.common_data["x"] = Point(3).x
+        """,
+    )
+    result = await handlers.call("h", begun(), lambda text: None)
+
+    assert result.changed == {"x": 3}
+    assert "imported" in capsys.readouterr().out
+
+
+async def test_what_was_read_is_what_runs_and_no_cache_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("def h(run):\n    run.log('changed since')\n")
+    handlers = await load_script(path, b"def h(run):\n    run.log('as checked')\n")
+    lines: list[str] = []
+    async with asyncio.timeout(10):
+        await handlers.call("h", begun(), lines.append)
+
+    assert lines == ["as checked"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["script.py"]
+
+
+async def test_two_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "w").mkdir(parents=True)
+    one = await load(tmp_path / "a" / "w", "WORD = 'a'\ndef h(run): run.log(WORD)\n")
+    two = await load(tmp_path / "b" / "w", "WORD = 'b'\ndef h(run): run.log(WORD)\n")
+    lines: list[str] = []
+    async with asyncio.timeout(10):
+        for handlers in (one, two):
+            await handlers.call("h", begun(), lines.append)
+
+    assert lines == ["a", "b"]
+
+
+async def test_an_error_in_a_handler_names_the_scripts_line(tmp_path: Path) -> None:
+    handlers = await load(tmp_path, "import json\n\ndef h(run):\n    json.loads('{')\n")
+    async with asyncio.timeout(10):
+        with pytest.raises(AuthorMistake) as caught:
+            await handlers.call("h", begun(), lambda text: None)
+
+    assert f"({tmp_path / 'script.py'}:4)" in caught.value.what
+
+
+async def test_importing_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    (tmp_path / "go").mkdir()
+    waits = (
+        f"import os, time\nwhile os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.001)\n"
+    )
+    loading = asyncio.ensure_future(load(tmp_path, waits + "def h(run): pass\n"))
+    async with asyncio.timeout(10):
+        while not any("import script.py" in thread.name for thread in threading.enumerate()):
+            await asyncio.sleep(0)
+        assert not loading.done()
+        (tmp_path / "go").rmdir()
+        handlers = await loading
+
+    assert (await handlers.call("h", begun(), lambda text: None)).changed == {}
+    assert not any(name.startswith("midstream_script_") for name in sys.modules)
