@@ -69,7 +69,7 @@ async def park_ours(count: int) -> list[Any]:
 
     world = fake_world(Forgetful(reply), journal=MemoryJournal())
     machines = []
-    for number in range(count):  # noqa: B007
+    for number in range(count):
         machine = WorkflowStateMachine(ASKING, world)
         machines.append(machine)
         await machine.start(task_of(number))

@@ -15,7 +15,9 @@ import msgspec
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import Grant, TrustStatus, TrustStore, granted, session_grant
 from midstream.core.errors import NotTrusted, UserMistake, WorldTrouble
+from midstream.core.events import WorkflowOutput
 from midstream.core.names import Json
+from midstream.core.notices import Envelope
 from midstream.core.spec import ToolSpec
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.offloop import in_thread
@@ -145,12 +147,7 @@ def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem,
     """Return the tools of the user's folder and of a trusted workspace, and what is wrong there."""
     from midstream.tool.user import load_user_tools
 
-    folders = [config.user_dir / "tools"]
-    if config.grant is not None:
-        folders.append(config.grant.folder / "tools")
-    found = [load_user_tools(folder) for folder in folders if folder.is_dir()]
-    tools = tuple(tool for each, _ in found for tool in each)
-    return tools, tuple(problem for _, each in found for problem in each)
+    return load_user_tools(config.tool_files(), read=config.read)
 
 
 def _environ() -> dict[str, str]:
@@ -385,7 +382,13 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     face = JsonFace() if options.is_json else PlainFace(stdout=STDERR)
     made = await in_thread(lambda: parts(config, options))
     is_done = False
-    made.engine.listen(lambda envelope: None if is_done else face.show(envelope))
+
+    def show(envelope: Envelope) -> None:
+        is_told_twice = _is_result(envelope) and not options.is_json
+        if not (is_done or is_told_twice):
+            face.show(envelope)
+
+    made.engine.listen(show)
     for notice in (*config.notices, *made.notices):
         face.say(notice, kind="note")
     _stop_on_signals()
@@ -398,6 +401,11 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
         await face.close()
         await made.client.aclose()
     return run
+
+
+def _is_result(envelope: Envelope) -> bool:
+    """Return whether an event is the workflow's result, which goes to stdout by itself."""
+    return isinstance(envelope.event, WorkflowOutput) and envelope.event.kind == "result"
 
 
 def run_workflow(

@@ -11,6 +11,7 @@ FLOORS: dict[str, int] = {
     "core": 1,
     "ports": 2,
     "offloop": 2,
+    "scripts": 2,
     "config": 2,
     "workflow": 3,
     "ai": 3,
@@ -51,7 +52,6 @@ PURE = {
     "msgspec",
 }
 """What the heart may import besides itself: no clock, chance, files, threads or network."""
-
 
 
 def room_of(path: Path) -> str:

@@ -70,7 +70,13 @@ def test_nothing_is_left_open(path: Path) -> None:
     if path == Path(__file__):
         return
     text = path.read_text(encoding="utf-8")
-    words = ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error", "pytest." + "skip", "x" + "fail")
+    words = (
+        "TO" + "DO",
+        "FIX" + "ME",
+        "NotImplemented" + "Error",
+        "pytest." + "skip",
+        "x" + "fail",
+    )
     assert [word for word in words if word in text] == []
 
 

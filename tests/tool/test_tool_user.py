@@ -110,7 +110,7 @@ async def test_a_folder_of_files_becomes_tools(tmp_path: Path) -> None:
     write(folder, "_private.py", "raise RuntimeError('never imported')\n")
     write(folder, "notes.txt", "no python\n")
 
-    tools, problems = load_user_tools(folder)
+    tools, problems = load_user_tools(sorted(folder.glob("*.py")))
     bench = Bench(tmp_path, ToolManager(tools))
 
     assert problems == ()
@@ -121,7 +121,7 @@ async def test_a_folder_of_files_becomes_tools(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_has_no_tools(tmp_path: Path) -> None:
-    assert load_user_tools(tmp_path / "nowhere") == ((), ())
+    assert load_user_tools(()) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(
     folder = write(tmp_path / "tools", "bad.py", text)
     write(folder, "good.py", HEAD + "@tool(effect='read')\ndef good() -> str:\n    return ''\n")
 
-    tools, problems = load_user_tools(folder)
+    tools, problems = load_user_tools(sorted(folder.glob("*.py")))
 
     assert "good" in [each.spec.name for each in tools]
     assert len(problems) == 1
@@ -177,7 +177,7 @@ def test_a_cached_file_beside_a_tool_is_never_run_in_its_place(tmp_path: Path) -
     Path(cache).write_bytes(data)
     os.utime(source, (int(cached.st_mtime), int(cached.st_mtime)))
 
-    tools, problems = load_user_tools(folder)
+    tools, problems = load_user_tools(sorted(folder.glob("*.py")))
 
     assert problems == ()
     assert [each.spec.name for each in tools] == ["ok"]

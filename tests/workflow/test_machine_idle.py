@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from machine_kit import RESUME, Scene, flow, rounds, scene
 
-from midstream.testing.fakes import FakeTool, Gate, asks, call, says
+from midstream.testing.fakes import FakeTool, Gate, Line, asks, call, says
 from midstream.workflow.handlers import HandlerRun
 
 WATCHED_S = 0.05
@@ -44,7 +44,7 @@ async def test_a_waiting_run_makes_no_rounds(at: str, monkeypatch: pytest.Monkey
         run.log("started")
         release.wait()
 
-    lines = {
+    lines: dict[str, Line] = {
         "tool": call("look"),
         "once": call("shell"),
         "question": asks("Which?"),

@@ -1,10 +1,13 @@
 """load_script: a script is imported off the loop, and what goes wrong is said with its line."""
 
 import asyncio
+import os
 import sys
 import textwrap
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,7 +15,7 @@ from midstream.core.apply import apply
 from midstream.core.errors import AuthorMistake
 from midstream.core.events import RunStarted
 from midstream.core.run import Run
-from midstream.testing.fakes import define
+from midstream.testing.fakes import Gate, define
 from midstream.workflow.handlers import ScriptHandlers, load_script
 
 
@@ -50,14 +53,48 @@ async def test_a_script_that_fails_to_import_is_named_with_its_line(
     assert caught.value.hint
 
 
-async def test_an_import_without_an_end_is_left_behind(tmp_path: Path) -> None:
-    (tmp_path / "go").mkdir()
-    endless = (
-        f"import os, time\nwhile os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.001)\n"
-    )
+class Standstill(ModuleType):
+    """A module whose import stands still until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__("standstill")
+        self.gate = Gate()
+        self.release = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def wait(self) -> None:
+        self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self.gate.passed()))
+        self.release.wait()
+
+
+@pytest.fixture
+async def standstill(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Standstill]:
+    module = Standstill()
+    monkeypatch.setitem(sys.modules, "standstill", module)
+    yield module
+    module.release.set()
+    module.gate.open()
+    await asyncio.sleep(0)
+
+
+async def test_an_import_without_an_end_is_left_behind(
+    tmp_path: Path, standstill: Standstill
+) -> None:
     with pytest.raises(AuthorMistake, match=r"has not ended after 0\.05 s"):
-        await load(tmp_path, endless, timeout_s=0.05)
-    (tmp_path / "go").rmdir()
+        await load(tmp_path, "import standstill\nstandstill.wait()\n", timeout_s=0.05)
+
+
+async def test_importing_does_not_hold_up_the_loop(tmp_path: Path, standstill: Standstill) -> None:
+    source = "import standstill\nstandstill.wait()\ndef h(run): pass\n"
+    async with asyncio.timeout(10):
+        loading = asyncio.ensure_future(load(tmp_path, source))
+        await standstill.gate.reached()
+        assert not loading.done()
+        standstill.release.set()
+        handlers = await loading
+
+        assert (await handlers.call("h", begun(), lambda text: None)).changed == {}
+        assert not any(name.startswith("midstream_script_") for name in sys.modules)
 
 
 async def test_a_missing_script_is_said_to_be_missing(tmp_path: Path) -> None:
@@ -98,7 +135,7 @@ async def test_what_was_read_is_what_runs_and_no_cache_is_left(tmp_path: Path) -
         await handlers.call("h", begun(), lines.append)
 
     assert lines == ["as checked"]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["script.py"]
+    assert os.listdir(tmp_path) == ["script.py"]
 
 
 async def test_two_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
@@ -121,20 +158,3 @@ async def test_an_error_in_a_handler_names_the_scripts_line(tmp_path: Path) -> N
             await handlers.call("h", begun(), lambda text: None)
 
     assert f"({tmp_path / 'script.py'}:4)" in caught.value.what
-
-
-async def test_importing_does_not_hold_up_the_loop(tmp_path: Path) -> None:
-    (tmp_path / "go").mkdir()
-    waits = (
-        f"import os, time\nwhile os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.001)\n"
-    )
-    loading = asyncio.ensure_future(load(tmp_path, waits + "def h(run): pass\n"))
-    async with asyncio.timeout(10):
-        while not any("import script.py" in thread.name for thread in threading.enumerate()):
-            await asyncio.sleep(0)
-        assert not loading.done()
-        (tmp_path / "go").rmdir()
-        handlers = await loading
-
-    assert (await handlers.call("h", begun(), lambda text: None)).changed == {}
-    assert not any(name.startswith("midstream_script_") for name in sys.modules)

@@ -14,27 +14,22 @@ The JSON Schema comes from the type hints and the docstring. A parameter annotat
 `ToolContext` gets the call's context and is not the model's to fill in.
 """
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import inspect
 import re
-import sys
-import traceback
 import typing
-from collections.abc import Callable, Collection, Mapping
-from hashlib import sha256
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake
+from midstream.core.errors import AuthorMistake, MidstreamError
 from midstream.core.names import Effect, Json
 from midstream.core.problem import Problem
 from midstream.core.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.scripts import failed_at, module_from
 from midstream.tool.base import Result, Tool, ToolFunction, parameters_of, typed
 
 _MARK: Final = "__midstream_tool__"
@@ -199,13 +194,17 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def load_user_tools(
-    folder: Path, *, taken: Collection[str] | None = None
+    files: Iterable[Path],
+    *,
+    read: Callable[[Path], bytes] = Path.read_bytes,
+    taken: Collection[str] | None = None,
 ) -> tuple[tuple[Tool, ...], tuple[Problem, ...]]:
-    """Return the tools of a folder's `*.py` files, and what is wrong with the rest.
+    """Return the tools of Python files, and what is wrong with the rest.
 
-    This runs the files, at once and in this thread: call it for trusted folders only. A file that
-    cannot be imported is a problem, and so is a name in `taken` (by default the built-in tools'):
-    the one that has it keeps it. Files that begin with an underscore are left alone.
+    This runs the files, at once and in this thread: call it for trusted files only, with a `read`
+    that gives the trusted bytes. A file that cannot be imported is a problem, and so is a name in
+    `taken` (by default the built-in tools'): the one that has it keeps it. Files that begin with an
+    underscore are left alone.
     """
     if taken is None:
         from midstream.tool.builtin import built_in_tools
@@ -213,8 +212,10 @@ def load_user_tools(
         taken = {tool.spec.name for tool in built_in_tools()}
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []
-    for file in sorted(folder.glob("[!_]*.py")):
-        module = _imported(file)
+    for file in files:
+        if file.name.startswith("_"):
+            continue
+        module = _imported(file, read)
         if isinstance(module, Problem):
             problems.append(module)
             continue
@@ -250,45 +251,16 @@ def _marked_in(module: ModuleType) -> list[Callable[..., Any]]:
     ]
 
 
-class _SourceOnly(importlib.machinery.SourceFileLoader):
-    """Loads the source alone.
-
-    A cached `.pyc` is neither read nor written: what was trusted is the source, and a cache file put
-    beside it would run in its place.
-    """
-
-    def path_stats(self, path: str | bytes) -> typing.NoReturn:
-        raise OSError("no cache")
-
-
-def _imported(file: Path) -> ModuleType | Problem:
-    name = f"midstream_user_tools_{sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
-    loader: importlib.abc.Loader = _SourceOnly(name, str(file))
-    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    # Type hints written as text are looked up through sys.modules.
-    sys.modules[name] = module
+def _imported(file: Path, read: Callable[[Path], bytes]) -> ModuleType | Problem:
     try:
-        loader.exec_module(module)
+        return module_from(file, read(file))
     except KeyboardInterrupt:
         raise
+    except (MidstreamError, OSError) as error:
+        return _problem(file, 0, f"cannot be read: {error}")
     except BaseException as error:
-        sys.modules.pop(name, None)
         words = f"{type(error).__name__}: {error}".removesuffix(": ")
-        return _problem(file, _failed_at(error, file), f"cannot be imported: {words}.")
-    return module
-
-
-def _failed_at(error: BaseException, file: Path) -> int:
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno or 0
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(file)
-    ]
-    return (lines[-1] or 0) if lines else 0
+        return _problem(file, failed_at(error, file), f"cannot be imported: {words}.")
 
 
 def _line_of(function: Callable[..., Any]) -> int:

@@ -7,8 +7,6 @@ awaited on the loop.
 """
 
 import asyncio
-import importlib.abc
-import importlib.util
 import inspect
 import reprlib
 import threading
@@ -27,6 +25,7 @@ from midstream.core.nearest import did_you_mean
 from midstream.core.run import Response, Run, plan_for
 from midstream.offloop import call_soon, in_thread
 from midstream.ports import HandlerResult
+from midstream.scripts import module_from
 from midstream.workflow.context import WorkflowContext
 
 HANDLER_TIMEOUT_S = 600.0
@@ -297,6 +296,8 @@ def _from_any_thread(log: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _raised(name: str, error: BaseException, where: str) -> AuthorMistake:
+    if isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # a coroutine cannot raise it: Python has wrapped it
     frames = traceback.extract_tb(error.__traceback__)
     files = [f.filename for f in frames if f.filename == where or _is_script(f.filename)]
     # The handler's own line, not that of the library it called: the first file is the script's.
@@ -354,28 +355,8 @@ async def load_script(
     return ScriptHandlers(functions, where=str(path))
 
 
-class _ScriptLoader(importlib.abc.SourceLoader):
-    """Reads the source each time: a stale or foreign .pyc beside a script is never what runs."""
-
-    def __init__(self, path: Path, source: bytes | None) -> None:
-        self._path = path
-        self._source = source
-
-    def get_filename(self, fullname: str) -> str:
-        return str(self._path)
-
-    def get_data(self, path: str | bytes) -> bytes:
-        return self._path.read_bytes() if self._source is None else self._source
-
-
 def _imported(path: Path, source: bytes | None) -> ModuleType:
-    name = f"midstream_script_{path.parent.name}"
-    spec = importlib.util.spec_from_loader(name, _ScriptLoader(path, source), origin=str(path))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_from(path, path.read_bytes() if source is None else source)
 
 
 def _import_failed(path: Path, error: Exception) -> AuthorMistake:

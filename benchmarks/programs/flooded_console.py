@@ -1,0 +1,117 @@
+"""ConsoleInterface over a desk that floods it with events: `flooded_console.py FOLDER KIND RATE`.
+
+`KIND` is `tokens` (twenty agents stream words, with a fact now and then) or `lines` (every event
+prints a line). `RATE` is in events a second, 0 for none. How many came a second stands in FOLDER/rate.
+"""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from time import perf_counter
+
+from midstream.console.interface import ConsoleInterface
+from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
+from midstream.core.names import Policy
+from midstream.core.notices import AnyNotice, Envelope, TextDelta
+from midstream.core.question import Question
+from midstream.ports import Desk, Status, Submitted
+
+TICK_S = 0.005
+
+
+class QuietDesk:
+    """Takes every line and does nothing with it. See the port `Desk`."""
+
+    def status(self) -> Status:
+        """Return a status with most of its parts."""
+        return Status(
+            mode="workflow:x", enter="interrupts", state="start", thinking="ada", busy=True
+        )
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """Return none."""
+        return ()
+
+    async def submit(
+        self,
+        line: str,
+        *,
+        seen: Collection[str],
+        question: str | None = None,
+        as_new: bool = False,
+        policy: Policy | None = None,
+    ) -> Submitted:
+        """Take a line."""
+        return Submitted(kind="exit" if line == "/exit" else "taken")
+
+    async def halt(self) -> None:
+        """Do nothing."""
+
+    async def approve(
+        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+    ) -> None:
+        """Do nothing."""
+
+    def completions(self, before: str) -> tuple[tuple[str, str], ...]:
+        """Return none."""
+        return ()
+
+    def waiting_inputs(self) -> tuple[str, ...]:
+        """Return none."""
+        return ()
+
+
+def tokens() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
+    """Yield what twenty runs tell while they stream, each in turn ending a reply and calling a tool."""
+    for number in itertools.count():
+        run = f"run{number // 200 % 20:02}"
+        if number % 200 == 199:
+            yield run, AgentResponded(agent="ada", text="a reply in a few words, now complete")
+        elif number % 200 == 99:
+            yield run, ToolCalled(call_id="c1", name="get_time", arguments={}, agent="ada")
+            yield run, ToolReturned(call_id="c1", name="get_time", outcome="completed", result="12")
+            yield run, WorkflowOutput(text=f"step {number} is done")
+        else:
+            yield f"run{number % 20:02}", TextDelta(agent="ada", text="word ")
+
+
+def lines() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
+    """Yield facts that each print a line."""
+    for number in itertools.count():
+        yield "run00", WorkflowOutput(text=f"line {number} of the flood, as long as such lines are")
+
+
+async def flood(face: ConsoleInterface, kind: str, rate: float, told: Path) -> None:
+    """Show events at that rate, whatever the loop's lag: what is late comes at once."""
+    events = tokens() if kind == "tokens" else lines()
+    began = perf_counter()
+    sent = 0
+    written: list[str] = []
+    while True:
+        await asyncio.sleep(TICK_S)
+        lasted = perf_counter() - began
+        for run, event in itertools.islice(events, int(lasted * rate) - sent):
+            sent += 1
+            face.show(Envelope(run=run, at=0.0, event=event, seq=sent))
+        if lasted > len(written) / 4:
+            written.append(f"{sent / lasted:.0f}")
+            told.write_text(written[-1], encoding="ascii")
+
+
+async def main(folder: Path, kind: str, rate: float) -> None:
+    """Run the console until the person leaves."""
+    face = ConsoleInterface(history_folder=folder)
+    desk: Desk = QuietDesk()
+    flooding = asyncio.create_task(flood(face, kind, rate, folder / "rate"))
+    try:
+        await face.run(desk)
+    finally:
+        flooding.cancel()
+        await asyncio.gather(flooding, return_exceptions=True)
+        await face.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
