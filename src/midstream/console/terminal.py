@@ -109,7 +109,7 @@ class TerminalWriter:
 def _reopened(fd: int) -> int | None:
     try:
         name = os.ttyname(fd)
-        return os.open(name, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return None
 
