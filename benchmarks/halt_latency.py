@@ -9,6 +9,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
@@ -19,7 +20,8 @@ from midstream.engine.local import LocalEngine
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryJournal
 from midstream.testing.fakes import define, fake_world
-from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
 
 LOADS = ((1, 50), (200, 50), (200, 150))
 """How many runs stream, and how many tokens a second each."""
@@ -152,20 +154,21 @@ def measure(is_quick: bool) -> list[Figure]:
     count, rounds = (3, 1) if is_quick else (100, 3)
     figures = []
     for runs, rate in LOADS:
-        found: dict[str, list[Halts]] = {"ours": [], "floor": []}
-        sides = {"ours": ours, "floor": floor}
-
-        def once(
-            side: str, runs: int = runs, rate: float = rate, found: dict[str, list[Halts]] = found
-        ) -> float:
-            work: Callable[[], Awaitable[Halts]] = lambda: sides[side](runs, rate, count)  # noqa: E731
-            found[side].append(on_a_loop(work))
-            return 0.0
-
-        in_turn(rounds, lambda: once("ours"), lambda: once("floor"))
+        own: list[Halts] = []
+        bare: list[Halts] = []
+        in_turn(
+            rounds,
+            partial(_keep, own, partial(ours, runs, rate, count)),
+            partial(_keep, bare, partial(floor, runs, rate, count)),
+        )
         load = f"{runs} streaming at {rate}/s" if runs > 1 else f"1 streaming at {rate}/s"
-        figures += _figures(load, found["ours"], found["floor"])
+        figures += _figures(load, own, bare)
     return figures
+
+
+def _keep(found: list[Halts], work: Callable[[], Awaitable[Halts]]) -> float:
+    found.append(on_a_loop(work))
+    return percentile(found[-1].handler, 50)
 
 
 def _figures(load: str, own: list[Halts], bare: list[Halts]) -> list[Figure]:

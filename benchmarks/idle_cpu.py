@@ -11,14 +11,24 @@ from benchmarks.measuring import Figure, alone, progress
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time a process has used, all its threads, to the nanosecond where Linux says."""
-    tasks = Path(f"/proc/{pid}/task")
-    told = [path / "schedstat" for path in tasks.iterdir()]
-    if all(path.exists() for path in told):
-        return sum(int(path.read_text(encoding="ascii").split()[0]) for path in told) / 1e9
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+class Used:
+    """What CPU time a process has used, told in two ways that each miss something."""
+
+    def __init__(self, pid: int) -> None:
+        self.when = perf_counter()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        # In ticks of mostly 10 ms; counts threads that have ended.
+        self._coarse = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        told = [task / "schedstat" for task in Path(f"/proc/{pid}/task").iterdir()]
+        # To the nanosecond, where the kernel keeps it; counts living threads only.
+        self._fine = sum(
+            int(path.read_text(encoding="ascii").split()[0]) / 1e9 for path in told if path.exists()
+        )
+
+    def percent_since(self, before: "Used") -> float:
+        """Return the CPU time since then in per cent of one core; of the two ways the greater."""
+        used = max(self._coarse - before._coarse, self._fine - before._fine)
+        return used / (self.when - before.when) * 100
 
 
 def measure(is_quick: bool) -> list[Figure]:
@@ -38,15 +48,10 @@ def measure(is_quick: bool) -> list[Figure]:
             floor.rest(0.5)
             ours.rest(0.5 if is_quick else 3)
             for _ in range(rounds):
-                began, first, second = (
-                    perf_counter(),
-                    cpu_seconds(ours.process.pid),
-                    cpu_seconds(floor.process.pid),
-                )
+                before = Used(ours.process.pid), Used(floor.process.pid)
                 wait(ours, floor, seconds)
-                lasted = perf_counter() - began
-                own.append((cpu_seconds(ours.process.pid) - first) / lasted * 100)
-                bare.append((cpu_seconds(floor.process.pid) - second) / lasted * 100)
+                own.append(Used(ours.process.pid).percent_since(before[0]))
+                bare.append(Used(floor.process.pid).percent_since(before[1]))
     return [
         Figure(
             name=f"CPU of a waiting console, over {seconds:g} s",

@@ -18,7 +18,8 @@ from midstream.core.spec import Agent, Context, Definition, StartingMessage, Sta
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryJournal
 from midstream.testing.fakes import define, fake_world
-from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 PIECES = ("Once ", "upon ", "a ", "time ")

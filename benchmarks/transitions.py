@@ -16,7 +16,8 @@ from midstream.core.names import Json
 from midstream.core.spec import Definition, State, Workflow
 from midstream.store.memory import MemoryJournal
 from midstream.testing.fakes import fake_world
-from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 LOOP = Definition(

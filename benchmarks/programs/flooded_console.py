@@ -88,16 +88,21 @@ async def flood(face: ConsoleInterface, kind: str, rate: float, told: Path) -> N
     events = tokens() if kind == "tokens" else lines()
     began = perf_counter()
     sent = 0
-    written: list[str] = []
+    times = 0
     while True:
         await asyncio.sleep(TICK_S)
         lasted = perf_counter() - began
         for run, event in itertools.islice(events, int(lasted * rate) - sent):
             sent += 1
             face.show(Envelope(run=run, at=0.0, event=event, seq=sent))
-        if lasted > len(written) / 4:
-            written.append(f"{sent / lasted:.0f}")
-            told.write_text(written[-1], encoding="ascii")
+        if lasted > times / 4:
+            times += 1
+            note(told, sent / lasted)
+
+
+def note(told: Path, rate: float) -> None:
+    """Write down how many events came a second."""
+    told.write_text(f"{rate:.0f}", encoding="ascii")
 
 
 async def main(folder: Path, kind: str, rate: float) -> None:

@@ -142,7 +142,7 @@ class Validator(Protocol):
 # --- handlers ---------------------------------------------------------------------------------
 
 
-class HandlerResult(msgspec.Struct, frozen=True, kw_only=True):
+class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a handler did and, for a transition handler, the state it returned."""
 
     changed: dict[str, Json] = {}

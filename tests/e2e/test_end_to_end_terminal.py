@@ -176,9 +176,9 @@ def test_unknown_names_are_told_with_the_nearest_and_the_mode_stays(tmp_path: Pa
         ):
             screen.type(f"{line}\r")
             screen.wait_until(partial(_says, f"Did you mean '{hint}'"))
-            screen.wait_for(f"› {line}")
+            screen.wait_until(lambda s: s.lines()[s.cursor()[1]] != "›")  # it is back in the editor
             screen.type("\x15")
-            screen.wait_gone(f"› {line}")
+            screen.wait_until(lambda s: s.lines()[s.cursor()[1]].rstrip() == "›")
         screen.type("/mode\r")
         screen.wait_for("role:dude")
 

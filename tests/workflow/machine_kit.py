@@ -37,7 +37,8 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.tool.validation import validate
-from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 DEADLINE_S = 20.0

@@ -11,15 +11,19 @@ from midstream.core.names import Json
 from midstream.ports import ModelRequest
 from midstream.testing.contracts import ClockContract, Heard, ModelContract, ToolsContract
 from midstream.testing.fakes import (
+    Chronicle,
     FakeTool,
     FakeTools,
     Gate,
     JumpingClock,
     ScriptedModel,
     call,
+    define,
+    fake_world,
     fits_type,
     says,
 )
+from midstream.workflow.state_machine import WorkflowStateMachine
 
 REQUEST = ModelRequest(agent="dude", system="", messages=(Message(role="user", text="hi"),))
 
@@ -135,3 +139,29 @@ class TestFakeTools(ToolsContract):
 )
 def test_fits_type_knows_types_and_enums(value: Json, schema: dict[str, Json], fits: bool) -> None:
     assert (fits_type(value, schema) == "") == fits
+
+
+HAIKU: dict[str, Json] = {
+    "contexts": [{"name": "desk"}],
+    "agents": [
+        {"agent_role": "poet", "context": "desk"},
+        {"agent_role": "critic", "context": "desk", "role": "user"},
+    ],
+    "states": [
+        {"name": "start", "agent": "poet", "next": "criticise"},
+        {"name": "criticise", "agent": "critic", "next": "rewrite"},
+        {"name": "rewrite", "agent": "poet"},
+    ],
+}
+
+
+async def test_a_users_own_test_takes_a_few_lines() -> None:
+    async with asyncio.timeout(5):
+        model = ScriptedModel("An old silent pond", "Too old.", "A new silent pond")
+        story = Chronicle()
+        machine = WorkflowStateMachine(define(HAIKU), fake_world(model), tap=story)
+        await machine.start("rain")
+        await machine.wait()
+
+    assert story.path() == ["start", "criticise", "rewrite", "stop"]
+    assert story.shown("critic") == "Too old."

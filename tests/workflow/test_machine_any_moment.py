@@ -17,7 +17,7 @@ from midstream.core.names import Policy
 from midstream.core.notices import Envelope
 from midstream.ports import ModelRequest, Receipt
 from midstream.testing.fakes import FakeTool, Line, asks, call, calls, says
-from midstream.workflow.handlers import HandlerRun
+from midstream.workflow.handler_run import HandlerRun
 
 REFERENCE = flow(
     {

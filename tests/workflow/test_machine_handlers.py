@@ -9,12 +9,14 @@ from collections.abc import Callable
 import pytest
 from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
 
+from midstream.core.apply import apply
 from midstream.core.errors import AuthorMistake
-from midstream.core.events import HandlerRan, RunFailed, WorkflowOutput
+from midstream.core.events import HandlerRan, RunFailed, RunStarted, WorkflowOutput
 from midstream.core.names import Json
 from midstream.core.run import Run
-from midstream.testing.fakes import Gate, call
-from midstream.workflow.handlers import HandlerRun, ScriptHandlers
+from midstream.testing.fakes import Gate, call, define
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
 
 Handler = Callable[[HandlerRun], Json]
 
@@ -420,6 +422,31 @@ async def test_an_async_handler_may_log_from_its_threads() -> None:
 
         lines = [fact.text for fact in here.told.of(WorkflowOutput)]
         assert lines == ["one", "two", "three \ufffd"]
+
+
+async def test_the_last_line_of_a_handler_is_never_lost() -> None:
+    for made in both(lambda run: run.log("last")):
+        async with scene(one(), handlers={"h": made}) as here:
+            await here.machine.start()
+            await here.machine.wait()
+
+            assert [fact.text for fact in here.told.of(WorkflowOutput)] == ["last"]
+
+
+async def test_what_a_handler_logs_is_heard_on_the_loop_whoever_logs_it() -> None:
+    heard: list[int] = []
+
+    async def work(run: HandlerRun) -> None:
+        run.log("here")
+        await asyncio.to_thread(run.log, "there")
+
+    begun = apply(Run(id="r"), RunStarted(workflow="w", definition=define(one())))
+    handlers = ScriptHandlers({"a": work, "b": lambda run: run.log("from a thread")})
+    async with asyncio.timeout(10):
+        for name in ("a", "b"):
+            await handlers.call(name, begun, lambda text: heard.append(threading.get_ident()))
+
+    assert heard == [threading.get_ident()] * 3
 
 
 async def test_a_handler_that_logs_very_fast_leaves_turns_to_others() -> None:

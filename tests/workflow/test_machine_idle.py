@@ -9,7 +9,7 @@ import pytest
 from machine_kit import RESUME, Scene, flow, rounds, scene
 
 from midstream.testing.fakes import FakeTool, Gate, Line, asks, call, says
-from midstream.workflow.handlers import HandlerRun
+from midstream.workflow.handler_run import HandlerRun
 
 WATCHED_S = 0.05
 

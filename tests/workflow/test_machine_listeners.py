@@ -309,3 +309,29 @@ async def test_a_loop_that_is_kept_busy_by_a_listener_still_takes_words() -> Non
         await here.machine.say("never mind")
 
         assert (await here.machine.wait()).resume_input == "never mind"
+
+
+class SlowToRead(FakeJournal):
+    """A journal whose readers wait at a gate, and then get what has come meanwhile too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = Gate()
+
+    async def read(self, run: str, after: int = 0) -> list[Envelope]:
+        await self.reading.passed()
+        return await super().read(run, after)
+
+
+async def test_facts_told_while_the_journal_is_read_come_once() -> None:
+    journal = SlowToRead()
+    async with scene(PLAIN, asks("Which?"), "Done.", journal=journal) as here:
+        await here.machine.start()
+        reading = asyncio.ensure_future(collected(here.machine.events()))
+        await journal.reading.reached()
+        await here.machine.settled()
+        await here.machine.say("src", question=here.question())
+        await here.machine.wait()
+        journal.reading.open()
+
+        assert facts_of(await reading) == facts_of(here.told.events)

@@ -10,7 +10,7 @@ from midstream.core.events import AgentResponded, InputDisposed, Interrupted, To
 from midstream.core.spec import ParsingTool, Role
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Scripted, asks, call, calls, says
-from midstream.workflow.handlers import HandlerRun
+from midstream.workflow.handler_run import HandlerRun
 
 
 async def test_a_run_goes_through_its_states_to_its_output() -> None:

@@ -7,16 +7,15 @@ import msgspec
 import pytest
 from machine_kit import PLAIN, RESUMING, START, check_request, flow, replayed, rounds, scene
 
+from midstream.core import steering
 from midstream.core.errors import WorldTrouble
 from midstream.core.events import InputDisposed, RunFailed, ToolReturned
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.notices import Notice
-from midstream.core.run import Run
 from midstream.ports import ModelReply, ModelRequest, ReplyListener, ToolContext, ToolOutcome
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Line, Scripted, asks, call, says
-from midstream.workflow import state_machine
-from midstream.workflow.handlers import HandlerRun
+from midstream.workflow.handler_run import HandlerRun
 
 
 class OddModel:
@@ -158,7 +157,7 @@ async def test_everyone_who_speaks_while_the_journal_fails_is_told() -> None:
 async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(run: Run, input: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("division by zero")
 
     gate = Gate()
@@ -166,7 +165,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
         await here.machine.start()
         await gate.reached()
         await here.machine.say("later", policy="queue")
-        monkeypatch.setattr(state_machine, "decide", broken)
+        monkeypatch.setattr(steering, "settle", broken)
         gate.open()
         run = await here.machine.wait()
 

@@ -34,18 +34,16 @@ from midstream.core.events import (
     WordsJoined,
     WorkflowOutput,
 )
-from midstream.core.names import REQUEST_USERS_INPUT, RESUME, START, STOP, Json
+from midstream.core.names import REQUEST_USERS_INPUT, RESUME, START, STOP, Json, Phase
 from midstream.core.question import Question
 from midstream.core.run import (
     Cut,
     InputRecord,
     OpenCall,
-    Phase,
     Response,
     Run,
     Turn,
     definition_of,
-    next_phase,
     plan_for,
 )
 from midstream.core.spec import Context, plan_of
@@ -59,15 +57,18 @@ TURN_OVER = "Not run: the reply ended your turn."
 
 def apply(run: Run, fact: AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a case."""
+    # The two facts of every transition count themselves in: a copy less on the path all runs take.
+    if type(fact) is HandlerRan:
+        return _handler_ran(run, fact)
+    if type(fact) is StateTransition:
+        return _entered(run, fact)
     return replace(_folded(run, fact), seq=run.seq + 1)
 
 
 def _folded(run: Run, fact: AnyFact) -> Run:
     match fact:
-        case HandlerRan():
-            return _handler_ran(run, fact)
-        case StateTransition():
-            return _entered(run, fact)
+        case HandlerRan() | StateTransition():
+            return apply(run, fact)
         case AgentResponded():
             return _responded(run, fact)
         case ToolCalled():
@@ -135,25 +136,41 @@ def starting_messages(context: Context) -> tuple[Message, ...]:
 
 
 def _entered(run: Run, fact: StateTransition) -> Run:
-    moved = replace(
+    target, plan = fact.target, plan_for(run)
+    is_back = fact.resumes and bool(run.cuts)
+    if is_back and run.cuts[-1].phase is not None:
+        return _back_in(_at(run, target), run.cuts[-1], run.cuts[-1].phase)
+    phase = "leaving" if target == STOP else plan.flow[target][""]
+    state = plan.states[target]
+    leaves_for = state.next if phase == "leaving" and target != STOP else None
+    return replace(
         run,
+        seq=run.seq + 1,
         step=run.step + 1,
-        state=fact.target,
+        state=target,
+        phase=phase,
+        turn=Turn(agent=state.agent) if phase == "turn" and state.agent is not None else None,
+        chosen=leaves_for,
+        chosen_by="next" if leaves_for else "",
+        halting_for="",
+        visits={**run.visits, target: run.visits.get(target, 0) + 1},
+        cuts=run.cuts[:-1] if is_back else run.cuts,
+    )
+
+
+def _at(run: Run, state: str) -> Run:
+    """Return the run back in a state it was cut in, which is no new visit."""
+    return replace(
+        run,
+        seq=run.seq + 1,
+        step=run.step + 1,
+        state=state,
         turn=None,
         chosen=None,
         chosen_by="",
         halting_for="",
+        cuts=run.cuts[:-1],
     )
-    if fact.resumes and run.cuts:
-        cut = run.cuts[-1]
-        moved = replace(moved, cuts=run.cuts[:-1])
-        if cut.phase is not None:
-            return _back_in(moved, cut, cut.phase)
-    visits = {**run.visits, fact.target: run.visits.get(fact.target, 0) + 1}
-    moved = replace(moved, visits=visits)
-    if fact.target == STOP:
-        return replace(moved, phase="leaving")
-    return _in_phase(moved, next_phase(plan_for(run).states[fact.target], None))
 
 
 def _back_in(run: Run, cut: Cut, phase: Phase) -> Run:
@@ -174,24 +191,32 @@ def _in_phase(run: Run, phase: Phase) -> Run:
 
 def _after(run: Run, phase: Phase) -> Run:
     """Return the run in the phase that follows `phase` in its state."""
-    return _in_phase(run, next_phase(plan_for(run).states[run.state], phase))
+    return _in_phase(run, plan_for(run).flow[run.state][phase])
 
 
 def _handler_ran(run: Run, fact: HandlerRan) -> Run:
     common_data = run.common_data
     if fact.changed or fact.removed:
-        kept = {key: value for key, value in common_data.items() if key not in fact.removed}
-        common_data = {**kept, **fact.changed}
-    changed = replace(
+        common_data = {**common_data, **fact.changed}
+        for key in fact.removed:
+            common_data.pop(key, None)
+    plan = plan_for(run)
+    phase, state = plan.flow[run.state][run.phase], plan.states[run.state]
+    chosen, chosen_by = fact.chosen, "" if fact.chosen is None else fact.handler
+    if phase == "leaving" and chosen is None and state.next is not None:
+        chosen, chosen_by = state.next, "next"
+    return replace(
         run,
+        seq=run.seq + 1,
+        phase=phase,
+        turn=Turn(agent=state.agent) if phase == "turn" and state.agent is not None else None,
         common_data=common_data,
         variables={**run.variables, **fact.variables} if fact.variables else run.variables,
         contexts=_changed_contexts(run, fact.contexts) if fact.contexts else run.contexts,
         is_heard=True,
-        chosen=fact.chosen,
-        chosen_by=fact.handler if fact.chosen is not None else "",
+        chosen=chosen,
+        chosen_by=chosen_by,
     )
-    return _after(changed, run.phase)
 
 
 def _changed_contexts(

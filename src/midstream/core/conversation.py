@@ -23,7 +23,7 @@ USER: Final = "@user"
 """The author of what a person typed. Every agent sees those words as the user's, on either side."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a model asked for: a tool and its arguments (a JSON object)."""
 
     id: str
@@ -31,7 +31,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Json]
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of one call; `text` is what the model is told."""
 
     call_id: str
@@ -39,7 +39,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One turn of speech. `results` stand in the order of `calls`, one for each.
 
     `author` is the agent's name, `USER` for words a person typed while the workflow ran, "" for the

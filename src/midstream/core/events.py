@@ -14,11 +14,13 @@ from midstream.core.names import Disposition, Fault, Json, Outcome, Policy, Ques
 from midstream.core.spec import Definition
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Fact(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", omit_defaults=True
+):
     """The base of every fact. Never made itself."""
 
 
-class RunStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_started"):
+class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_started"):
     """A run began with this definition; it is pinned to it.
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
@@ -32,7 +34,9 @@ class RunStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_s
     approvals: Literal["ask", "deny"] = "ask"
 
 
-class StateTransition(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="state_transition"):
+class StateTransition(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_transition"
+):
     """The run left `source` (empty at the start) and entered `target`; `reason` says why.
 
     `resumes`: it goes on in `target` where the last halt cut it, so that nothing there runs twice.
@@ -44,7 +48,7 @@ class StateTransition(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     resumes: bool = False
 
 
-class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ContextChange(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One thing a handler did to a context: add a message, or clear it to its starting messages."""
 
     context: str
@@ -53,7 +57,7 @@ class ContextChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     text: str = ""
 
 
-class HandlerRan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="handler_ran"):
+class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="handler_ran"):
     """A handler returned. `changed` and `removed` are keys of `common_data`.
 
     `chosen` is the state a transition handler returned, else None.
@@ -69,7 +73,7 @@ class HandlerRan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="handl
     chosen: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What one model request used. `cost_usd` is a decimal number as text, None when unknown."""
 
     model: str
@@ -78,7 +82,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: str | None = None
 
 
-class AgentResponded(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="agent_responded"):
+class AgentResponded(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_responded"
+):
     """A model's reply arrived whole.
 
     `is_final` ends the agent's turn. Otherwise the tool calls are carried out, or, where `problem`
@@ -93,7 +99,9 @@ class AgentResponded(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="a
     usage: Usage | None = None
 
 
-class AgentFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="agent_failed"):
+class AgentFailed(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_failed"
+):
     """The agent's turn ended without a reply. What was shown of it is kept as interrupted words."""
 
     agent: str
@@ -102,7 +110,7 @@ class AgentFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="agen
     partial: str = ""
 
 
-class ToolCalled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_called"):
+class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_called"):
     """A tool call is about to be made. Journaled before it can have an effect."""
 
     call_id: str
@@ -111,7 +119,9 @@ class ToolCalled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_
     agent: str
 
 
-class ToolReturned(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_returned"):
+class ToolReturned(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_returned"
+):
     """A tool call ended; `result` is what the model is told."""
 
     call_id: str
@@ -120,7 +130,9 @@ class ToolReturned(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="too
     result: str
 
 
-class QuestionAsked(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_asked"):
+class QuestionAsked(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_asked"
+):
     """A question is open. `number` is the `#2` a person answers by; `call_id` the parked tool call."""
 
     question_id: str
@@ -134,7 +146,7 @@ class QuestionAsked(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="qu
 
 
 class QuestionAnswered(
-    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_answered"
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_answered"
 ):
     """The question is closed by this answer. `input_id` is empty for a key press on an approval."""
 
@@ -143,7 +155,9 @@ class QuestionAnswered(
     input_id: str = ""
 
 
-class AnswerRefused(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="answer_refused"):
+class AnswerRefused(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="answer_refused"
+):
     """The answer did not fit; the question stays open and the words go back to the editor."""
 
     question_id: str
@@ -152,7 +166,7 @@ class AnswerRefused(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="an
 
 
 class QuestionSuperseded(
-    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="question_superseded"
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_superseded"
 ):
     """The question is closed unanswered, because the operation that asked it was halted."""
 
@@ -161,14 +175,16 @@ class QuestionSuperseded(
 
 
 class PermissionGranted(
-    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="permission_granted"
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_granted"
 ):
     """For the rest of this run, calls of this tool need no further approval."""
 
     tool: str
 
 
-class InputReceived(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="input_received"):
+class InputReceived(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="input_received"
+):
     """The user's words arrived. `handling` says what they are about to do; `reason` why, if unusual.
 
     `at` (seconds since 1970) is kept of words that interrupt, to tell a storm from a conversation.
@@ -182,7 +198,9 @@ class InputReceived(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="in
     at: float | None = None
 
 
-class InputDisposed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="input_disposed"):
+class InputDisposed(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="input_disposed"
+):
     """What became of the user's words, exactly once for each `input_received`."""
 
     input_id: str
@@ -190,14 +208,16 @@ class InputDisposed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="in
     reason: str = ""
 
 
-class WordsJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="words_joined"):
+class WordsJoined(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="words_joined"
+):
     """The user's words became a message of this context."""
 
     context: str
     text: str
 
 
-class Interrupted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="interrupted"):
+class Interrupted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="interrupted"):
     """The current operation is halted: results of earlier epochs no longer count.
 
     `leads_to` says what comes once the running tools have stopped: the user's words are acted on,
@@ -217,27 +237,31 @@ class Interrupted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="inte
     resumes: bool = False
 
 
-class ReplyCut(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="reply_cut"):
+class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_cut"):
     """The agent's streaming words were cut so that new words of the user join its next request."""
 
     agent: str
     partial: str
 
 
-class WorkflowOutput(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="workflow_output"):
+class WorkflowOutput(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workflow_output"
+):
     """Words of the workflow for the user: a line it logged, or its result."""
 
     text: str
     kind: Literal["log", "result"] = "log"
 
 
-class RunFinished(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_finished"):
+class RunFinished(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_finished"
+):
     """The run reached `stop`."""
 
     output: Json = None
 
 
-class RunFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_failed"):
+class RunFailed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_failed"):
     """The run cannot go on. `fault` says whose move it is."""
 
     error: str
@@ -246,7 +270,7 @@ class RunFailed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_fa
     state: str = ""
 
 
-class RunStopped(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="run_stopped"):
+class RunStopped(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_stopped"):
     """A person, or the end of the process, stopped the run."""
 
     reason: str

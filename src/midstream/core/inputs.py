@@ -16,11 +16,11 @@ EffectKey: TypeAlias = tuple[int, str, int | str]
 """Which effect an input is the result of: the run's step, the kind, and a number or id within."""
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
+class Input(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The base of every input. Never made itself."""
 
 
-class Start(Input, frozen=True, kw_only=True):
+class Start(Input, frozen=True, kw_only=True, gc=False):
     """Begin the run. `input` None with `start_condition: on_user_input` waits for the first line."""
 
     definition: Definition
@@ -30,7 +30,7 @@ class Start(Input, frozen=True, kw_only=True):
     approvals: Literal["ask", "deny"] = "ask"
 
 
-class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call as a model sent it. `problem` says why its arguments cannot be used, else empty."""
 
     name: str
@@ -38,7 +38,7 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class ModelReplied(Input, frozen=True, kw_only=True):
+class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
     """A model's reply arrived whole."""
 
     key: EffectKey
@@ -47,7 +47,7 @@ class ModelReplied(Input, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-class ModelFailed(Input, frozen=True, kw_only=True):
+class ModelFailed(Input, frozen=True, kw_only=True, gc=False):
     """A model request failed for good. `shown` is what had been streamed of it."""
 
     key: EffectKey
@@ -56,7 +56,7 @@ class ModelFailed(Input, frozen=True, kw_only=True):
     shown: str = ""
 
 
-class HandlerReturned(Input, frozen=True, kw_only=True):
+class HandlerReturned(Input, frozen=True, kw_only=True, gc=False):
     """A handler returned, with the changes it made. `output` lines were logged on the way."""
 
     key: EffectKey
@@ -67,7 +67,7 @@ class HandlerReturned(Input, frozen=True, kw_only=True):
     chosen: Json = None
 
 
-class HandlerFailed(Input, frozen=True, kw_only=True):
+class HandlerFailed(Input, frozen=True, kw_only=True, gc=False):
     """A handler raised, took too long, or left something that is not JSON."""
 
     key: EffectKey
@@ -76,14 +76,14 @@ class HandlerFailed(Input, frozen=True, kw_only=True):
     fault: Fault = "author"
 
 
-class HandlerLogged(Input, frozen=True, kw_only=True):
+class HandlerLogged(Input, frozen=True, kw_only=True, gc=False):
     """A running handler has a line for the user."""
 
     key: EffectKey
     text: str
 
 
-class ToolFinished(Input, frozen=True, kw_only=True):
+class ToolFinished(Input, frozen=True, kw_only=True, gc=False):
     """A tool call ended, by itself or because it was told to stop."""
 
     key: EffectKey
@@ -91,7 +91,7 @@ class ToolFinished(Input, frozen=True, kw_only=True):
     text: str
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the reader had seen of a streaming reply when the input was made.
 
     `has_calls`: the model had begun to ask for a tool.
@@ -102,7 +102,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     has_calls: bool = False
 
 
-class UserSaid(Input, frozen=True, kw_only=True):
+class UserSaid(Input, frozen=True, kw_only=True, gc=False):
     """The user's words. `id` is unique for each line; the same id again changes nothing.
 
     `question` is the id of the question the words answer, None for unasked words. `answer` is the
@@ -121,13 +121,13 @@ class UserSaid(Input, frozen=True, kw_only=True):
     shown: tuple[Shown, ...] = ()
 
 
-class Halt(Input, frozen=True, kw_only=True):
+class Halt(Input, frozen=True, kw_only=True, gc=False):
     """Stop the current turn, keep everything shown, and hold until the user says what to do."""
 
     shown: tuple[Shown, ...] = ()
 
 
-class Approve(Input, frozen=True, kw_only=True):
+class Approve(Input, frozen=True, kw_only=True, gc=False):
     """A person's decision on a tool call. `note` goes to the model when it is a no."""
 
     question: str
@@ -136,20 +136,20 @@ class Approve(Input, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Withdraw(Input, frozen=True, kw_only=True):
+class Withdraw(Input, frozen=True, kw_only=True, gc=False):
     """Take back words that have not had their effect yet."""
 
     input_id: str
 
 
-class Stop(Input, frozen=True, kw_only=True):
+class Stop(Input, frozen=True, kw_only=True, gc=False):
     """End the run. Running tools are stopped by their effect class first."""
 
     reason: str
     shown: tuple[Shown, ...] = ()
 
 
-class Recovered(Input, frozen=True, kw_only=True):
+class Recovered(Input, frozen=True, kw_only=True, gc=False):
     """The process that held the run died: nothing that was in flight is any more."""
 
 

@@ -34,6 +34,11 @@ Outcome: TypeAlias = Literal["completed", "failed", "denied", "not_run", "stoppe
 QuestionKind: TypeAlias = Literal["question", "approval", "input"]
 """An agent's question, a tool call to approve, or a state that waits for the user's words."""
 
+Phase: TypeAlias = Literal[
+    "new", "waiting", "pre", "turn", "post", "transition", "leaving", "halting", "held", "ended"
+]
+"""What a run is at in its state. See `midstream.core.run`."""
+
 Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
 
 Fault: TypeAlias = Literal["author", "user", "world", "bug"]

@@ -11,11 +11,15 @@ from midstream.core.events import AnyFact
 from midstream.core.names import Json
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Notice(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", omit_defaults=True
+):
     """The base of every notice. Never made itself."""
 
 
-class AgentThinking(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="agent_thinking"):
+class AgentThinking(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_thinking"
+):
     """A model request began, or says what it is doing (`status`, such as waiting to retry)."""
 
     agent: str
@@ -23,21 +27,25 @@ class AgentThinking(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="
     status: str = ""
 
 
-class TextDelta(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="text_delta"):
+class TextDelta(Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="text_delta"):
     """A piece of an agent's words, in order, as it streams."""
 
     agent: str
     text: str
 
 
-class ThinkingDelta(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="thinking_delta"):
+class ThinkingDelta(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="thinking_delta"
+):
     """A piece of a model's reasoning, where the provider shows it."""
 
     agent: str
     text: str
 
 
-class ToolProgress(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="tool_progress"):
+class ToolProgress(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_progress"
+):
     """A piece of a running tool's output."""
 
     call_id: str
@@ -45,7 +53,9 @@ class ToolProgress(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="t
     text: str
 
 
-class ListenerFailed(Notice, frozen=True, kw_only=True, omit_defaults=True, tag="listener_failed"):
+class ListenerFailed(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="listener_failed"
+):
     """A listener raised; the run went on without it."""
 
     listener: str
@@ -55,7 +65,7 @@ class ListenerFailed(Notice, frozen=True, kw_only=True, omit_defaults=True, tag=
 AnyNotice: TypeAlias = AgentThinking | TextDelta | ThinkingDelta | ToolProgress | ListenerFailed
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A fact or a notice with where and when: what listeners get and journals keep.
 
     `at` is in seconds since 1970 (UTC). `seq` counts a run's facts from 1; None for a notice.

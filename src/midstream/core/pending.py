@@ -14,14 +14,14 @@ from midstream.core.names import Slot
 from midstream.core.run import Run, plan_for
 
 
-class AskModel(msgspec.Struct, frozen=True, kw_only=True):
+class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One model request of the agent's turn."""
 
     key: EffectKey
     agent: str
 
 
-class CallTool(msgspec.Struct, frozen=True, kw_only=True):
+class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool call. `stopping`: it runs and is to be stopped softly; its outcome is awaited."""
 
     key: EffectKey
@@ -30,7 +30,7 @@ class CallTool(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool = False
 
 
-class RunHandler(msgspec.Struct, frozen=True, kw_only=True):
+class RunHandler(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One call of a function of the workflow's script."""
 
     key: EffectKey

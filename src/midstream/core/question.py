@@ -7,7 +7,7 @@ import msgspec
 from midstream.core.names import Json, QuestionKind
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An open or closed question. `number` is the `#2` a person answers by."""
 
     id: str

@@ -1,7 +1,7 @@
 """A run as one value: all that is true of it after the facts so far.
 
 A run moves through its states by phases. Which phases a state has is read off its spec
-(`next_phase`); which one stands now decides what the run is owed (`midstream.core.pending`):
+(`core.spec.flow_of`); which one stands now decides what the run is owed (`midstream.core.pending`):
 
     waiting   for the user's words (`awaits_input`, or the input of the workflow)
     pre       the pre_handler runs
@@ -20,17 +20,14 @@ import msgspec
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
-from midstream.core.names import Disposition, Effect, Json, Outcome, Policy
+from midstream.core.names import Disposition, Effect, Json, Outcome, Phase, Policy
 from midstream.core.question import Question
-from midstream.core.spec import Definition, Plan, State
+from midstream.core.spec import Definition, Plan
 
-Phase: TypeAlias = Literal[
-    "new", "waiting", "pre", "turn", "post", "transition", "leaving", "halting", "held", "ended"
-]
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 
 
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool."""
 
     call: ToolCall
@@ -40,7 +37,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     result: str = ""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An agent's turn under way: either request number `request` is owed, or `calls` are open.
 
     `corrections` are replies in words that could not be used, each with what the model was told of
@@ -55,7 +52,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     misses: int = 0
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a halt cut the run: `$interrupted` goes on from there.
 
     `phase` None: the state had not been entered yet. `request` is the model request the turn goes on
@@ -68,7 +65,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     last_response: "Response | None" = None
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
+class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The last reply that ended a turn: what `run.last_response` shows a handler."""
 
     agent: str
@@ -76,7 +73,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
 
 
-class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
+class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A line of the user in the run's inbox. `disposition` None: not yet delivered."""
 
     id: str
@@ -86,7 +83,7 @@ class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
     disposition: Disposition | None = None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
     `step` grows with every transition and makes effect keys unique; `epoch` grows with every halt.
@@ -160,20 +157,3 @@ def plan_for(run: Run) -> Plan:
     """Return the run's definition with its names looked up."""
     assert run.plan is not None, "the run has not started"
     return run.plan
-
-
-_ORDER: tuple[Phase, ...] = ("waiting", "pre", "turn", "post", "transition", "leaving")
-
-
-def next_phase(state: State, after: Phase | None) -> Phase:
-    """Return the phase of a state that follows `after` (None: its first one)."""
-    has = {
-        "waiting": state.awaits_input,
-        "pre": state.pre_handler is not None,
-        "turn": state.agent is not None,
-        "post": state.post_handler is not None,
-        "transition": state.transition_handler is not None,
-        "leaving": True,
-    }
-    rest = _ORDER if after is None else _ORDER[_ORDER.index(after) + 1 :]
-    return next(phase for phase in rest if has[phase])

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.names import Effect, Json, Policy
+from midstream.core.names import Effect, Json, Phase, Policy
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,11 +149,15 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition with its names looked up: by state, agent and context. Derived, never stored."""
+    """A definition with its names looked up: by state, agent and context. Derived, never stored.
+
+    `flow` says for each state which phase follows which; the first one follows "".
+    """
 
     states: Mapping[str, State]
     agents: Mapping[str, Agent]
     contexts: Mapping[str, Context]
+    flow: Mapping[str, Mapping[str, Phase]]
 
 
 def plan_of(workflow: Workflow) -> Plan:
@@ -162,7 +166,25 @@ def plan_of(workflow: Workflow) -> Plan:
         states={state.name: state for state in workflow.states},
         agents={agent.key: agent for agent in workflow.agents},
         contexts={context.name: context for context in workflow.contexts},
+        flow={state.name: flow_of(state) for state in workflow.states},
     )
+
+
+def flow_of(state: State) -> dict[str, Phase]:
+    """Return which phase of a state follows which; the first one follows ""."""
+    has: dict[Phase, bool] = {
+        "waiting": state.awaits_input,
+        "pre": state.pre_handler is not None,
+        "turn": state.agent is not None,
+        "post": state.post_handler is not None,
+        "transition": state.transition_handler is not None,
+        "leaving": True,
+    }
+    order = list(has)
+    return {
+        after: next(phase for phase in order[position:] if has[phase])
+        for position, after in enumerate(["", *order[:-1]])
+    }
 
 
 def tools_for(definition: Definition, agent: Agent) -> tuple[ToolSpec, ...]:

@@ -36,7 +36,7 @@ from midstream.offloop import call_soon
 from midstream.ports import Handlers, ToolContext
 from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
-from midstream.workflow.handlers import copied
+from midstream.workflow.json_values import copied
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]

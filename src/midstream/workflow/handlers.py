@@ -8,196 +8,27 @@ awaited on the loop.
 
 import asyncio
 import inspect
-import reprlib
-import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TypeAlias
-
-import msgspec
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from midstream.core.errors import AuthorMistake
-from midstream.core.events import ContextChange
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
-from midstream.core.run import Response, Run, plan_for
-from midstream.offloop import call_soon, in_thread
+from midstream.core.run import Run
+from midstream.offloop import in_thread
 from midstream.ports import HandlerResult
 from midstream.scripts import module_from
-from midstream.workflow.context import WorkflowContext
+from midstream.workflow.deadlines import Deadlines
+from midstream.workflow.handler_run import HandlerRun
 
 HANDLER_TIMEOUT_S = 600.0
 """Seconds a handler may take before the run fails with its name."""
 
-
-class ResponseCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of the last response."""
-
-    name: str
-    arguments: dict[str, Json]
-
-
-class LastResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The reply that ended the last agent's turn. Both parts are empty before the first."""
-
-    agent: str = ""
-    text: str = ""
-    tool_calls: tuple[ResponseCall, ...] = ()
-
-
-class HandlerRun:
-    """The run, as a handler sees it. Changes take effect when the handler returns."""
-
-    def __init__(self, run: Run, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._changes: list[ContextChange] = []
-        self.id = run.id
-        self.state = run.state
-        self.input: Json = copied(run.input)
-        self.common_data: dict[str, Json] = copied(run.common_data)
-        self.variables: dict[str, Json] = copied(run.variables)
-        self.resume_input = run.resume_input
-        self.interrupted_state = run.interrupted_state
-        self.last_response = _last_response(run.last_response)
-        self.contexts: Mapping[str, WorkflowContext] = _Contexts(
-            {
-                name: WorkflowContext(spec, run.contexts[name], self._changes)
-                for name, spec in plan_for(run).contexts.items()
-            }
-        )
-
-    def log(self, text: object) -> None:
-        """Show a line to the user, at once. May be called from any thread."""
-        self._log(str(text))
-
-    def result(self, run: Run, chosen: Json) -> HandlerResult:
-        """Return what has changed since `run`.
-
-        Raises:
-            AuthorMistake: common_data, variables or an added message hold what cannot be kept.
-        """
-        changed = _changed("common_data", run.common_data, self.common_data)
-        return HandlerResult(
-            changed=changed,
-            removed=tuple(key for key in run.common_data if key not in self.common_data),
-            variables=_changed("variables", run.variables, self.variables),
-            contexts=tuple(self._changes),
-            chosen=chosen,
-        )
-
-
-class _Contexts(dict[str, WorkflowContext]):
-    def __missing__(self, name: str) -> WorkflowContext:
-        raise KeyError(f"there is no context {name!r}. {did_you_mean(name, self)}")
-
-
-def _last_response(response: Response | None) -> LastResponse:
-    if response is None:
-        return LastResponse()
-    calls = tuple(
-        ResponseCall(name=call.name, arguments=copied(call.arguments)) for call in response.calls
-    )
-    return LastResponse(agent=response.agent, text=response.text, tool_calls=calls)
-
-
-# --- JSON values --------------------------------------------------------------------------------
-
-
-def copied(value: Json) -> Json:
-    """Return a deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
-
-
-def _changed(name: str, before: Mapping[str, Json], after: Json) -> dict[str, Json]:
-    """Return the keys of `after` that are new or hold something else, copied.
-
-    The copy is made by way of JSON text: it is what a replay of the journal would read.
-    """
-    if not isinstance(after, dict):
-        raise AuthorMistake(
-            f"{name} is {_shown(after)}, no longer a dict.",
-            hint=f"Change its keys instead: run.{name}['key'] = value.",
-        )
-    nothing = object()
-    changed = {
-        key: value for key, value in after.items() if not _is_same(before.get(key, nothing), value)
-    }
-    _require_json(name, changed)
-    try:
-        kept: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(changed, enc_hook=_plain))
-    except UnicodeEncodeError as error:
-        raise AuthorMistake(
-            f"{name} holds text that is no Unicode: {error}.",
-            hint="Read such text with errors='replace'.",
-        ) from error
-    return kept
-
-
-def _is_same(one: Json, other: Json) -> bool:
-    """Return whether two JSON values are the same; unlike `==`, 1, 1.0 and True are three."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[k], other[k]) for k in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return bool(one == other)
-
-
-_JSON_TYPES = (str, int, float, bool, type(None))
-
-MAX_DEPTH = 200
-"""How deep lists and dicts may stand in each other; what holds itself is deeper than any."""
-
-
-def _require_json(path: str, value: Json, depth: int = 0) -> None:
-    if depth > MAX_DEPTH:
-        raise AuthorMistake(
-            f"{path[:60]}... is nested more than {MAX_DEPTH} deep, or holds itself.",
-            hint="Keep plain data in it: nothing that holds itself.",
-        )
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise AuthorMistake(
-                    f"{path} has the key {key!r}, which is no text.",
-                    hint="Keys of JSON objects are strings.",
-                )
-            _require_json(f"{path}.{key}", item, depth + 1)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _require_json(f"{path}[{number}]", item, depth + 1)
-    elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
-        raise AuthorMistake(
-            f"{path} is {_shown(value)}, which is no JSON value.",
-            hint="Keep text, numbers, true/false, None, lists and dicts in it.",
-        )
-
-
-_INF = float("inf")
-
-
-def _plain(value: object) -> Json:
-    """Return a value of a type derived from a JSON type (such as numpy's floats) as the plain one."""
-    for kind in (str, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    raise TypeError(f"{type(value).__name__} is no JSON type")
-
-
-def _shown(value: object) -> str:
-    return f"{reprlib.repr(value)} ({type(value).__name__})"
-
-
-# --- calling ------------------------------------------------------------------------------------
-
-Handler: TypeAlias = Callable[[HandlerRun], Json]
+Handler: TypeAlias = Callable[[HandlerRun], Any]
 """A handler: plain or async. What a transition handler returns is the next state's name."""
 
 
@@ -217,9 +48,11 @@ class ScriptHandlers:
         where: str = "the script",
         timeout_s: float = HANDLER_TIMEOUT_S,
     ) -> None:
-        self._functions = MappingProxyType(dict(functions))
+        self._functions = dict(functions)
+        self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
         self._where = where
         self._timeout_s = timeout_s
+        self._deadlines = Deadlines(timeout_s)
 
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the handler of that name did; see the port `Handlers`."""
@@ -228,45 +61,55 @@ class ScriptHandlers:
             raise AuthorMistake(
                 f"{self._where} has no handler {name!r}.", hint=did_you_mean(name, self._functions)
             )
-        log = _from_any_thread(log)
-        deadline = asyncio.timeout(self._timeout_s)
+        loop = asyncio.get_running_loop()
+        watched = self._deadlines.begin(loop)
         try:
-            async with deadline:
-                if inspect.iscoroutinefunction(function):
-                    view = HandlerRun(run, log)
-                    return await self._awaited(name, _called(function, view), view, run)
-                return await self._in_thread(name, function, run, log)
-        except (AuthorMistake, TimeoutError) as error:
-            if not deadline.expired():
+            if name in self._async:
+                view = HandlerRun(run, log, loop)
+                return await self._awaited(name, function, view)
+            return await self._in_thread(name, function, run, log, loop)
+        except (AuthorMistake, asyncio.CancelledError) as error:
+            # A handler that swallows its cancellation and raises is late all the same.
+            if not watched.is_late or not watched.was_only_late():
                 raise
             raise AuthorMistake(
                 f"The handler {name} of {self._where} has not returned "
                 f"after {self._timeout_s:g} s.",
                 hint="Look for a loop without an end, or do the slow part in a tool.",
             ) from error
+        finally:
+            self._deadlines.end(watched)
 
     async def _in_thread(
-        self, name: str, function: Handler, run: Run, log: Callable[[str], None]
+        self,
+        name: str,
+        function: Handler,
+        run: Run,
+        log: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
     ) -> HandlerResult:
         """Call a plain function, and await what it returns where that is a coroutine after all."""
 
         def work() -> tuple[HandlerRun, Json, HandlerResult | None]:
-            view = HandlerRun(run, log)
+            view = HandlerRun(run, log, loop, is_on_loop=False)
             try:
                 chosen = function(view)
             except BaseException as error:
                 raise _raised(name, error, self._where) from error
             is_waiting = inspect.isawaitable(chosen)
-            return view, chosen, None if is_waiting else view.result(run, chosen)
+            return view, chosen, None if is_waiting else view.result(chosen)
 
         view, chosen, result = await in_thread(work, name=f"handler {name}")
-        return await self._awaited(name, chosen, view, run) if result is None else result
+        if result is None:
+            view.move_to_loop()
+            result = await self._awaited(name, partial(_itself, chosen), view)
+        return result
 
     async def _awaited(
-        self, name: str, waiting: Awaitable[Json], view: HandlerRun, run: Run
+        self, name: str, function: Callable[[HandlerRun], Awaitable[Json]], view: HandlerRun
     ) -> HandlerResult:
         try:
-            chosen = await waiting
+            chosen = await function(view)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -275,24 +118,11 @@ class ScriptHandlers:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             # An exit is the script's own doing here: let through, it would end the whole process.
             raise _raised(name, error, self._where) from error
-        return view.result(run, chosen)
+        return view.result(chosen)
 
 
-async def _called(function: Handler, view: HandlerRun) -> Json:
-    return await function(view)
-
-
-def _from_any_thread(log: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a `log` that may be called from any thread, and is heard at once on the loop's own."""
-    loop, own = asyncio.get_running_loop(), threading.get_ident()
-
-    def say(text: str) -> None:
-        if threading.get_ident() == own:
-            log(text)
-        else:
-            call_soon(loop, log, text)
-
-    return say
+def _itself(waiting: Awaitable[Json], _view: HandlerRun) -> Awaitable[Json]:
+    return waiting
 
 
 def _raised(name: str, error: BaseException, where: str) -> AuthorMistake:

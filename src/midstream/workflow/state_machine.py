@@ -15,10 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.apply import apply
-from midstream.core.decide import decide
+from midstream.core.decide import judged
 from midstream.core.errors import REPORT_BUG, MidstreamError, OurBug, UserMistake, WorldTrouble
-from midstream.core.events import AnyFact
 from midstream.core.inputs import (
     AnyInput,
     Approve,
@@ -48,7 +46,8 @@ from midstream.workflow.effects import (
     stop_for_good,
 )
 from midstream.workflow.emitter import Emitter
-from midstream.workflow.handlers import ScriptHandlers, copied
+from midstream.workflow.handlers import ScriptHandlers
+from midstream.workflow.json_values import copied
 from midstream.workflow.words import readable
 
 FAIR_INPUTS = 64
@@ -305,24 +304,22 @@ class WorkflowStateMachine:
             input = msgspec.structs.replace(input, shown=self._shown())
         elif isinstance(input, ModelFailed) and input.key in self._flights:
             input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
-        await self._record(decide(self._run, input))
+        story = judged(self._run, input)
+        if story.facts:
+            await self._record(story)
         self._reconcile()
         for flight in self._flights.values():
             flight.release()
 
-    async def _record(self, facts: Sequence[AnyFact]) -> None:
-        if not facts:
-            return
-        at = self._world.clock.now()
-        run, first = self._run, self._run.seq + 1
+    async def _record(self, story: Story) -> None:
+        """Journal a story's facts; only then are they true, and told."""
+        run, at = self._run, self._world.clock.now()
         envelopes = [
             Envelope(run=run.id, at=at, event=fact, seq=seq)
-            for seq, fact in enumerate(facts, first)
+            for seq, fact in enumerate(story.facts, run.seq + 1)
         ]
         await self._world.journal.append(run.id, run.seq, envelopes)
-        for fact in facts:
-            run = apply(run, fact)
-        self._run = run
+        self._run = story.run
         for envelope in envelopes:
             self._tell(envelope)
 
@@ -407,7 +404,7 @@ class WorkflowStateMachine:
         else:
             story.fail(f"{type(error).__name__}: {error}", REPORT_BUG, fault=OurBug.fault)
         try:
-            await self._record(story.facts)
+            await self._record(story)
         except Exception:
             # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
             self._run = story.run
