@@ -224,19 +224,24 @@ def console(options: Options, *, mode: str | None) -> int:
 
 async def _console(config: ConfigManager, options: Options, *, is_terminal: bool) -> int:
     from midstream.ai_coder_console import AICoderConsole
+    from midstream.console.redirect import redirected
 
     face = _face(config, options, is_terminal=is_terminal)
     app = AICoderConsole(config, face, allowed=options.allowed)
     _stop_on_signals()
     loaded: list[Parts] = []
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_equip(app, config, options, loaded, is_paced=is_terminal))
-            await face.run(app)
-            if not is_terminal and not app.is_leaving:
-                await app.settled()
-                for line in app.standing():
-                    face.say(line)
+        with redirected(face):
+            async with asyncio.TaskGroup() as group:
+                loading = group.create_task(
+                    _equip(app, config, options, loaded, is_paced=is_terminal)
+                )
+                await face.run(app)
+                if not is_terminal and not app.is_leaving:
+                    await app.settled()
+                    for line in app.standing():
+                        face.say(line)
+                loading.cancel()
         return FAILED if not is_terminal and app.failed() else FINISHED
     finally:
         await app.close()
@@ -378,6 +383,7 @@ def _headless(options: Options, work: Work) -> int:
 async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     from midstream.console.jsonlines import JsonFace
     from midstream.console.plain import PlainFace
+    from midstream.console.redirect import redirected
 
     face = JsonFace() if options.is_json else PlainFace(stdout=STDERR)
     made = await in_thread(lambda: parts(config, options))
@@ -393,7 +399,8 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
         face.say(notice, kind="note")
     _stop_on_signals()
     try:
-        run = await work(made, lambda words: face.say(words, kind="error"))
+        with redirected(face):
+            run = await work(made, lambda words: face.say(words, kind="error"))
     finally:
         # What is stopped now had its say: a chat that only waits for more, a question without answer.
         is_done = True
