@@ -275,7 +275,9 @@ def _face(config: ConfigManager, options: Options, *, is_terminal: bool) -> Face
         from midstream.console.interface import ConsoleInterface
 
         return ConsoleInterface(
-            history_folder=config.state_dir, colour=not os.environ.get("NO_COLOR")
+            history_folder=config.state_dir,
+            colour=not os.environ.get("NO_COLOR"),
+            stdout=sys.stdout,
         )
     if options.is_json:
         from midstream.console.jsonlines import JsonFace
