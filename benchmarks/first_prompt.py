@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measuring import Figure, alone, in_turn, progress
+from benchmarks.measuring import Figure, alone, in_turn
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
 
 GLYPH = "›"
@@ -64,7 +64,7 @@ def explain() -> None:
         if (match := re.match(r"import time:\s*(\d+) \|\s*(\d+) \|\s*(\S+)", line))
     ]
     total = sum(own for _, own, _ in found)
-    progress(f"{len(found)} modules, {total / 1000:.0f} ms of imports (slowed by the measuring)")
+    print(f"{len(found)} modules, {total / 1000:.0f} ms of imports (slowed by the measuring)")
     for title, is_ours in (
         ("midstream's own, itself alone", True),
         ("others, itself alone", False),

@@ -77,6 +77,8 @@ def _folded(run: Run, fact: AnyFact) -> Run:
             return _returned(run, fact)
         case InputReceived():
             return _received(run, fact)
+        case Interrupted():
+            return _interrupted(run, fact)
         case InputDisposed():
             return _disposed(run, fact)
         case QuestionAsked():
@@ -88,8 +90,6 @@ def _folded(run: Run, fact: AnyFact) -> Run:
         case WordsJoined():
             words = Message(role="user", text=fact.text, author=USER)
             return replace(run, contexts=_added(run, fact.context, words), is_heard=True)
-        case Interrupted():
-            return _interrupted(run, fact)
         case ReplyCut():
             return _reply_cut(run, fact)
         case AgentFailed():
@@ -380,19 +380,22 @@ def _disposed(run: Run, fact: InputDisposed) -> Run:
 
 
 def _interrupted(run: Run, fact: Interrupted) -> Run:
+    common_data, cuts, state = dict(run.common_data), run.cuts, run.interrupted_state
     if fact.epoch != run.epoch:
         cuts = _cuts_after(run, fact)
         state = cuts[-1].state if cuts else fact.state
-        run = replace(_kept(run, fact.agent, fact.partial), cuts=cuts, interrupted_state=state)
-        beside = {"interrupted_state": state, "interrupted_text": fact.partial}
-        run = replace(_stopping(run), common_data={**run.common_data, **beside})
-    common_data = run.common_data
+        run = _stopping(_kept(run, fact.agent, fact.partial))
+        common_data["interrupted_state"] = state
+        common_data["interrupted_text"] = fact.partial
     if fact.text is not None:
-        common_data = {**common_data, "resume_input": fact.text}
-        run = replace(run, resume_input=fact.text, is_heard=False)
+        common_data["resume_input"] = fact.text
     run = replace(
         run,
         common_data=common_data,
+        cuts=cuts,
+        interrupted_state=state,
+        resume_input=run.resume_input if fact.text is None else fact.text,
+        is_heard=run.is_heard and fact.text is None,
         epoch=fact.epoch,
         phase="halting",
         halting_for=fact.leads_to,
@@ -424,7 +427,7 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
 
 def _stopping(run: Run) -> Run:
     """Return the run with its running `once` calls marked as being stopped."""
-    if run.turn is None:
+    if run.turn is None or not run.turn.calls:
         return run
     calls = tuple(
         replace(call, status="stopping")

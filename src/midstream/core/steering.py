@@ -319,17 +319,17 @@ def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
 def settle(story: Story, *, is_new_request: bool) -> None:
     """Tell what follows without anything happening: transitions, the end, delivered steers."""
     finish_halt(story)
-    for _ in range(MAX_SILENT_TRANSITIONS):
-        if story.run.phase != "leaving":
-            break
+    silent = 0
+    while story.run.phase == "leaving":
         _leave(story)
         is_new_request = True
-    else:
-        story.fail(
-            f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
-            "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
-            fault="author",
-        )
+        silent += 1
+        if silent == MAX_SILENT_TRANSITIONS:
+            story.fail(
+                f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
+                "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
+                fault="author",
+            )
     run = story.run
     if run.phase == "waiting" and not any(q.kind == "input" for q in run.open_questions):
         _await_input(story)

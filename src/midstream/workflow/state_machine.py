@@ -179,7 +179,10 @@ class WorkflowStateMachine:
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(Withdraw(input_id=""))
-        answer, problem = await self._checked(text, question)
+        answer, problem = None, ""
+        asked = _asked(self._run, question)
+        if asked is not None and asked.schema is not None:
+            answer, problem = await self._checked(text, asked.schema)
         said = UserSaid(
             id=id or secrets.token_hex(6),
             text=text,
@@ -300,14 +303,14 @@ class WorkflowStateMachine:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
         for flight in self._flights.values():
             flight.hold()
-        if isinstance(input, (UserSaid, Halt, Stop)):
+        if isinstance(input, UserSaid | Halt | Stop):
             input = msgspec.structs.replace(input, shown=self._shown())
         elif isinstance(input, ModelFailed) and input.key in self._flights:
             input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
         story = judged(self._run, input)
         if story.facts:
             await self._record(story)
-        self._reconcile()
+            self._reconcile()
         for flight in self._flights.values():
             flight.release()
 
@@ -325,18 +328,21 @@ class WorkflowStateMachine:
 
     def _reconcile(self) -> None:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
-        owed = pending(self._run)
-        if not owed and not self._flights:
-            return
-        keys = [effect.key for effect in owed]
-        for key in [key for key in self._flights if key not in keys]:
-            self._abandon(self._flights.pop(key))
+        owed, flights = pending(self._run), self._flights
+        gone: list[Flight] = []
+        if flights:
+            keys = [effect.key for effect in owed]
+            gone = [flights.pop(key) for key in tuple(flights) if key not in keys]
+        for flight in gone:
+            flight.close()
         for effect in owed:
-            flight = self._flights.get(effect.key)
-            if flight is None:
+            if effect.key not in flights:
                 self._begin(effect)
             elif isinstance(effect, CallTool) and effect.stopping:
-                self._stop_softly(flight)
+                self._stop_softly(flights[effect.key])
+        # Closed already, so nothing of them is shown any more: that they unwind can wait for the new.
+        for flight in gone:
+            self._abandon(flight)
 
     def _begin(self, effect: AnyEffect) -> None:
         agent = "" if isinstance(effect, RunHandler) else effect.agent
@@ -450,16 +456,13 @@ class WorkflowStateMachine:
     def _shown(self) -> tuple[Shown, ...]:
         return tuple(f.shown() for key, f in self._flights.items() if key[1] == "model")
 
-    async def _checked(self, text: str, question_id: str | None) -> tuple[Json, str]:
+    async def _checked(self, text: str, schema: dict[str, Json]) -> tuple[Json, str]:
         """Return the value a line gives for its question's schema, and why it does not fit.
 
         A line is read as JSON if it can be, so that `5` is a number; where that does not fit, the
         words themselves may.
         """
-        question = _asked(self._run, question_id)
-        if question is None or question.schema is None:
-            return None, ""
-        schema, validate = question.schema, self._world.validate
+        validate = self._world.validate
         value = value_of(text, schema)
 
         def check() -> tuple[Json, str]:

@@ -1,0 +1,51 @@
+"""All benchmarks, one after the other, and one table: `python -m benchmarks [--quick] [--json] [NAME ...]`."""
+
+import argparse
+import os
+import platform
+from importlib import import_module
+
+from benchmarks.measuring import Figure, as_json, described, progress, table
+
+NAMES = (
+    "transitions",
+    "resume_latency",
+    "parked_memory",
+    "first_prompt",
+    "idle_cpu",
+    "echo_latency",
+    "halt_latency",
+    "halt_in_terminal",
+)
+
+
+def main() -> None:
+    """Measure what is named, or everything, and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--quick", action="store_true", help="only show that they work")
+    parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    chosen = parser.parse_args()
+    unknown = sorted(set(chosen.names) - set(NAMES))
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    figures: list[Figure] = []
+    for name in chosen.names or NAMES:
+        progress(f"... {name}")
+        found: list[Figure] = import_module(f"benchmarks.{name}").measure(chosen.quick)
+        figures += found
+        if not chosen.json:
+            for figure in found:
+                print(described(figure), flush=True)
+    if chosen.json:
+        print(as_json(figures))
+        return
+    if not chosen.names or "first_prompt" in chosen.names:
+        print("\nImports before the first prompt:", flush=True)
+        import_module("benchmarks.first_prompt").explain()
+    print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
+    print(table(figures))
+
+
+if __name__ == "__main__":
+    main()
