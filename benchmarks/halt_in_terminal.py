@@ -163,7 +163,7 @@ FLOOR = "a program that writes the stream to the terminal; Enter cancels it and 
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return milliseconds from Enter."""
-    count, rounds = (2, 1) if is_quick else (35, 3)
+    count, rounds = (2, 1) if is_quick else (30, 3)
     rates = RATES[:1] if is_quick else RATES
     figures = []
     for rate in rates:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(
     path.stem
     for path in (ROOT / "benchmarks").glob("*.py")
-    if "def measure(" in path.read_text(encoding="utf-8")
+    if "\ndef measure(" in path.read_text(encoding="utf-8")
 )
 
 
@@ -26,23 +26,21 @@ def run(*words: str) -> str:
 def test_all_benchmarks_measure_something_beside_a_floor() -> None:
     figures = json.loads(run("benchmarks", "--quick", "--json"))
 
-    assert {figure["name"] for figure in figures if figure.get("floors")}
     for figure in figures:
         assert figure["values"], figure["name"]
-        assert all(value >= 0 for value in figure["values"]), figure["name"]
-        assert len(figure["floors"]) in (0, len(figure["values"])), figure["name"]
-    with_aim = {figure["name"].split(",")[0] for figure in figures if figure["aim"] is not None}
-    assert with_aim >= {"first prompt", "one transition in memory", "a parked run"}
+        assert min(figure["values"]) >= 0, figure["name"]
+        assert bool(figure.get("floors")) == bool(figure.get("floor")), figure["name"]
+        if figure.get("aim_on", "ratio") == "ratio" and figure.get("aim") is not None:
+            assert len(figure["ratios"]) == len(figure["values"]), figure["name"]
+    # On a machine without /proc the CPU of a waiting console is not measured.
+    assert sum(figure.get("aim") is not None for figure in figures) >= 12
 
 
-def test_every_benchmark_is_part_of_the_whole() -> None:
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("all_benchmarks", ROOT / "benchmarks" / "__main__.py")
-    assert spec is not None
+def test_make_bench_runs_every_benchmark_there_is() -> None:
     text = (ROOT / "benchmarks" / "__main__.py").read_text(encoding="utf-8")
-    assert [name for name in MODULES if f'"{name}"' not in text] == []
-    del module_from_spec
+
+    assert len(MODULES) >= 8
+    assert [name for name in MODULES if f'    "{name}",\n' not in text] == []
 
 
 @pytest.mark.parametrize("name", ["transitions", "parked_memory"])

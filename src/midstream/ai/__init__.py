@@ -1,1 +1,1 @@
-"""midstream: the ai room."""
+"""Models: every provider behind the port `Model`, and the offline model that is no LLM."""

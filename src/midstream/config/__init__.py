@@ -1,1 +1,1 @@
-"""midstream: the config room."""
+"""Settings, roles and workflows in layers, where they live, and whom to trust."""

@@ -1,1 +1,1 @@
-"""midstream: the console room."""
+"""The faces of the console: the interactive terminal, plain lines and JSON lines."""

@@ -1,1 +1,1 @@
-"""midstream: the engine room."""
+"""Where runs live."""

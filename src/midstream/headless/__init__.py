@@ -1,1 +1,1 @@
-"""midstream: the headless room."""
+"""Work without a person at the keyboard."""

@@ -1,1 +1,1 @@
-"""midstream: the store room."""
+"""Journals, and nothing else."""

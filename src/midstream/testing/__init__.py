@@ -1,1 +1,1 @@
-"""midstream: the testing room."""
+"""Fakes, contracts and a scripted model server, shipped for tests of one's own."""

@@ -1,1 +1,1 @@
-"""midstream: the tool room."""
+"""Tools: what agents may do to the workspace, and the manager every call goes through."""

@@ -1,1 +1,1 @@
-"""midstream: the workflow room."""
+"""Workflows: the state machine around the core, agents, contexts, handlers and the loader."""
