@@ -33,11 +33,11 @@ clean:
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "midstream needs Python 3.11 or newer: install it, or say PYTHON=/path/to/python"; exit 1; }
-	@echo "Setting up .venv with $(PYTHON) ..."
+	@echo "Setting up .venv with $(PYTHON) ..." >&2
 	@$(PYTHON) -m venv .venv
 
 .venv/ready: requirements.lock pyproject.toml | .venv/bin/python
-	@echo "Installing midstream (once) ..."
+	@echo "Installing midstream (once) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@

@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, and one table: `python -m benchmarks [--quick] [--json] [NAME ...]`."""
+"""All benchmarks in turn, and one table: `python -m benchmarks [--quick] [--json] [NAME ...]`."""
 
 import argparse
 import os

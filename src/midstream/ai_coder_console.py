@@ -14,7 +14,7 @@ from midstream.command.handler import CommandHandler, is_command
 from midstream.command.runs import run_line
 from midstream.config.manager import ConfigManager
 from midstream.core.errors import MidstreamError, UserMistake
-from midstream.core.events import RunFailed, RunFinished, RunStopped
+from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStopped
 from midstream.core.mode import Mode
 from midstream.core.names import Json, Policy
 from midstream.core.nearest import did_you_mean
@@ -65,6 +65,8 @@ class AICoderConsole:
         self._commands = CommandHandler(self)
         self._equipment: Equipment | None = None
         self._ready = asyncio.Event()
+        # Lines act in the order they were sent: the second must find the chat the first one began.
+        self._in_order = asyncio.Lock()
         self._chats: dict[str, Machine] = {}
         self._workflow: Machine | None = None
         self._home = Mode.parse(HOME)
@@ -131,25 +133,32 @@ class AICoderConsole:
         cost = in_words(costs(usages).total) if usages else ""
         model = self.models.describe()
         if machine is None or machine.run.definition is None:
-            return Status(mode=mode, enter=self._first_line(), model=model, cost=cost)
+            notes = self._notes(machine)
+            return Status(mode=mode, enter=self._first_line(), model=model, cost=cost, notes=notes)
         run, stands = machine.run, where(machine.run)
-        is_busy = not (run.is_over or run.is_parked)
-        is_chat = run.definition is not None and run.definition.kind == "chat"
+        is_chat = machine.run.definition.kind == "chat"
         return Status(
             mode=mode,
-            enter=stands.enter or self._first_line(),
+            enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
             state="" if is_chat else stands.state,
-            thinking=stands.doing if is_busy else "",
+            thinking="" if run.is_over or run.is_parked else stands.doing,
             model=model,
             cost=cost,
-            busy=is_busy,
+            busy=run.phase in ("pre", "turn", "post", "transition"),
             notes=self._notes(machine),
         )
 
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards."""
         machine = self.active()
-        return () if machine is None else where(machine.run).questions
+        if machine is None:
+            return ()
+        # Questions are numbered anew in every run. On the screen their ids must tell them apart:
+        # a key pressed on one run's card never decides on another's.
+        return tuple(
+            msgspec.structs.replace(question, id=_screen_id(machine.run.id, question.id))
+            for question in where(machine.run).questions
+        )
 
     async def submit(
         self,
@@ -182,10 +191,11 @@ class AICoderConsole:
     async def approve(
         self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
     ) -> None:
-        """Decide on a tool call of the active run."""
-        machine = self.active()
-        if machine is not None:
-            await machine.approve(question, granted=granted, for_run=for_run, note=note)
+        """Decide on a tool call of the run whose card was shown."""
+        run, own = _run_and_question(question)
+        for machine in self.machines():
+            if machine.run.id == run:
+                await machine.approve(own, granted=granted, for_run=for_run, note=note)
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""
@@ -238,30 +248,41 @@ class AICoderConsole:
     async def enter(self, mode: str, input: Json = None) -> None:
         """Go to a mode; see the port `Operator`."""
         wanted = Mode.parse(mode)
-        await self._open(wanted, input)
-        if wanted.kind == "role" or self._workflow is not None:
-            self._set_mode(wanted)
+        async with self._in_order:
+            left = self.active()
+            await self._open(wanted, input)
+            if wanted.kind == "role" or self._workflow is not None:
+                self._set_mode(wanted)
+        if left is not None and left is not self.active() and not left.run.is_over:
+            if not _is_chat(left):
+                self._face.say(f"{_name(left)} goes on: {_way_to(left)} returns to it.", kind="note")
 
     async def stop_workflow(self) -> None:
         """End the active workflow and go back to the role it was started from."""
-        machine = self._workflow
-        if machine is None or machine.run.is_over:
-            raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
-        await machine.stop()
-        await self._go_home()
+        async with self._in_order:
+            machine = self._workflow
+            if machine is None or machine.run.is_over:
+                raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
+            await machine.stop()
+            self._go_home()
 
     async def clear(self) -> None:
         """Forget the chat of the current role."""
-        name = self._mode.name if self._mode.kind == "role" else self._home.name
-        machine = self._chats.pop(name, None)
-        if machine is not None and not machine.run.is_over:
-            await machine.stop("cleared")
-        self._face.say(f"The chat with {name} begins anew.", kind="note")
+        async with self._in_order:
+            name = self._mode.name if self._mode.kind == "role" else self._home.name
+            machine = self._chats.pop(name, None)
+            if machine is not None and not machine.run.is_over:
+                await machine.stop("cleared")
+            self._face.say(f"The chat with {name} begins anew.", kind="note")
 
     async def say(self, text: str, policy: Policy) -> None:
         """Give the active run words with this policy."""
-        machine = await self._addressee()
-        self._report(machine, await machine.say(text, policy=policy))
+        async with self._in_order:
+            machine = await self._addressee()
+            receipt = await machine.say(text, policy=policy)
+        if not _is_taken(machine, receipt):
+            raise UserMistake(receipt.reason)
+        self._face.refresh()
 
     def tell(self, text: str) -> None:
         """Show words of the console."""
@@ -286,42 +307,37 @@ class AICoderConsole:
         as_new: bool,
         policy: Policy | None,
     ) -> Submitted:
-        machine = await self._addressee()
-        if question is None and not as_new:
-            found = route(words, open_questions=machine.run.open_questions, seen=seen)
-            match found:
-                case Unclear(question=unclear):
-                    return Submitted(kind="unclear", question=unclear)
-                case Returned(reason=reason):
-                    return Submitted(kind="returned", reason=reason)
-                case AnswerRoute(question=question, text=words):
-                    pass
-                case _:
-                    pass
-        receipt = await machine.say(words, question=question, policy=policy)
-        record = machine.run.inbox.get(receipt.input_id)
-        if record is None or record.disposition == "rejected":
+        async with self._in_order:
+            machine = await self._addressee()
+            own = [q.removeprefix(f"{machine.run.id}/") for q in seen]
+            if question is not None:
+                run, question = _run_and_question(question)
+                if run != machine.run.id:
+                    return Submitted(kind="returned", reason="That question is not open any more.")
+            elif not as_new:
+                found = route(words, open_questions=machine.run.open_questions, seen=own)
+                match found:
+                    case Unclear(question=unclear):
+                        shown = _screen_id(machine.run.id, unclear)
+                        return Submitted(kind="unclear", question=shown)
+                    case Returned(reason=reason):
+                        return Submitted(kind="returned", reason=reason)
+                    case AnswerRoute(question=question, text=words):
+                        pass
+                    case _:
+                        pass
+            receipt = await machine.say(words, question=question, policy=policy)
+        if not _is_taken(machine, receipt):
             return Submitted(kind="returned", reason=receipt.reason)
-        self._report(machine, receipt)
-        return Submitted(kind="taken")
-
-    def _report(self, machine: Machine, receipt: Receipt) -> None:
-        """Say what is being done with a line where that is not what the person sees anyway."""
-        if receipt.reason:
-            self._face.say(receipt.reason, kind="note")
-        elif receipt.handling == "queue":
-            self._face.say("Queued: it is said once the state is done.", kind="note")
-        elif receipt.handling == "steer":
-            self._face.say("Joins the next model request.", kind="note")
         self._face.refresh()
+        return Submitted(kind="taken")
 
     async def _addressee(self) -> Machine:
         """Return the run that words are for, a new chat where there is none yet."""
         machine = self.active()
         if machine is not None and not machine.run.is_over:
             return machine
-        if self._mode.kind == "workflow":
-            await self._go_home()
+        self._go_home()
         name = self._mode.name
         machine = self._chats.get(name)
         if machine is not None and not machine.run.is_over:
@@ -345,15 +361,18 @@ class AICoderConsole:
             self._workflow = None if machine.run.is_over else machine
 
     def _attach(self, name: str) -> bool:
-        """Turn to a running workflow of that name; False if none is running."""
-        for machine in reversed(self.machines()):
-            definition = machine.run.definition
-            if definition is None or machine.run.is_over or definition.kind == "chat":
-                continue
-            if definition.workflow.workflow_name == name:
-                self._workflow = machine
-                return True
-        return False
+        """Turn to a running workflow of that name, of several to the next; False if none is running."""
+        running = [
+            machine
+            for machine in reversed(self.machines())
+            if not (machine.run.is_over or _is_chat(machine)) and _name(machine) == name
+        ]
+        if not running:
+            return False
+        place = running.index(self.active()) + 1 if self.active() in running else 0
+        self._workflow = running[place % len(running)]
+        self._face.say(f"Back to {run_line(self._workflow.run)}", kind="note")
+        return True
 
     async def _started(self, name: str, input: Json) -> Machine:
         equipment = self._equipped()
@@ -378,7 +397,7 @@ class AICoderConsole:
             if notice:
                 self._face.say(notice, kind="warning")
 
-    async def _go_home(self) -> None:
+    def _go_home(self) -> None:
         if self._mode.kind == "workflow":
             self._workflow = None
             self._set_mode(self._home)
@@ -386,28 +405,70 @@ class AICoderConsole:
     def _first_line(self) -> str:
         return f"sends to {self._home.name if self._mode.kind == 'workflow' else self._mode.name}"
 
-    def _notes(self, active: Machine) -> tuple[str, ...]:
+    def _notes(self, active: Machine | None) -> tuple[str, ...]:
+        """Return what else goes on: lines that wait, and the runs behind the active one."""
         waiting = len(self.waiting_inputs())
-        others = sum(
-            not (machine is active or machine.run.is_over or machine.run.is_parked)
-            for machine in self.machines()
+        others = [m.run for m in self.machines() if m is not active and not m.run.is_over]
+        busy = sum(not run.is_parked for run in others)
+        asking = sum(bool(where(run).questions) for run in others)
+        notes = (
+            f"{waiting} waiting" if waiting else "",
+            f"{asking} in the background wait{'s' if asking == 1 else ''} for you" if asking else "",
+            f"{busy} in the background" if busy else "",
         )
-        return tuple(
-            note
-            for note in (
-                f"{waiting} waiting" if waiting else "",
-                f"{others} in the background" if others else "",
-            )
-            if note
-        )
+        return tuple(note for note in notes if note)
 
     def _hear(self, envelope: Envelope) -> None:
-        """Show an event, and go back to the role when the active workflow has ended."""
+        """Show an event, and what of it concerns a run that is not on the screen.
+
+        When the active workflow has ended, the mode goes back to the role.
+        """
         self._face.show(envelope)
-        if not isinstance(envelope.event, (RunFinished, RunFailed, RunStopped)):
+        event = envelope.event
+        if not isinstance(event, (QuestionAsked, RunFinished, RunFailed, RunStopped)):
             return
-        if self._mode.kind == "workflow" and self._workflow is not None:
-            if self._workflow.run.id != envelope.run:
-                return
-            self._workflow = None
-            self._set_mode(self._home)
+        machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
+        if machine is None:
+            return
+        is_active = machine is self.active()
+        if isinstance(event, QuestionAsked):
+            if not is_active and event.kind != "input":
+                what = f"{question_heading(event)}: {result_summary(event.text)}"
+                words = f"{_name(machine)}, in the background: {what}  ({_way_to(machine)} to answer)"
+                self._face.say(words, kind="warning")
+        elif is_active:
+            self._go_home()
+        elif not (_is_chat(machine) or self._is_closing):
+            self._face.say(f"That was {_name(machine)}, in the background.", kind="note")
+
+
+def _screen_id(run: str, question: str) -> str:
+    """Return the id of a question that tells it from those of all other runs."""
+    return f"{run}/{question}"
+
+
+def _run_and_question(screen_id: str) -> tuple[str, str]:
+    run, _, question = screen_id.partition("/")
+    return run, question
+
+
+def _name(machine: Machine) -> str:
+    definition = machine.run.definition
+    return "" if definition is None else definition.workflow.workflow_name
+
+
+def _is_chat(machine: Machine) -> bool:
+    definition = machine.run.definition
+    return definition is not None and definition.kind == "chat"
+
+
+def _way_to(machine: Machine) -> str:
+    """Return the command that makes a run the active one."""
+    name = _name(machine)
+    return f"/role {name.removeprefix('role:')}" if _is_chat(machine) else f"/workflow {name}"
+
+
+def _is_taken(machine: Machine, receipt: Receipt) -> bool:
+    """Return whether words are on their way. What is said of them stands in the run's own events."""
+    record = machine.run.inbox.get(receipt.input_id)
+    return record is not None and record.disposition != "rejected"

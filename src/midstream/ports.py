@@ -223,6 +223,7 @@ class Machine(Protocol):
         text: str,
         *,
         question: str | None = None,
+        unasked: bool = False,
         policy: Policy | None = None,
         source: str = "user",
         id: str | None = None,

@@ -11,6 +11,7 @@ FLOORS: dict[str, int] = {
     "core": 1,
     "ports": 2,
     "offloop": 2,
+    "process": 2,
     "scripts": 2,
     "config": 2,
     "workflow": 3,

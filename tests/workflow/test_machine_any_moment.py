@@ -96,7 +96,7 @@ class Thrower:
         self._heard += 1
         if thrown is not None:
             text, policy = thrown
-            speak = self._here.machine.say(text, policy=policy)
+            speak = self._here.machine.say(text, policy=policy, unasked=True)
             self.speaking.append(asyncio.ensure_future(speak))
 
 

@@ -306,7 +306,7 @@ async def test_a_loop_that_is_kept_busy_by_a_listener_still_takes_words() -> Non
         here.machine.on("*", lambda envelope: time.sleep(0.005))
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.say("never mind")
+        await here.machine.say("never mind", unasked=True)
 
         assert (await here.machine.wait()).resume_input == "never mind"
 

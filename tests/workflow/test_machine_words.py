@@ -8,8 +8,9 @@ from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
 
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.events import InputReceived, Interrupted
+from midstream.core.names import REQUEST_USERS_INPUT as ASK
 from midstream.core.run import Run
-from midstream.testing.fakes import FakeJournal, Gate, asks, says
+from midstream.testing.fakes import FakeJournal, Gate, asks, call, calls, says
 
 WAITING = flow({**START, "awaits_input": True, "next": "start"})
 
@@ -293,3 +294,37 @@ async def test_words_while_a_chat_waits_are_its_next_line() -> None:
             ("user", "how are you"),
         ]
         assert here.run.phase == "waiting"
+
+
+async def test_the_next_line_answers_the_only_question() -> None:
+    async with scene(PLAIN, asks("Which colour?"), "Blue it is.") as here:
+        await here.machine.start()
+        await here.machine.settled()
+        receipt = await here.machine.say("blue")
+
+        assert receipt.handling == "answer"
+        assert (await here.machine.wait()).output == "Blue it is."
+
+
+async def test_words_said_to_be_unasked_answer_nothing() -> None:
+    async with scene(RESUMING, asks("Which colour?"), "Renamed.", "Done.") as here:
+        await here.machine.start()
+        await here.machine.settled()
+        receipt = await here.machine.say("rename it first", unasked=True)
+
+        assert receipt.handling == "interrupt"
+        assert (await here.machine.wait()).resume_input == "rename it first"
+
+
+async def test_of_several_questions_one_has_to_be_named() -> None:
+    both = calls(*(call(ASK, question=f"Which {what}?") for what in ("colour", "size")))
+    async with scene(PLAIN, both, "Noted.") as here:
+        await here.machine.start()
+        run = await here.machine.settled()
+        with pytest.raises(UserMistake, match="Several questions are open: q1, q2"):
+            await here.machine.say("blue")
+        assert here.run.inbox == {}
+
+        await here.machine.say("large", question=run.open_questions[1].id)
+        await here.machine.say("blue")
+        assert (await here.machine.wait()).output == "Noted."

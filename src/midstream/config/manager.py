@@ -131,8 +131,10 @@ class ConfigManager:
         self._said["command line"] = ("--mode, --model", said)
         self._said["this session"] = ("/mode, /model", {})
 
-    def trust(self, grant: Grant) -> None:
+    def trust(self, grant: Grant, *, notice: str = "") -> None:
         """Let the workspace's files take part from now on, as they stand in the grant.
+
+        `notice` is what the person should hear of it, such as that it will not be remembered.
 
         Raises:
             OurBug: the grant is for another workspace.
@@ -140,6 +142,8 @@ class ConfigManager:
         if grant.workspace != str(self.workspace):
             raise OurBug(f"The grant is for {grant.workspace}, not for {self.workspace}.")
         self.grant = grant
+        if notice:
+            self._notice(notice)
         self._said.pop("workspace", None)
         if SETTINGS in grant.files:
             self._read_layer("workspace", grant.folder / SETTINGS)

@@ -159,6 +159,7 @@ class WorkflowStateMachine:
         text: str,
         *,
         question: str | None = None,
+        unasked: bool = False,
         policy: Policy | None = None,
         source: str = "user",
         id: str | None = None,
@@ -167,18 +168,25 @@ class WorkflowStateMachine:
 
         Args:
             text: the words.
-            question: the id of the open question they answer; None: unasked words, which follow the
-                state's `on_input` policy (or answer a run that waits for input).
-            policy: overrides the state's `on_input` for these words.
+            question: the id of the open question they answer. None: the only one there is, if an
+                agent has asked one; else they are unasked words, which follow the state's `on_input`
+                policy (or are what a run that waits for input gets).
+            unasked: they answer nothing, whatever is being asked.
+            policy: overrides the state's `on_input` for these words, which are then unasked.
             source: who says it, for the record.
             id: makes the call repeatable: the same id again changes nothing, same receipt.
 
         Cancelling the call takes nothing back: once it has begun, the words are on their way.
+
+        Raises:
+            UserMistake: several questions are open and nothing says which is meant; nothing was said.
         """
         text = readable(text)
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(Withdraw(input_id=""))
+        if question is None and policy is None and not unasked:
+            question = _only_question(self._run)
         answer, problem = None, ""
         asked = _asked(self._run, question)
         if asked is not None and asked.schema is not None:
@@ -518,6 +526,20 @@ def value_of(text: str, schema: dict[str, Json]) -> Json:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, RecursionError):
         return text
+
+
+def _only_question(run: Run) -> str | None:
+    """Return the id of the question an agent has asked, None if there is none.
+
+    Raises:
+        UserMistake: there are several.
+    """
+    ids = [question.id for question in run.open_questions if question.kind == "question"]
+    if len(ids) > 1:
+        raise UserMistake(
+            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
+        )
+    return ids[0] if ids else None
 
 
 def _asked(run: Run, question_id: str | None) -> Question | None:

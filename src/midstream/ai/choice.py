@@ -1,0 +1,37 @@
+"""Which models are used: those of the settings, one that stands for all, or the offline model."""
+
+from collections.abc import Mapping
+
+from midstream.ai.api_client import AIAPIClient
+from midstream.ai.naming import OFFLINE
+
+
+class ModelChoice:
+    """The `Models` port over a client.
+
+    Args:
+        client: answers with the model chosen.
+        levels: the model of each level, as the settings name them.
+        is_offline: none of them can be reached, so the offline model stands for all unless another
+            one is chosen.
+    """
+
+    def __init__(
+        self, client: AIAPIClient, levels: Mapping[str, str], *, is_offline: bool
+    ) -> None:
+        self._client = client
+        self._levels = dict(levels)
+        self._is_offline = is_offline
+        self.use(None)
+
+    def describe(self) -> str:
+        """Return the model of the base level, or the one that stands for all."""
+        return self._client.describe()["base"]
+
+    def use(self, name: str | None) -> None:
+        """Use this model for every level; None: what the settings name, or offline."""
+        self._client.use(OFFLINE if name is None and self._is_offline else name)
+
+    def known(self) -> tuple[tuple[str, str], ...]:
+        """Return the model of each level, and the offline model."""
+        return (*self._levels.items(), ("no LLM", OFFLINE))

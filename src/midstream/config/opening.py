@@ -1,0 +1,65 @@
+"""Opening the settings at the start: with the workspace's own files if they may be used."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from midstream.config.manager import ConfigManager
+from midstream.config.trust import TrustStatus, TrustStore, granted, session_grant
+from midstream.core.errors import NotTrusted, WorldTrouble
+
+
+def open_settings(
+    workspace: Path,
+    *,
+    mode: str | None = None,
+    model: str | None = None,
+    trusts_workspace: bool = False,
+    asks: Callable[[TrustStatus], bool] | None = None,
+) -> ConfigManager:
+    """Return the settings, those of the workspace only if it is trusted.
+
+    Args:
+        workspace: the folder midstream works in.
+        mode, model: what the command line said.
+        trusts_workspace: what is there now may be used, this time.
+        asks: asks a person whether to trust the workspace; None where nobody is there.
+    """
+    config = ConfigManager(workspace, mode=mode, model=model)
+    store = TrustStore(config.state_dir)
+    status = store.status(workspace)
+    given = granted(status)
+    if given is not None:
+        config.trust(given)
+    elif status.kind != "no_files" and trusts_workspace:
+        config.trust(session_grant(status))
+    elif status.kind != "no_files" and asks is not None and asks(status):
+        _trust_for_good(config, store, status)
+    return config
+
+
+def _trust_for_good(config: ConfigManager, store: TrustStore, status: TrustStatus) -> None:
+    """Use the files, and remember the yes if it can be written down: a full disk is no no."""
+    try:
+        config.trust(store.grant(status))
+    except WorldTrouble as trouble:
+        notice = f"You will be asked again next time: {trouble.what}"
+        config.trust(session_grant(status), notice=notice)
+
+
+def require_trust(config: ConfigManager) -> None:
+    """Return unless the workspace has files of its own that nobody has trusted.
+
+    Raises:
+        NotTrusted: it has; the message names them.
+    """
+    if config.grant is not None:
+        return
+    status = TrustStore(config.state_dir).status(config.workspace)
+    if status.kind == "no_files":
+        return
+    names = ", ".join(file.name for file in status.files[:5])
+    more = f" and {len(status.files) - 5} more" if len(status.files) > 5 else ""
+    raise NotTrusted(
+        f"The workspace's .midstream/ is not trusted ({names}{more}).",
+        hint="Look at it, then say --trust-workspace, or start midstream here once and trust it.",
+    )

@@ -1,0 +1,116 @@
+"""The process midstream runs in: its standard streams as they may be, and its signals."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from midstream.core.errors import WorldTrouble
+
+STDIN: Final = 0
+STDOUT: Final = 1
+STDERR: Final = 2
+
+HANGUPS: Final = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""The signals that end a program from outside: a kill, and a closed terminal."""
+
+T = TypeVar("T")
+
+
+class Signalled(Exception):
+    """A signal ended the work; everything it had begun has been stopped."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class OutputLost(WorldTrouble):
+    """What was written to stdout did not arrive. `is_unread`: its reader has gone, such as `head`."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(
+            f"The output cannot be written: {error.strerror or error}.",
+            hint="Make room, or let stdout go elsewhere.",
+        )
+        self.is_unread = isinstance(error, BrokenPipeError)
+
+
+def open_missing_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr.
+
+    Else the next file or socket to be opened would take the number, and be written to as if it were
+    stdout. Reading finds the end at once; writing to stdout fails, as it does on a closed one.
+    """
+    for number, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the lowest number that is free, which is this one
+
+
+def is_terminal(number: int) -> bool:
+    """Return whether a stream is a terminal."""
+    try:
+        return os.isatty(number)
+    except OSError:
+        return False
+
+
+def write_out(text: str) -> None:
+    """Write text to stdout as UTF-8, whatever the locale says; what cannot be encoded becomes `?`.
+
+    Raises:
+        OutputLost: it could not be written, or not all of it.
+    """
+    data = memoryview(text.encode("utf-8", "replace"))
+    try:
+        while data:
+            data = data[os.write(STDOUT, data) :]
+    except OSError as error:
+        raise OutputLost(error) from None
+
+
+def drop_stdout() -> None:
+    """Let what is still buffered for a lost stdout go nowhere, so that the exit does not fail too."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, STDOUT)
+        os.close(nowhere)
+
+
+def run_until_signalled(work: Coroutine[Any, Any, T], *, signals: Iterable[int]) -> T:
+    """Return what `work` returns. The first of the signals cancels it, and is raised once it is done.
+
+    Later ones change nothing: cleaning up is bounded, and cut short it would leave tools running.
+
+    Raises:
+        Signalled: a signal came, and the work has ended.
+        KeyboardInterrupt: SIGINT came, and is none of `signals`.
+    """
+    heard: list[int] = []
+
+    async def main() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            if not heard:
+                heard.append(number)
+                task.cancel()
+
+        # Elsewhere (Windows) the loop knows no signals, and they end the process as ever.
+        for number in signals if os.name == "posix" else ():
+            loop.add_signal_handler(number, stop, number)
+        return await work
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        if not heard:
+            raise
+        raise Signalled(heard[0]) from None
