@@ -139,7 +139,7 @@ async def test_words_typed_while_measuring_start_the_measuring_again(workspace: 
     async with asyncio.timeout(60):
         review = await play(NAME, workspace, sleep=gate)
         await review.machine.start()
-        await review.machine.say("Only the shop.")
+        await review.machine.say("Only the shop.", unasked=True)
         gate.open()
         run = await review.machine.settled()
         await review.machine.say("size", question=answer_to(run))
@@ -153,7 +153,7 @@ async def test_unasked_words_beside_the_open_question_ask_it_again(workspace: Pa
     async with asyncio.timeout(60):
         review = await play(NAME, workspace)
         await asked(review)
-        await review.machine.say("First this.")
+        await review.machine.say("First this.", unasked=True)
         run = await review.machine.settled()
         await review.machine.say("size", question=answer_to(run))
         run = await review.machine.wait()
@@ -168,9 +168,9 @@ async def test_two_interruptions_are_both_acknowledged(workspace: Path) -> None:
     async with asyncio.timeout(60):
         review = await play(NAME, workspace)
         await asked(review)
-        await review.machine.say("One.")
+        await review.machine.say("One.", unasked=True)
         await review.machine.settled()
-        await review.machine.say("Two.")
+        await review.machine.say("Two.", unasked=True)
         run = await review.machine.settled()
         await review.machine.say("size", question=answer_to(run))
         run = await review.machine.wait()
