@@ -111,7 +111,7 @@ class FakeDesk:
             mode="role:dude",
             enter=f"answers #{self.questions[0].number}" if self.questions else "sends to dude",
             state="review",
-            thinking="ada" if self.busy else "",
+            thinking="ada is thinking" if self.busy else "",
             model="offline",
             cost="$0.01",
             busy=self.busy,

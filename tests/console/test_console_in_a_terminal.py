@@ -339,7 +339,7 @@ def test_a_line_begun_under_a_question_answers_it(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/ask" + ENTER)
     screen.wait_for("▸ #1 ada asks")
-    assert "│ 2 blue" in screen.text()
+    screen.wait_for("│ 2 blue")
     screen.type("red" + ENTER)
 
     screen.wait_for("got 'red' question=q1 new=False seen=['q1']")
