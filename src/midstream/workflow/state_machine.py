@@ -32,11 +32,9 @@ from midstream.core.inputs import (
 from midstream.core.names import Json, Policy
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed
 from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
-from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import Definition
 from midstream.core.story import Story
-from midstream.offloop import in_thread
 from midstream.ports import Handlers, Listener, Receipt, World
 from midstream.workflow.effects import (
     Flight,
@@ -48,7 +46,7 @@ from midstream.workflow.effects import (
 from midstream.workflow.emitter import Emitter
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.json_values import copied
-from midstream.workflow.words import readable
+from midstream.workflow.words import checked, only_question, question_for, readable
 
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
@@ -186,11 +184,11 @@ class WorkflowStateMachine:
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(Withdraw(input_id=""))
         if question is None and policy is None and not unasked:
-            question = _only_question(self._run)
+            question = only_question(self._run)
         answer, problem = None, ""
-        asked = _asked(self._run, question)
+        asked = question_for(self._run, question)
         if asked is not None and asked.schema is not None:
-            answer, problem = await self._checked(text, asked.schema)
+            answer, problem = await checked(text, asked.schema, self._world.validate)
         said = UserSaid(
             id=id or secrets.token_hex(6),
             text=text,
@@ -464,21 +462,6 @@ class WorkflowStateMachine:
     def _shown(self) -> tuple[Shown, ...]:
         return tuple(f.shown() for key, f in self._flights.items() if key[1] == "model")
 
-    async def _checked(self, text: str, schema: dict[str, Json]) -> tuple[Json, str]:
-        """Return the value a line gives for its question's schema, and why it does not fit.
-
-        A line is read as JSON if it can be, so that `5` is a number; where that does not fit, the
-        words themselves may.
-        """
-        validate = self._world.validate
-        value = value_of(text, schema)
-
-        def check() -> tuple[Json, str]:
-            problem = validate(value, schema)
-            return (text, "") if problem and not validate(text, schema) else (value, problem)
-
-        return await in_thread(check)
-
     def _notify(self, notice: AnyNotice) -> None:
         self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=notice))
 
@@ -516,38 +499,6 @@ def new_run_id() -> str:
     """Return a fresh id: eight letters and digits, easy to type."""
     alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
     return "".join(secrets.choice(alphabet) for _ in range(8))
-
-
-def value_of(text: str, schema: dict[str, Json]) -> Json:
-    """Return the JSON value a person means by a line: the text itself where a string is wanted."""
-    if schema.get("type") == "string":
-        return text
-    try:
-        return msgspec.json.decode(text.encode())
-    except (msgspec.DecodeError, RecursionError):
-        return text
-
-
-def _only_question(run: Run) -> str | None:
-    """Return the id of the question an agent has asked, None if there is none.
-
-    Raises:
-        UserMistake: there are several.
-    """
-    ids = [question.id for question in run.open_questions if question.kind == "question"]
-    if len(ids) > 1:
-        raise UserMistake(
-            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
-        )
-    return ids[0] if ids else None
-
-
-def _asked(run: Run, question_id: str | None) -> Question | None:
-    """Return the open question a line is for: the one named, else the one that waits for input."""
-    for question in run.open_questions:
-        if question.id == question_id or (question_id is None and question.kind == "input"):
-            return question
-    return None
 
 
 def _settle(waiter: asyncio.Future[None] | None) -> None:

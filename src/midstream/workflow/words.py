@@ -1,4 +1,13 @@
-"""Words as every store and provider takes them."""
+"""A person's words on their way into a run: made readable, and read as an answer."""
+
+import msgspec
+
+from midstream.core.errors import UserMistake
+from midstream.core.names import Json
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.offloop import in_thread
+from midstream.ports import Validator
 
 
 def readable(text: str) -> str:
@@ -8,3 +17,50 @@ def readable(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd")
+
+
+def only_question(run: Run) -> str | None:
+    """Return the id of the question an agent has asked, None if there is none.
+
+    Raises:
+        UserMistake: there are several.
+    """
+    ids = [question.id for question in run.open_questions if question.kind == "question"]
+    if len(ids) > 1:
+        raise UserMistake(
+            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
+        )
+    return ids[0] if ids else None
+
+
+def question_for(run: Run, question_id: str | None) -> Question | None:
+    """Return the open question a line is for: the one named, else the one that waits for input."""
+    for question in run.open_questions:
+        if question.id == question_id or (question_id is None and question.kind == "input"):
+            return question
+    return None
+
+
+async def checked(text: str, schema: dict[str, Json], validate: Validator) -> tuple[Json, str]:
+    """Return the value a line gives for its question's schema, and why it does not fit.
+
+    A line is read as JSON if it can be, so that `5` is a number; where that does not fit, the words
+    themselves may. Checked off the loop: a schema is foreign, and may be slow to check.
+    """
+    value = value_of(text, schema)
+
+    def check() -> tuple[Json, str]:
+        problem = validate(value, schema)
+        return (text, "") if problem and not validate(text, schema) else (value, problem)
+
+    return await in_thread(check)
+
+
+def value_of(text: str, schema: dict[str, Json]) -> Json:
+    """Return the JSON value a person means by a line: the text itself where a string is wanted."""
+    if schema.get("type") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError):
+        return text
