@@ -1,6 +1,7 @@
 """Handlers: plain and async, off the loop, and whatever they do wrong is said with its line."""
 
 import asyncio
+import contextvars
 import functools
 import json
 import threading
@@ -10,11 +11,11 @@ import pytest
 from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
 
 from midstream.core.apply import apply
-from midstream.core.errors import AuthorMistake
-from midstream.core.events import HandlerRan, RunFailed, RunStarted, WorkflowOutput
+from midstream.core.errors import AuthorMistake, WorldTrouble
+from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
 from midstream.core.names import Json
 from midstream.core.run import Run
-from midstream.testing.fakes import Gate, call, define
+from midstream.testing.fakes import FakeJournal, Gate, call, define, says
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
 
@@ -494,3 +495,64 @@ async def test_an_agent_without_a_handler_needs_none() -> None:
         await here.machine.wait()
 
         assert here.told.of(HandlerRan) == []
+
+
+async def test_what_a_handler_sets_in_its_context_the_next_one_does_not_see() -> None:
+    mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="")
+    seen: list[str] = []
+
+    async def h(run: HandlerRun) -> None:
+        seen.append(mark.get())
+        mark.set(run.state)
+
+    workflow = flow(
+        {"name": "start", "pre_handler": "h", "next": "more"}, {"name": "more", "pre_handler": "h"}
+    )
+    run = await ran(h, workflow)
+
+    assert run.status == "finished"
+    assert seen == ["", ""]
+
+
+async def test_words_said_while_a_handlers_end_is_journaled_are_taken_after_it() -> None:
+    journal, gate, ended = FakeJournal(), Gate(), asyncio.Event()
+
+    async def h(run: HandlerRun) -> None:
+        journal.gate = gate
+        ended.set()
+
+    async with scene(
+        flow({"name": "start", "pre_handler": "h", "agent": "dude"}, RESUME),
+        says("Once"),
+        "Done.",
+        handlers={"h": h},
+        journal=journal,
+    ) as here:
+        await here.machine.start()
+        await ended.wait()
+        await gate.reached()
+        saying = asyncio.create_task(here.machine.say("wait"))
+        await asyncio.sleep(0)
+        journal.gate = None
+        gate.open()
+        receipt = await saying
+        run = await here.machine.wait()
+
+    assert receipt.handling == "interrupt"
+    assert run.resume_input == "wait"
+    kinds = [type(envelope.event) for envelope in here.told.events]
+    assert kinds.index(HandlerRan) < kinds.index(InputReceived)
+
+
+async def test_a_journal_that_fails_at_a_handlers_end_fails_the_run_visibly() -> None:
+    journal = FakeJournal()
+
+    async def h(run: HandlerRun) -> None:
+        journal.trouble = WorldTrouble("The disk is full.")
+
+    async with scene(one(), handlers={"h": h}, journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+    assert run.status == "failed"
+    assert run.error == "The disk is full."

@@ -44,7 +44,7 @@ from midstream.core.inputs import (
 )
 from midstream.core.names import REQUEST_USERS_INPUT, Json
 from midstream.core.nearest import did_you_mean
-from midstream.core.pending import call_key, handler_key, request_key
+from midstream.core.pending import call_key, handler_key, handler_of, request_key
 from midstream.core.question import Question
 from midstream.core.run import Run, Turn, definition_of, plan_for
 from midstream.core.spec import ToolSpec, tools_for
@@ -139,13 +139,7 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
     run = story.run
     if input.key != handler_key(run):
         return
-    state = plan_for(run).states[run.state]
-    if run.phase == "pre":
-        handler, slot = state.pre_handler, "pre_handler"
-    elif run.phase == "post":
-        handler, slot = state.post_handler, "post_handler"
-    else:
-        handler, slot = state.transition_handler, "transition_handler"
+    handler, slot = handler_of(run)
     contexts = plan_for(run).contexts
     unknown = next((c.context for c in input.contexts if c.context not in contexts), None)
     if unknown is not None:
@@ -167,8 +161,8 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
     story.tell(
         HandlerRan(
             state=run.state,
-            handler=handler or "",
-            slot=slot,  # type: ignore[arg-type]
+            handler=handler,
+            slot=slot,
             changed=input.changed,
             removed=input.removed,
             variables=input.variables,

@@ -73,17 +73,23 @@ def call_key(run: Run, call_id: str) -> EffectKey:
     return (run.step, "tool", call_id)
 
 
-def _handler(run: Run) -> RunHandler:
+def handler_of(run: Run) -> tuple[str, Slot]:
+    """Return which handler the phase is owed, and which of the state's three it is."""
     state = plan_for(run).states[run.state]
     handler: str | None
     slot: Slot
-    if run.phase == "pre":
-        handler, slot = state.pre_handler, "pre_handler"
-    elif run.phase == "post":
-        handler, slot = state.post_handler, "post_handler"
-    else:
+    if run.phase == "transition":
         handler, slot = state.transition_handler, "transition_handler"
+    elif run.phase == "pre":
+        handler, slot = state.pre_handler, "pre_handler"
+    else:
+        handler, slot = state.post_handler, "post_handler"
     assert handler is not None
+    return handler, slot
+
+
+def _handler(run: Run) -> RunHandler:
+    handler, slot = handler_of(run)
     return RunHandler(key=handler_key(run), handler=handler, slot=slot)
 
 

@@ -7,7 +7,7 @@ adapter that lost a task of its own.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from midstream.core.errors import REPORT_BUG, MidstreamError
@@ -40,6 +40,7 @@ from midstream.workflow.json_values import copied
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
+Deliver: TypeAlias = Callable[[EffectKey, AnyInput], Awaitable[None]]
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
 
@@ -196,8 +197,10 @@ async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
     post(ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
 
 
-async def run_handler(effect: RunHandler, run: Run, handlers: Handlers, post: Post) -> None:
-    """Call one handler and post what it did, its log lines on the way."""
+async def run_handler(
+    effect: RunHandler, run: Run, handlers: Handlers, post: Post, deliver: Deliver
+) -> None:
+    """Call one handler and deliver what it did, its log lines posted on the way."""
 
     def log(text: str) -> None:
         post(HandlerLogged(key=effect.key, text=readable(text)))
@@ -220,7 +223,7 @@ async def run_handler(effect: RunHandler, run: Run, handlers: Handlers, post: Po
             raise
         words = f"The handler {effect.handler} failed: {_named(error)}"
         answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
-    post(answer)
+    await deliver(effect.key, answer)
 
 
 def _is_for_us(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from midstream.core.errors import AuthorMistake
+from midstream.core.errors import AuthorMistake, MidstreamError
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.run import Run
@@ -125,7 +125,10 @@ def _itself(waiting: Awaitable[Json], _view: HandlerRun) -> Awaitable[Json]:
     return waiting
 
 
-def _raised(name: str, error: BaseException, where: str) -> AuthorMistake:
+def _raised(name: str, error: BaseException, where: str) -> MidstreamError:
+    """Return what a handler's exception means. One of midstream's own is the script's last word."""
+    if isinstance(error, MidstreamError):
+        return error
     if isinstance(error.__cause__, StopIteration):
         error = error.__cause__  # a coroutine cannot raise it: Python has wrapped it
     frames = traceback.extract_tb(error.__traceback__)

@@ -11,6 +11,7 @@ halt, a late reply or a question needs follows from the facts; there is no other
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import Context, copy_context
 from typing import Literal
 
 import msgspec
@@ -71,8 +72,10 @@ class WorkflowStateMachine:
     __slots__ = (
         "__weakref__",
         "_closing",
+        "_context",
         "_definition",
         "_emitter",
+        "_fault",
         "_flights",
         "_handlers",
         "_inputs",
@@ -80,6 +83,7 @@ class WorkflowStateMachine:
         "_is_taking",
         "_run",
         "_settled",
+        "_taker",
         "_tap",
         "_task",
         "_wake",
@@ -109,6 +113,9 @@ class WorkflowStateMachine:
         self._wake: asyncio.Future[None] | None = None
         self._settled: list[asyncio.Future[None]] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._taker: asyncio.Task[None] | None = None
+        self._fault: Exception | None = None
+        self._context: Context | None = None
 
     # --- what a person or a program does with a run -----------------------------------------
 
@@ -279,17 +286,48 @@ class WorkflowStateMachine:
     # --- the loop ---------------------------------------------------------------------------
 
     async def _main(self) -> None:
+        self._context = copy_context()
         try:
-            while not self._run.is_over:
-                await self._take_all()
-                self._wake_settled()
-                if not self._run.is_over and not self._inputs:
+            while not self._run.is_over and self._fault is None:
+                if self._taker is None:
+                    await self._take_all()
+                    self._wake_settled()
+                if self._has_nothing_to_do():
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
+            if self._fault is not None:
+                raise self._fault
         except Exception as error:
             await self._give_up(error)
         finally:
             await self._close()
+
+    async def _deliver(self, key: EffectKey, input: AnyInput) -> None:
+        """Take an effect's end at once, in the effect's own task, where nobody is taking.
+
+        It is the same loop a step shorter: the next effect begins without waking the main task,
+        which only sleeps here. Whatever else comes meanwhile waits behind it.
+        """
+        flight = self._flights.get(key)
+        if flight is None or self._is_taking or self._inputs or self._is_closing:
+            self._post(input)
+            return
+        # This task is as good as done: to be awaited, when the run closes, but not to be cancelled.
+        del self._flights[key]
+        self._inputs.append((input, None))
+        self._taker = flight.task
+        try:
+            await self._take_all()
+        except Exception as error:
+            self._fault = error
+        finally:
+            self._taker = None
+            if self._inputs or self._settled or self._fault is not None or self._run.is_over:
+                self._rouse()
+
+    def _has_nothing_to_do(self) -> bool:
+        is_taken_care_of = self._taker is not None or not self._inputs
+        return is_taken_care_of and self._fault is None and not self._run.is_over
 
     async def _take_all(self) -> None:
         """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
@@ -334,6 +372,8 @@ class WorkflowStateMachine:
 
     def _reconcile(self) -> None:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
+        if self._is_closing:
+            return
         owed, flights = pending(self._run), self._flights
         gone: list[Flight] = []
         if flights:
@@ -363,8 +403,10 @@ class WorkflowStateMachine:
                 self._stop_softly(flight)
             work = call_tool(effect, self._run, self._world, flight, self._post)
         else:
-            work = run_handler(effect, self._run, self._handlers, self._post)
-        flight.task = asyncio.create_task(work)
+            work = run_handler(effect, self._run, self._handlers, self._post, self._deliver)
+        # Begun by the end of another effect or not, it sees the context the run was started in.
+        assert self._context is not None
+        flight.task = asyncio.create_task(work, context=self._context.copy())
 
     def _stop_softly(self, flight: Flight) -> None:
         """Tell a tool to stop; one that does not listen is cut off in the end."""
@@ -392,6 +434,7 @@ class WorkflowStateMachine:
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""
         self._is_closing = True
+        self._cancel(self._taker)
         for flight in self._flights.values():
             self._abandon(flight)
         self._flights.clear()
@@ -430,6 +473,10 @@ class WorkflowStateMachine:
         if self._is_closing:
             return
         self._inputs.append((input, None))
+        self._rouse()
+
+    def _rouse(self) -> None:
+        """Let the main task look at what there is to do."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -439,8 +486,7 @@ class WorkflowStateMachine:
             return
         done = asyncio.get_running_loop().create_future()
         self._inputs.append((input, done))
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        self._rouse()
         await done
 
     def _begun(self) -> asyncio.Task[None]:
