@@ -3,6 +3,8 @@
 import argparse
 import os
 import platform
+import sys
+import traceback
 from importlib import import_module
 
 from benchmarks.measuring import Figure, as_json, described, progress, table
@@ -30,21 +32,30 @@ def main() -> None:
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(NAMES)}")
     figures: list[Figure] = []
+    failed: list[str] = []
     for name in chosen.names or NAMES:
         progress(f"... {name}")
-        found: list[Figure] = import_module(f"benchmarks.{name}").measure(chosen.quick)
+        try:
+            found: list[Figure] = import_module(f"benchmarks.{name}").measure(chosen.quick)
+        except Exception:
+            # What the others measured in some minutes is not lost over it.
+            progress(traceback.format_exc())
+            failed.append(name)
+            continue
         figures += found
         if not chosen.json:
             for figure in found:
                 print(described(figure), flush=True)
     if chosen.json:
         print(as_json(figures))
-        return
+        sys.exit(bool(failed))
     if not chosen.names or "first_prompt" in chosen.names:
         print("\nImports before the first prompt:", flush=True)
         import_module("benchmarks.first_prompt").explain()
     print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
     print(table(figures))
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -201,6 +201,7 @@ def _figures(rate: int, own: list[Chat], bare: list[Chat]) -> list[Figure]:
             floors=of(bare, what, percent),
             aim=aim,
             aim_on="value",
+            is_compared=what != "last_token",
         )
         for words, what, percent, aim in rows
     ]

@@ -189,6 +189,7 @@ def _figures(load: str, own: list[Halts], bare: list[Halts]) -> list[Figure]:
             floors=of(bare, what, percent),
             aim=aim,
             aim_on="value",
+            is_compared=what != "last_token",
         )
         for words, what, percent, aim in rows
     ]

@@ -22,7 +22,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One thing measured: a value for each round, and that of the floor in the same round.
 
     `floor` says in words what the floor is. `aim` bounds the ratio to the floor or the value itself,
-    as `aim_on` says; the median of the rounds has to keep it.
+    as `aim_on` says; the median of the rounds has to keep it. Not `is_compared`: the floor is next to
+    nothing, so that a ratio to it would say nothing either.
     """
 
     name: str
@@ -33,11 +34,12 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     aim: float | None = None
     aim_on: Literal["ratio", "value"] = "ratio"
     note: str = ""
+    is_compared: bool = True
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Return ours divided by the floor, round by round; none where a floor was nothing."""
-        if not self.floors or min(self.floors) <= 0:
+        """Return ours divided by the floor, round by round; none where that says nothing."""
+        if not self.is_compared or not self.floors or min(self.floors) <= 0:
             return ()
         return tuple(ours / floor for ours, floor in zip(self.values, self.floors, strict=True))
 

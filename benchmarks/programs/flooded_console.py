@@ -62,6 +62,10 @@ class QuietDesk:
         """Return none."""
         return ()
 
+    async def take_back(self) -> str | None:
+        """Return none."""
+        return None
+
 
 def tokens() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
     """Yield what twenty runs tell while they stream, each in turn ending a reply and calling a tool."""

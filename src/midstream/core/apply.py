@@ -37,6 +37,7 @@ from midstream.core.events import (
 from midstream.core.names import REQUEST_USERS_INPUT, RESUME, START, STOP, Json, Phase
 from midstream.core.question import Question
 from midstream.core.run import (
+    Correction,
     Cut,
     InputRecord,
     OpenCall,
@@ -246,7 +247,11 @@ def _responded(run: Run, fact: AgentResponded) -> Run:
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
     if fact.problem and not fact.calls:
-        corrections = (*turn.corrections, (fact.text, fact.problem))
+        context = run.contexts[_context_of(run, fact.agent)]
+        correction = Correction(
+            text=fact.text, problem=fact.problem, after=context[-1] if context else None
+        )
+        corrections = (*turn.corrections, correction)
         turn = replace(turn, request=turn.request + 1, text="", corrections=corrections)
     tools = definition_of(run).tools
     calls = tuple(

@@ -37,18 +37,29 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     result: str = ""
 
 
+class Correction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A reply in words that could not be used, and what the model was told of it.
+
+    Nobody but the agent sees it, and only in this turn. `after` is the message its context ended
+    with then (None: it was empty): what joins the context later stands behind the correction.
+    """
+
+    text: str
+    problem: str
+    after: Message | None = None
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An agent's turn under way: either request number `request` is owed, or `calls` are open.
 
-    `corrections` are replies in words that could not be used, each with what the model was told of
-    it; `misses` counts the unusable replies, those with unusable calls included.
+    `misses` counts the unusable replies, those with unusable calls included.
     """
 
     agent: str
     request: int = 1
     text: str = ""
     calls: tuple[OpenCall, ...] = ()
-    corrections: tuple[tuple[str, str], ...] = ()
+    corrections: tuple[Correction, ...] = ()
     misses: int = 0
 
 

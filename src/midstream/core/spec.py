@@ -5,6 +5,7 @@ that a file decodes straight into these types. `midstream.core.lint` reports wha
 file in full; these types hold what is right.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Literal
 
@@ -161,7 +162,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(workflow: Workflow) -> Plan:
-    """Return the workflow's parts by name; of two with one name the last counts (lint refuses)."""
+    """Return the workflow's parts by name; of two with one name the last counts (lint refuses).
+
+    Runs of one workflow share one plan: it is remembered for the workflows begun last.
+    """
+    for known, plan in _PLANS:
+        if known is workflow:
+            return plan
+    plan = _planned(workflow)
+    _PLANS.appendleft((workflow, plan))
+    return plan
+
+
+_PLANS: deque[tuple[Workflow, Plan]] = deque(maxlen=16)
+
+
+def _planned(workflow: Workflow) -> Plan:
     return Plan(
         states={state.name: state for state in workflow.states},
         agents={agent.key: agent for agent in workflow.agents},
