@@ -425,6 +425,8 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
         request=turn.request + bool(turn.calls),
         last_response=run.last_response,
     )
+    if not run.cuts:
+        return (cut,)
     known = [earlier.state for earlier in run.cuts]
     below = run.cuts[: known.index(fact.state)] if fact.state in known else run.cuts
     return (*below, cut)
@@ -455,8 +457,9 @@ def _kept(run: Run, agent: str, partial: str) -> Run:
     """Return the run with the words an agent had shown kept in its context, marked interrupted."""
     if not agent or not partial:
         return run
-    message = replace(_spoken(run, agent, partial), interrupted=True)
-    return replace(run, contexts=_added(run, _context_of(run, agent), message))
+    spec = plan_for(run).agents[agent]
+    words = Message(role=spec.role, text=partial, author=agent, interrupted=True)
+    return replace(run, contexts=_added(run, spec.context, words))
 
 
 # --- contexts ---------------------------------------------------------------------------------

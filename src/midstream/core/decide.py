@@ -86,6 +86,8 @@ def _judge(story: Story, input: AnyInput) -> None:
     match input:
         case HandlerReturned():
             _handler_returned(story, input)
+        case UserSaid():
+            steering.said(story, input)
         case ModelReplied():
             _model_replied(story, input)
         case ToolFinished():
@@ -99,8 +101,6 @@ def _judge(story: Story, input: AnyInput) -> None:
         case ModelFailed():
             if input.key == _request_owed(story.run):
                 _turn_failed(story, input.error, input.hint, partial=input.shown)
-        case UserSaid():
-            steering.said(story, input)
         case Halt():
             steering.halted(story, input)
         case Approve():

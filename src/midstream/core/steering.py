@@ -225,7 +225,10 @@ def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
     if run.phase != "turn" or run.turn is None or run.turn.calls:
         return ""
     key = request_key(run)
-    return next((part.text for part in shown if part.key == key), "")
+    for part in shown:
+        if part.key == key:
+            return part.text
+    return ""
 
 
 def finish_halt(story: Story) -> None:

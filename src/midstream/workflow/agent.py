@@ -30,17 +30,24 @@ class WorkflowAgent:
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation as the agent sees it now, ending with something to answer."""
         run = self._run
-        view = list(seen_by(run.contexts[self.spec.context], agent=self.name, side=self.spec.role))
+        rest = run.contexts[self.spec.context]
+        view: list[Message] = []
         if run.turn is not None and run.turn.agent == self.name:
-            for text, problem in run.turn.corrections:
-                if text:
-                    view.append(Message(role="assistant", text=text, author=self.name))
-                view.append(Message(role="user", text=problem, author=USER))
+            for correction in run.turn.corrections:
+                before, rest = _split_after(rest, correction.after)
+                view += self._seen(before)
+                if correction.text:
+                    view.append(Message(role="assistant", text=correction.text, author=self.name))
+                view.append(Message(role="user", text=correction.problem, author=USER))
+        view += self._seen(rest)
         if self.role.reminder:
             view.append(Message(role="user", text=self.role.reminder, author=USER))
         elif ends_open(view) or not any(message.role != "system" for message in view):
             view.append(Message(role="user", text=GO_ON, author=USER))
         return tuple(view)
+
+    def _seen(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        return seen_by(messages, agent=self.name, side=self.spec.role)
 
     def request(self, *, model: str | None = None) -> ModelRequest:
         """Return the request the agent's turn is owed. `model` overrides what the level names."""
@@ -60,3 +67,13 @@ class WorkflowAgent:
             common_data=run.common_data,
             input=run.input,
         )
+
+
+def _split_after(
+    messages: tuple[Message, ...], last: Message | None
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """Return the messages up to `last`, and the rest. One that is not there (any more) is before all."""
+    for position in range(len(messages), 0, -1):
+        if messages[position - 1] == last:
+            return messages[:position], messages[position:]
+    return (), messages

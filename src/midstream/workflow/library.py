@@ -1,15 +1,19 @@
 """Where roles and workflows are found, and workflows made ready to run."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from midstream.config.files import FileMissing
+from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
+from midstream.core.errors import AuthorMistake
 from midstream.core.jsontext import parse
 from midstream.core.names import Json
+from midstream.core.problem import as_text
+from midstream.core.shape import Report
 from midstream.core.spec import Definition, Role, ToolSpec
 from midstream.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
-from midstream.workflow.loader import LoadedWorkflow, load_workflow
+from midstream.workflow.loader import LoadedWorkflow, decoded, load_workflow
 
 OFFLINE_NAME = "offline.json"
 
@@ -25,7 +29,7 @@ class WorkflowLibrary:
     def __init__(self, config: ConfigManager, tools: Mapping[str, ToolSpec]) -> None:
         self._config = config
         self._tools = tools
-        self._offline_parts: dict[str, Json] = {}
+        self._offline_parts: dict[str, Json | AuthorMistake] = {}
 
     def roles(self) -> dict[str, Role]:
         """Return every role by name."""
@@ -42,23 +46,39 @@ class WorkflowLibrary:
         """Return a workflow and the handlers of its script, read and imported off the loop."""
         loaded, part = await in_thread(lambda: self._read(name))
         definition = loaded.definition
+        for warning in loaded.warnings:
+            self._config.notice(str(warning))
         self._offline_parts[definition.workflow.workflow_name] = part
         if loaded.script is None:
             return definition, ScriptHandlers({}, where="The workflow, which has no script,")
         return definition, await load_script(loaded.script, loaded.script_source)
 
     def offline_part(self, workflow: str) -> Json:
-        """Return what the offline model plays of a loaded workflow, None if it has no such part."""
-        return self._offline_parts.get(workflow)
+        """Return what the offline model plays of a loaded workflow, None if it has no such part.
 
-    def _read(self, name: str) -> tuple[LoadedWorkflow, Json]:
+        Raises:
+            AuthorMistake: it has one that cannot be read.
+        """
+        part = self._offline_parts.get(workflow)
+        if isinstance(part, AuthorMistake):
+            raise part
+        return part
+
+    def _read(self, name: str) -> tuple[LoadedWorkflow, Json | AuthorMistake]:
         path = self._config.workflow_path(name)
         loaded = load_workflow(
             path, roles=self._config.roles(), tools=self._tools, read=self._config.read
         )
+        return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
+
+    def _read_offline(self, path: Path) -> Json | AuthorMistake:
+        """Return an offline part. What is wrong with it concerns the offline model alone."""
         try:
-            text = self._config.read(path.with_suffix("") / OFFLINE_NAME).decode("utf-8", "replace")
+            text, problems = decoded(self._config.read(path), shown_path(path))
         except FileMissing:
-            return loaded, None
-        root = parse(text).root
-        return loaded, None if root is None else root.value
+            return None
+        parsed = parse(text)
+        problems = problems or Report(shown_path(path), parsed.flaws).problems
+        if problems or parsed.root is None:
+            return AuthorMistake(f"{shown_path(path)} cannot be read:\n{as_text(problems)}")
+        return parsed.root.value

@@ -190,12 +190,13 @@ class WorkflowStateMachine:
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(Withdraw(input_id=""))
-        if question is None and policy is None and not unasked:
-            question = only_question(self._run)
         answer, problem = None, ""
-        asked = question_for(self._run, question)
-        if asked is not None and asked.schema is not None:
-            answer, problem = await checked(text, asked.schema, self._world.validate)
+        if self._run.open_questions:
+            if question is None and policy is None and not unasked:
+                question = only_question(self._run)
+            asked = question_for(self._run, question)
+            if asked is not None and asked.schema is not None:
+                answer, problem = await checked(text, asked.schema, self._world.validate)
         said = UserSaid(
             id=id or secrets.token_hex(6),
             text=text,
