@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
     from midstream.ai_coder_console import AICoderConsole
-    from midstream.assembly import run_workflow
     from midstream.command.handler import CommandHandler
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     )
     from midstream.core.notices import Envelope
     from midstream.core.run import Run
+    from midstream.start_headless import run_workflow
     from midstream.tool.manager import ToolManager
     from midstream.tool.user import tool
     from midstream.workflow.agent import WorkflowAgent
@@ -58,7 +58,7 @@ _HOMES = {
     "WorkflowStateMachine": "workflow.state_machine",
     "World": "workflow.effects",
     "WorldTrouble": "core.errors",
-    "run_workflow": "assembly",
+    "run_workflow": "start_headless",
     "tool": "tool.user",
 }
 

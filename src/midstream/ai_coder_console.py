@@ -13,6 +13,7 @@ import msgspec
 from midstream.command.handler import CommandHandler, is_command
 from midstream.command.runs import run_line
 from midstream.config.manager import ConfigManager
+from midstream.console.painting import question_heading, result_summary
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStopped
 from midstream.core.mode import Mode
@@ -69,6 +70,7 @@ class AICoderConsole:
         self._in_order = asyncio.Lock()
         self._chats: dict[str, Machine] = {}
         self._workflow: Machine | None = None
+        self._behind: set[str] = set()
         self._home = Mode.parse(HOME)
         self._mode = config.mode
         self._is_leaving = False
@@ -210,6 +212,18 @@ class AICoderConsole:
             return ()
         return tuple(r.text for r in machine.run.inbox.values() if r.disposition is None)
 
+    async def take_back(self) -> str | None:
+        """Withdraw the newest line that waits; see the port `Desk`."""
+        machine = self.active()
+        if machine is None:
+            return None
+        for record in reversed(machine.run.inbox.values()):
+            if record.disposition is None:
+                await machine.withdraw(record.id)
+                is_back = machine.run.inbox[record.id].disposition == "withdrawn"
+                return record.text if is_back else None
+        return None
+
     # --- the operator: what commands use ----------------------------------------------------
 
     @property
@@ -253,9 +267,8 @@ class AICoderConsole:
             await self._open(wanted, input)
             if wanted.kind == "role" or self._workflow is not None:
                 self._set_mode(wanted)
-        if left is not None and left is not self.active() and not left.run.is_over:
-            if not _is_chat(left):
-                self._face.say(f"{_name(left)} goes on: {_way_to(left)} returns to it.", kind="note")
+            if left is not None and left is not self.active():
+                self._leave_behind(left)
 
     async def stop_workflow(self) -> None:
         """End the active workflow and go back to the role it was started from."""
@@ -326,7 +339,10 @@ class AICoderConsole:
                         pass
                     case _:
                         pass
-            receipt = await machine.say(words, question=question, policy=policy)
+            # A question that comes up in this very moment was not on the screen: it gets no answer.
+            receipt = await machine.say(
+                words, question=question, unasked=question is None, policy=policy
+            )
         if not _is_taken(machine, receipt):
             return Submitted(kind="returned", reason=receipt.reason)
         self._face.refresh()
@@ -369,10 +385,16 @@ class AICoderConsole:
         ]
         if not running:
             return False
-        place = running.index(self.active()) + 1 if self.active() in running else 0
-        self._workflow = running[place % len(running)]
+        shown = [number for number, machine in enumerate(running) if machine is self.active()]
+        self._workflow = running[(shown[0] + 1) % len(running) if shown else 0]
         self._face.say(f"Back to {run_line(self._workflow.run)}", kind="note")
         return True
+
+    def _leave_behind(self, machine: Machine) -> None:
+        self._behind.add(machine.run.id)
+        if not (machine.run.is_over or _is_chat(machine)):
+            words = f"{_name(machine)} goes on in the background: {_way_to(machine)} returns to it."
+            self._face.say(words, kind="note")
 
     async def _started(self, name: str, input: Json) -> Machine:
         equipment = self._equipped()
@@ -413,7 +435,9 @@ class AICoderConsole:
         asking = sum(bool(where(run).questions) for run in others)
         notes = (
             f"{waiting} waiting" if waiting else "",
-            f"{asking} in the background wait{'s' if asking == 1 else ''} for you" if asking else "",
+            f"{asking} in the background wait{'s' if asking == 1 else ''} for you"
+            if asking
+            else "",
             f"{busy} in the background" if busy else "",
         )
         return tuple(note for note in notes if note)
@@ -430,15 +454,17 @@ class AICoderConsole:
         machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
         if machine is None:
             return
-        is_active = machine is self.active()
+        is_behind = envelope.run in self._behind and machine is not self.active()
         if isinstance(event, QuestionAsked):
-            if not is_active and event.kind != "input":
+            if is_behind and event.kind != "input":
                 what = f"{question_heading(event)}: {result_summary(event.text)}"
-                words = f"{_name(machine)}, in the background: {what}  ({_way_to(machine)} to answer)"
+                words = (
+                    f"{_name(machine)}, in the background: {what}  ({_way_to(machine)} to answer)"
+                )
                 self._face.say(words, kind="warning")
-        elif is_active:
+        elif machine is self.active():
             self._go_home()
-        elif not (_is_chat(machine) or self._is_closing):
+        elif is_behind and not _is_chat(machine):
             self._face.say(f"That was {_name(machine)}, in the background.", kind="note")
 
 

@@ -1,7 +1,9 @@
 """The command line: arguments in, exit code out."""
 
+import errno
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,9 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from midstream import __version__
-from midstream.assembly import Options, chat, console, listing, validate, workflow
+from midstream.assembly import Options
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
-from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, USAGE
+from midstream.core.nearest import nearest
+from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
+from midstream.process import OutputLost, Signalled, drop_stdout, open_missing_streams
+from midstream.start_console import console
+from midstream.start_headless import chat, complain, listing, validate, workflow
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +43,23 @@ def _common(function: F) -> F:
     return function
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The group, which names the nearest command to one it does not know."""
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        best = nearest(args[0], self.commands)
+        if args[0] not in self.commands and best is not None:
+            context.fail(f"No such command {args[0]!r}. Did you mean {best!r}?")
+        return super().resolve_command(context, args)
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="midstream")
 @click.option("--mode", metavar="TYPE:NAME", help="role:NAME or workflow:NAME.")
 @_common
@@ -46,6 +68,8 @@ def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
     """A console for AI coding: chat with a role, or talk to a workflow while it runs."""
     if context.invoked_subcommand is None:
         context.exit(console(_options(common), mode=mode))
+    if mode is not None:
+        context.fail("--mode is for the console; a command has no mode.")
     context.obj = common
 
 
@@ -94,11 +118,9 @@ def tools(**common: Any) -> int:
 
 
 @cli.command("validate")
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 def validate_command(files: tuple[Path, ...]) -> int:
-    """Check workflow, role and settings files: every problem, with its place."""
+    """Check workflow, role and settings files, or folders of them: every problem, with its place."""
     return validate(files)
 
 
@@ -117,6 +139,10 @@ def _options(common: dict[str, Any]) -> Options:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    open_missing_streams()
+    if not sys.warnoptions:
+        # Libraries warn their programmers, who do not sit here.
+        warnings.simplefilter("ignore")
     sys.exit(exit_code())
 
 
@@ -128,18 +154,41 @@ def exit_code(arguments: list[str] | None = None) -> int:
         return leaving.exit_code
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.NoSuchOption) and _takes_words(error.ctx):
+            complain("Words that begin with a dash stand after --.")
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
+    except Signalled as ended:
+        return SIGNALLED + ended.number
+    except OutputLost as lost:
+        return _without_output(lost)
     except MidstreamError as error:
-        click.echo(f"midstream: {error}", err=True)
+        complain(f"midstream: {error}")
         if isinstance(error, NotTrusted):
             return NOT_TRUSTED
         return USAGE if error.fault == "user" else FAILED
-    except BrokenPipeError:
-        return FAILED
     # The last edge: what nobody foresaw is told with its place, and what to do with it.
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _LOST:
+            return _without_output(OutputLost(error))
         traceback.print_exc()
-        click.echo(f"midstream: {type(error).__name__}: {error}. {REPORT_BUG}", err=True)
+        complain(f"midstream: {type(error).__name__}: {error}. {REPORT_BUG}")
         return FAILED
+
+
+def _takes_words(context: click.Context | None) -> bool:
+    """Return whether a command takes words of a person, which may begin with a dash."""
+    return context is not None and context.command in (run, chat_command)
+
+
+_LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""How writing help or a version to stdout fails."""
+
+
+def _without_output(lost: OutputLost) -> int:
+    """Say that the output is lost, unless its reader left on purpose, such as `head`."""
+    drop_stdout()
+    if not lost.is_unread:
+        complain(f"midstream: {lost}")
+    return FAILED

@@ -230,6 +230,9 @@ class Machine(Protocol):
     ) -> Receipt:
         """Give the run a line of the user; see `WorkflowStateMachine.say`."""
 
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet."""
+
     async def halt(self) -> None:
         """Stop the current turn and hold."""
 
@@ -276,7 +279,8 @@ class Engine(Protocol):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What the bottom line says. `enter` is what Enter will do now, in words; empty parts are left out.
 
-    `busy`: an effect of the active run is in flight, so that Esc has something to stop.
+    `thinking` is what the active run is doing, such as "reviewer is thinking". `busy`: it is in a
+    turn or a handler, be it one that waits for the person, so that Esc has something to stop.
     `notes` are further words for the right edge, such as waiting inputs or background runs.
     """
 
@@ -340,6 +344,9 @@ class Desk(Protocol):
 
     def waiting_inputs(self) -> tuple[str, ...]:
         """Return the lines that were taken and not yet delivered, the oldest first."""
+
+    async def take_back(self) -> str | None:
+        """Withdraw the newest line that waits and return it, None if it is too late for that."""
 
 
 class Face(Protocol):

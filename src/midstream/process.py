@@ -67,12 +67,22 @@ def write_out(text: str) -> None:
     Raises:
         OutputLost: it could not be written, or not all of it.
     """
-    data = memoryview(text.encode("utf-8", "replace"))
     try:
-        while data:
-            data = data[os.write(STDOUT, data) :]
+        _write(STDOUT, text)
     except OSError as error:
         raise OutputLost(error) from None
+
+
+def write_error(text: str) -> None:
+    """Write text to stderr like `write_out`. Where nobody can hear it, it is lost."""
+    with contextlib.suppress(OSError):
+        _write(STDERR, text)
+
+
+def _write(number: int, text: str) -> None:
+    data = memoryview(text.encode("utf-8", "replace"))
+    while data:
+        data = data[os.write(number, data) :]
 
 
 def drop_stdout() -> None:

@@ -28,6 +28,31 @@ def test_mode_and_models_are_read() -> None:
     )
 
 
+def test_patience_with_models_is_read_within_bounds() -> None:
+    settings, said = read(
+        '{"modelPatience": {"firstByteSeconds": 0.5, "totalSeconds": 0, "attempts": 1.5,\n'
+        '"silence": 1, "silenceSeconds": 9}}'
+    )
+
+    assert settings == {
+        "modelPatience.firstByteSeconds": "0.5",
+        "modelPatience.silenceSeconds": "9",
+    }
+    assert said == [
+        "a.json:1:61 $.modelPatience.totalSeconds: expected a number from 0.01 to 86400, found 0.",
+        "a.json:1:76 $.modelPatience.attempts: expected a whole number, found 1.5.",
+        'a.json:2:1 $.modelPatience.silence: there is no "silence" here; ignored. '
+        'Did you mean "silenceSeconds"?',
+    ]
+
+
+def test_a_workspace_may_not_shorten_patience() -> None:
+    settings, said = read('{"modelPatience": {"totalSeconds": 1}}', is_workspace=True)
+
+    assert settings == {}
+    assert "a workspace may not choose models" in said[0]
+
+
 def test_the_older_key_is_read_with_a_notice() -> None:
     assert read('{"defaultRole": "coder"}') == (
         {"currentMode": "role:coder"},

@@ -244,6 +244,10 @@ class FakeDesk:
         """Return nothing: every line is delivered at once."""
         return ()
 
+    async def take_back(self) -> str | None:
+        """Return nothing, like `waiting_inputs`."""
+        return None
+
 
 def _wait_for_file(name: str) -> None:
     while not Path(name).exists():

@@ -26,6 +26,7 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.inputs import Recovered
+from midstream.core.run import Correction
 
 DUDE = flow(state("start", "dude"))
 JUDGE = flow(state("start", "judge"))
@@ -86,7 +87,9 @@ def test_an_empty_reply_is_asked_again_with_a_word_of_why() -> None:
 
     assert not of(facts, AgentResponded)[0].is_final
     assert run.turn is not None
-    assert run.turn.corrections == (("  ", "Your reply was empty. Answer, or call a tool."),)
+    problem = "Your reply was empty. Answer, or call a tool."
+    after = run.contexts["talk"][-1]
+    assert run.turn.corrections == (Correction(text="  ", problem=problem, after=after),)
     assert keys(run) == [(1, "model", 2)]
 
 
@@ -143,9 +146,9 @@ def test_words_instead_of_the_parsing_tool_are_asked_again() -> None:
     run, _ = tell(JUDGE, replies("not guilty"))
 
     assert run.turn is not None
-    assert run.turn.corrections == (
-        ("not guilty", "Answer by calling one of these tools: verdict."),
-    )
+    problem = "Answer by calling one of these tools: verdict."
+    after = run.contexts["court"][-1]
+    assert run.turn.corrections == (Correction(text="not guilty", problem=problem, after=after),)
 
 
 def test_wrong_arguments_of_a_parsing_tool_are_told_and_asked_again() -> None:

@@ -25,9 +25,11 @@ FLOORS: dict[str, int] = {
     "ai_coder_console": 4,
     "engine": 4,
     "assembly": 5,
-    "cli": 6,
-    "__main__": 7,
-    "__init__": 7,
+    "start_console": 6,
+    "start_headless": 6,
+    "cli": 7,
+    "__main__": 8,
+    "__init__": 8,
 }
 
 PURE = {

@@ -39,6 +39,15 @@ def test_a_role_file_named_beside_a_workflow_gives_it_its_roles() -> None:
     ]
 
 
+def test_a_workflow_may_use_the_roles_of_the_folder_it_lies_in() -> None:
+    write(".midstream/roles/r.json", '{"judge": {"level": "smart"}}')
+    workflow = write(".midstream/workflows/w.json", WORKFLOW)
+    script = write(".midstream/workflows/w/script.py", "def go(run): ...")
+
+    assert validated(workflow) == []
+    assert validated(script) == []
+
+
 def test_a_folder_stands_for_all_its_files() -> None:
     write(".midstream/application.json", '{"currentMode": "dude", "models": {}}')
     write(".midstream/roles/r.json", '{"judge": {"levl": 1}}')

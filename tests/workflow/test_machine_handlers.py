@@ -142,6 +142,20 @@ async def test_what_a_handler_raises_fails_the_run_with_its_line(
             assert words in failed.error
 
 
+async def test_an_error_of_midstreams_own_is_told_in_the_scripts_words() -> None:
+    def give_up(run: HandlerRun) -> None:
+        raise WorldTrouble("The oven is cold.", hint="Light it.")
+
+    for made in both(give_up):
+        async with scene(one(), handlers={"h": made}) as here:
+            await here.machine.start()
+            await here.machine.wait()
+
+            (failed,) = here.told.of(RunFailed)
+            assert (failed.error, failed.hint) == ("The oven is cold.", "Light it.")
+            assert failed.fault == "world"
+
+
 async def test_a_handler_that_never_returns_fails_the_run() -> None:
     release = threading.Event()
 

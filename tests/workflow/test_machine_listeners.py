@@ -10,8 +10,9 @@ import pytest
 from machine_kit import PLAIN, RESUMING, rounds, scene
 
 from midstream.core.events import AnyFact
-from midstream.core.notices import Envelope, ListenerFailed
-from midstream.testing.fakes import FakeJournal, Gate, asks, says
+from midstream.core.notices import AgentThinking, Envelope, ListenerFailed
+from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.testing.fakes import FakeJournal, Gate, ScriptedModel, asks, says
 from midstream.workflow import emitter
 
 
@@ -335,3 +336,23 @@ async def test_facts_told_while_the_journal_is_read_come_once() -> None:
         journal.reading.open()
 
         assert facts_of(await reading) == facts_of(here.told.events)
+
+
+async def test_what_a_request_is_doing_is_told_with_its_agent_and_state() -> None:
+    async def patient(
+        self: ScriptedModel, request: ModelRequest, hear: ReplyListener
+    ) -> ModelReply:
+        hear.status("trying again in 1 s")
+        return ModelReply(text="Done.")
+
+    async with scene(PLAIN) as here:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(ScriptedModel, "request", patient)
+            await here.machine.start()
+            await here.machine.wait()
+
+        notices = [e.event for e in here.told.events if isinstance(e.event, AgentThinking)]
+        assert notices == [
+            AgentThinking(agent="dude", state="start"),
+            AgentThinking(agent="dude", state="start", status="trying again in 1 s"),
+        ]

@@ -490,6 +490,21 @@ async def test_a_parsing_tool_hands_its_arguments_to_the_handler() -> None:
         assert here.model.requests[0].must_call
 
 
+async def test_what_a_model_is_told_of_its_replies_stands_in_the_order_it_happened() -> None:
+    roles = {"dude": Role(parsingTools=(ParsingTool(name="verdict"),))}
+    script = (says("Fine."), call("look"), call("verdict"))
+    async with scene(PLAIN, *script, tools=[FakeTool(name="look")], roles=roles) as here:
+        await here.machine.start("judge")
+        await here.machine.wait()
+
+        assert here.model.asked[2].words() == [
+            ("user", "judge"),
+            ("assistant", "Fine."),
+            ("user", "Answer by calling one of these tools: verdict."),
+            ("assistant", ""),
+        ]
+
+
 async def test_stop_ends_the_run_after_its_tools() -> None:
     gate = Gate()
     shell = FakeTool(name="shell", effect="once", gate=gate)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from pathlib import Path
 
 import msgspec
@@ -203,8 +202,7 @@ async def test_a_measurement_that_never_comes_fails_the_run_and_says_why(
         run = await review.machine.wait()
 
     assert run.status == "failed"
-    assert "the surveyor never got a measurement from measure_code" in run.error
-    assert re.search(r"script\.py:\d+", run.error)
+    assert run.error == "The surveyor never got a measurement: disk on fire."
     logged = [e.event.text for e in review.events if isinstance(e.event, WorkflowOutput)]
     assert logged == ["Measuring failed: disk on fire"] * 3
 

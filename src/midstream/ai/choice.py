@@ -16,9 +16,7 @@ class ModelChoice:
             one is chosen.
     """
 
-    def __init__(
-        self, client: AIAPIClient, levels: Mapping[str, str], *, is_offline: bool
-    ) -> None:
+    def __init__(self, client: AIAPIClient, levels: Mapping[str, str], *, is_offline: bool) -> None:
         self._client = client
         self._levels = dict(levels)
         self._is_offline = is_offline

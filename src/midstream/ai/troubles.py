@@ -188,7 +188,7 @@ def too_late(name: str, what: str, seconds: float) -> Trouble:
     """Return the trouble of a passed deadline; `what` says what did not happen."""
     return _world(
         f"{name} {what} within {seconds:g} s.",
-        "Try again later, or choose another model.",
+        "Try again later, choose another model, or give it longer: modelPatience in application.json.",
         brief="too late",
     )
 

@@ -65,7 +65,7 @@ async def _cost(operator: Operator, argument: str) -> None:
         for (agent, model), cost in costs(run.usages).rows.items():
             rows.append((f"{run.id} {name}  {agent}  {model}", cost))
     if not rows:
-        operator.tell("No model request has been made.")
+        operator.tell("No model has replied yet (a reply that was cut off is not counted).")
         return
     rows.append(("total", costs(usages).total))
     width = max(len(title) for title, _ in rows)

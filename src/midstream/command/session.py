@@ -18,7 +18,7 @@ async def _model(operator: Operator, argument: str) -> None:
         operator.tell(f"From the next request on: {operator.models.describe()}.")
         return
     known = "\n".join(f"  {level}: {name}" for level, name in operator.models.known())
-    operator.tell(f"{operator.models.describe()}\n{known}")
+    operator.tell(f"{operator.models.describe()} answers now. To choose from:\n{known}")
 
 
 async def _tools(operator: Operator, argument: str) -> None:

@@ -29,6 +29,8 @@ from midstream.config.settings import (
     KEYS,
     LEVELS,
     MODELS,
+    PATIENCE,
+    PATIENCE_PARTS,
     for_every_level,
     read_settings,
     with_mode,
@@ -143,7 +145,7 @@ class ConfigManager:
             raise OurBug(f"The grant is for {grant.workspace}, not for {self.workspace}.")
         self.grant = grant
         if notice:
-            self._notice(notice)
+            self.notice(notice)
         self._said.pop("workspace", None)
         if SETTINGS in grant.files:
             self._read_layer("workspace", grant.folder / SETTINGS)
@@ -169,6 +171,11 @@ class ConfigManager:
     def models(self) -> dict[str, str]:
         """Return the model behind each level (base, smart, fast)."""
         return {level: self.value(f"{MODELS}.{level}") for level in LEVELS}
+
+    @property
+    def patience(self) -> dict[str, float]:
+        """Return how long to wait for a model, in seconds, and how many attempts a request gets."""
+        return {part: float(self.value(f"{PATIENCE}.{part}")) for part in PATIENCE_PARTS}
 
     def value(self, key: str) -> str:
         """Return the setting that counts for a key such as `currentMode` or `models.base`.
@@ -258,17 +265,18 @@ class ConfigManager:
         except FileMissing:
             return
         except UnicodeDecodeError:
-            self._notice(f"{file}: not UTF-8 text; it is ignored.")
+            self.notice(f"{file}: not UTF-8 text; it is ignored.")
             return
         except MidstreamError as error:
-            self._notice(f"{error} It is ignored.")
+            self.notice(f"{error} It is ignored.")
             return
         settings, problems = read_settings(text, file=file, is_workspace=layer == "workspace")
         for problem in problems:
-            self._notice(str(problem))
+            self.notice(str(problem))
         self._said[layer] = (file, settings)
 
-    def _notice(self, text: str) -> None:
+    def notice(self, text: str) -> None:
+        """Add to the notices what else a person should hear of the files; again changes nothing."""
         self._notices[" ".join(text.split("\n"))] = None
 
     # --- files ---
@@ -321,10 +329,10 @@ class ConfigManager:
                 text = self.read(path).decode("utf-8-sig")
                 self._cache[path] = known = (stamp, reading(text, shown_path(path)))
         except UnicodeDecodeError:
-            self._notice(f"{shown_path(path)}: not UTF-8 text; it is ignored.")
+            self.notice(f"{shown_path(path)}: not UTF-8 text; it is ignored.")
             return None
         except (MidstreamError, OSError) as error:
-            self._notice(f"{error} It is ignored.")
+            self.notice(f"{error} It is ignored.")
             return None
         value: T = known[1]
         return value
@@ -344,12 +352,12 @@ class ConfigManager:
                 continue
             roles, problems = parsed
             for problem in problems:
-                self._notice(str(problem))
+                self.notice(str(problem))
             for name, role in roles.items():
                 twin = found.get(name)
                 if twin is not None and twin.layer == layer:
                     both = f"{shown_path(twin.path)} and {shown_path(path)}"
-                    self._notice(f"The role {name!r} stands in {both}; the second counts.")
+                    self.notice(f"The role {name!r} stands in {both}; the second counts.")
                 found[name] = RoleFile(name=name, role=role, path=path, layer=layer)
         return found
 

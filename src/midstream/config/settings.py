@@ -9,17 +9,21 @@ from midstream.core.jsontext import Member, Node, parse
 from midstream.core.mode import Mode
 from midstream.core.names import Json
 from midstream.core.problem import Problem
-from midstream.core.shape import Report, clip, fit, without_schema
+from midstream.core.shape import Report, clip, fit, shown, without_schema
 
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
 MODELS: Final = "models"
 LEVELS: Final = ("base", "smart", "fast")
 MODEL_KEYS: Final = tuple(f"{MODELS}.{level}" for level in LEVELS)
-KEYS: Final = (CURRENT_MODE, *MODEL_KEYS)
+PATIENCE: Final = "modelPatience"
+ATTEMPTS: Final = "attempts"
+PATIENCE_PARTS: Final = ("firstByteSeconds", "silenceSeconds", "totalSeconds", ATTEMPTS)
+KEYS: Final = (CURRENT_MODE, *MODEL_KEYS, *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS))
 """Every setting, as `ConfigManager.value` names it."""
 
-_TOP = (CURRENT_MODE, DEFAULT_ROLE, MODELS)
+_TOP = (CURRENT_MODE, DEFAULT_ROLE, MODELS, PATIENCE)
+_LONGEST_S: Final = 86_400.0
 
 
 def read_settings(
@@ -43,10 +47,12 @@ def read_settings(
         if key not in _TOP:
             hint = report.near(key, _TOP)
             report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
-        elif key == MODELS and is_workspace:
+        elif key in (MODELS, PATIENCE) and is_workspace:
             report.error(member.node, "a workspace may not choose models; ignored.", _WHY_NOT)
         elif key == MODELS:
             settings |= _models(member.node, report)
+        elif key == PATIENCE:
+            settings |= _patience(member.node, report)
         elif key == CURRENT_MODE or CURRENT_MODE not in root.members:
             settings |= _mode(member, report)
     return settings, report.problems
@@ -87,6 +93,29 @@ def _models(node: Node, report: Report) -> dict[str, str]:
             else:
                 report.error(member.node, 'expected a model such as "openai:gpt-5", found "".')
     return found
+
+
+def _patience(node: Node, report: Report) -> dict[str, str]:
+    if node.kind != "object":
+        report.error(node, 'expected an object {"firstByteSeconds": ..., "attempts": ...}.')
+    found: dict[str, str] = {}
+    for part, member in node.members.items():
+        if part not in PATIENCE_PARTS:
+            hint = report.near(part, PATIENCE_PARTS)
+            report.error_at_key(member, f'there is no "{clip(part)}" here; ignored.', hint)
+        elif part == ATTEMPTS:
+            if fit(member.node, int, report) and _within(member.node, 1, 100, report):
+                found[f"{PATIENCE}.{part}"] = str(member.node.value)
+        elif fit(member.node, float, report) and _within(member.node, 0.01, _LONGEST_S, report):
+            found[f"{PATIENCE}.{part}"] = str(member.node.value)
+    return found
+
+
+def _within(node: Node, least: float, most: float, report: Report) -> bool:
+    if least <= node.value <= most:
+        return True
+    report.error(node, f"expected a number from {least:g} to {most:g}, found {shown(node)}.")
+    return False
 
 
 def with_mode(text: str, mode: Mode) -> str | None:

@@ -30,7 +30,7 @@ Alt-Enter        new line (also Ctrl-J, or \\ and Enter)
 Esc              stop the current turn
 Ctrl-C           clear the line; on an empty line stop the turn; twice: leave
 Ctrl-D           leave (empty line)
-Up, Down         history, first what came back undelivered
+Up, Down         history, first what waits or came back undelivered
 Ctrl-R           search the history
 Tab              complete; on an empty line: the next question
 Ctrl-L           redraw
@@ -77,7 +77,7 @@ def bottom_line(status: Status, *, width: int, hint: str = "") -> Row:
         ("", f"⏎ {status.enter}"),
         (BOLD, status.mode),
         ("", status.state),
-        (CYAN, f"{status.thinking} is thinking" if status.thinking else ""),
+        (CYAN, status.thinking),
         *(("", note) for note in status.notes),
         ("", "Esc stops" if status.busy else ""),
         ("", status.cost),

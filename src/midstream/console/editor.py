@@ -20,6 +20,11 @@ from midstream.console.sanitize import sanitized, scrubbed
 _HISTORY_CHARS = 20_000
 
 
+def is_command(text: str) -> bool:
+    """Return whether a line is a command, which is no answer, no note and no words."""
+    return text.startswith("/") and not text.startswith("//")
+
+
 class Typed(msgspec.Struct, frozen=True, kw_only=True):
     """A line as it was sent. `shown` is what the editor held (long pastes as labels)."""
 
@@ -118,6 +123,11 @@ class Editor:
         self.buffer.document = Document(line.shown, len(line.shown))
         self.seen = line.seen
         return True
+
+    def offer(self, text: str) -> None:
+        """Keep words that had no effect for the Up key, where nothing is typed over them."""
+        shown = self._pastes.folded(scrubbed(text))
+        self.returned.append(Typed(text=text, shown=shown, seen=frozenset()))
 
     def complete(self) -> None:
         """Complete the word before the cursor as far as it is certain; show the choices, go on."""

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -24,7 +24,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
 from midstream.console import cards
-from midstream.console.editor import Editor, Typed
+from midstream.console.editor import Editor, Typed, is_command
 from midstream.console.history import history_in
 from midstream.console.keys import bindings
 from midstream.console.layout import layout_of
@@ -34,9 +34,10 @@ from midstream.console.narrator import Narrator
 from midstream.console.painting import Block, Kind, own_words, question_lines, typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.terminal import TerminalOutput
-from midstream.core.events import QuestionAsked
+from midstream.core.events import InputDisposed, InputReceived, QuestionAsked
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
+from midstream.core.routing import Answer, Returned, Unclear, route
 from midstream.ports import Desk, Status, Submitted
 
 FRESH_S: Final = 0.4
@@ -108,7 +109,8 @@ class ConsoleInterface:
         self._fresh_s = fresh_s
         self._input = input
         self._output = output
-        self._stdout = stdout
+        # Now, not when it is first drawn to: what is printed later may be told through this face.
+        self._stdout = stdout or sys.stdout
         self._history_folder = history_folder
         self._desk: Desk | None = None
         self._app: _Console | None = None
@@ -121,7 +123,10 @@ class ConsoleInterface:
         self._unclear: _Unclear | None = None
         self._noting = ""
         self._last_trouble = ""
+        self._taken: dict[tuple[str, str], str] = {}
         self._leave_offered = False
+        self._is_left = False
+        self._heeded: list[signal.Signals] = []
         self._live = LiveText()
         self._narrator = Narrator(with_cards=True)
         self._scrollback = Scrollback(
@@ -145,6 +150,7 @@ class ConsoleInterface:
     def show(self, envelope: Envelope) -> None:
         """Show an event of a run; see `Face.show`."""
         self._scrollback.add(envelope)
+        self._offer_again(envelope)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `Face.say`."""
@@ -158,7 +164,8 @@ class ConsoleInterface:
         """Read lines and hand them to the desk until the person leaves or the terminal is gone.
 
         SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
-        terminal is then as it was before. Lines under way are waited for, up to two seconds.
+        terminal is then as it was before. Lines under way are waited for, up to two seconds. Until
+        `close` no signal ends the process: what still runs is stopped first.
         """
         self._desk = desk
         app = self._app = self._application()
@@ -169,8 +176,10 @@ class ConsoleInterface:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 # A closed terminal ends the input; the run goes its way without a screen.
-                with _signals(self._signalled), contextlib.suppress(EOFError):
-                    await app.run_async(set_exception_handler=False)
+                self._heed(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                with contextlib.suppress(EOFError):
+                    await app.run_async(set_exception_handler=False, handle_sigint=False)
+                self._is_left = True
                 await self._wait_for_lines()
         finally:
             self._tasks = None
@@ -182,8 +191,22 @@ class ConsoleInterface:
     async def close(self) -> None:
         """Let go of the terminal, with everything shown so far printed."""
         self._scrollback.finish()
+        while self._heeded:
+            asyncio.get_running_loop().remove_signal_handler(self._heeded.pop())
         if self._terminal is not None:
             self._terminal.writer.close()
+
+    def _offer_again(self, envelope: Envelope) -> None:
+        """Keep a line that its run ended without: the next run may be told it."""
+        event, run = envelope.event, envelope.run
+        if isinstance(event, InputReceived):
+            if event.handling not in ("reject", "answer"):
+                self._taken[run, event.input_id] = event.text
+        elif isinstance(event, InputDisposed):
+            text = self._taken.pop((run, event.input_id), None)
+            if text is not None and event.disposition == "rejected":
+                self.editor.offer(text)
+                self.say("Up on an empty line brings it back.", kind="note")
 
     # --- drawing ----------------------------------------------------------------------------
 
@@ -223,8 +246,7 @@ class ConsoleInterface:
     def _own_terminal(self) -> TerminalOutput:
         from os import environ
 
-        stdout = self._stdout or sys.stdout
-        return TerminalOutput(stdout, colour=self._colour, term=environ.get("TERM"))
+        return TerminalOutput(self._stdout, colour=self._colour, term=environ.get("TERM"))
 
     def _width(self) -> int:
         if self._app is not None:
@@ -271,6 +293,10 @@ class ConsoleInterface:
         ids = [question.id for question in questions]
         if self._focus not in ids:
             self._focus = ids[0] if ids else ""
+        if self._noting not in ids:
+            self._noting = ""
+        if self._unclear is not None and self._unclear.question not in ids:
+            self._unclear = None  # Nobody asks any more: Enter sends the line as it stands.
         card_rows, drawn = self._cards(questions, width, height)
         live = self._live.shown(
             self._narrator.open_calls(), height=height // 3 if height >= 6 else 0, width=width
@@ -345,7 +371,29 @@ class ConsoleInterface:
             hint = cards.UNCLEAR_KEYS
         elif self._noting:
             hint = "Enter refuses with this note · Esc goes back"
+            if is_command(self.editor.buffer.text):
+                hint = "⏎ runs the command · Esc goes back"
+        status = msgspec.structs.replace(status, enter=self._enter(self._screen))
         return cards.bottom_line(status, width=self._screen.width, hint=hint)
+
+    def _enter(self, screen: _Screen) -> str:
+        """Return what Enter does with the line as it stands, a line begun now if there is none."""
+        text, seen = self.editor.buffer.text, self.editor.seen
+        if is_command(text):
+            return "runs the command"
+        if not text.strip():
+            text, seen = "x", screen.drawn
+        found = route(text, open_questions=screen.questions, seen=seen, focused=screen.focus)
+        numbers = {question.id: f"#{question.number}" for question in screen.questions}
+        match found:
+            case Answer(question=question):
+                return f"answers {numbers[question]}"
+            case Unclear(question=question):
+                return f"asks whether it answers {numbers[question]}"
+            case Returned(reason=reason):
+                return f"comes back: {reason}"
+            case _:
+                return screen.status.enter
 
     def _was_drawn(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -381,9 +429,12 @@ class ConsoleInterface:
         self._leave_offered = False
         if self._unclear is not None:
             return
-        if self._noting:
+        if self._noting and not is_command(editor.buffer.text):
             question, self._noting = self._noting, ""
-            self._approve(question, granted=False, note=editor.take().text)
+            if any(open.id == question for open in self._open_questions()):
+                self._approve(question, granted=False, note=editor.take().text)
+            else:
+                self.say("That call is closed already; your note stays in the line.", kind="note")
         elif editor.buffer.text.strip():
             line = editor.take()
             self._deliver(line, question=self._answered_by(line))
@@ -415,7 +466,25 @@ class ConsoleInterface:
     def leave(self) -> None:
         """Leave the console."""
         if self._app is not None and self._app.is_running and not self._app.is_done:
+            self._is_left = True
             self._app.exit()
+
+    def up(self) -> None:
+        """Bring a line back: one that came back, one that still waits, or one of the history."""
+        editor, desk = self.editor, self._desk
+        if desk is not None and editor.is_empty and not editor.returned and desk.waiting_inputs():
+            self._spawn(self._guarded(self._take_back(desk)))
+        else:
+            editor.up()
+
+    async def _take_back(self, desk: Desk) -> None:
+        text = await desk.take_back()
+        if text is None:
+            self.say("It is on its way already.", kind="note")
+        else:
+            self.editor.offer(text)
+            if self.editor.is_empty:
+                self.editor.up()
 
     def next_question(self) -> None:
         """Mark the next question."""
@@ -450,6 +519,7 @@ class ConsoleInterface:
 
     def decide(self, decision: str) -> None:
         """Decide on the marked approval: y, r (for this run), n, w (no, with a note)."""
+        self._leave_offered = False
         question = self._decidable[0]
         if decision == "w":
             self._noting = question
@@ -487,23 +557,22 @@ class ConsoleInterface:
             self._unclear = None
 
     def _focused_approval(self) -> Question | None:
-        if self._desk is None:
-            return None
-        for question in self._desk.open_questions():
+        for question in self._open_questions():
             if question.id == self._focus and question.kind == "approval":
                 return question
         return None
+
+    def _open_questions(self) -> tuple[Question, ...]:
+        return () if self._desk is None else self._desk.open_questions()
 
     # --- the desk ---------------------------------------------------------------------------
 
     def _answered_by(self, line: Typed) -> str | None:
         """Return the marked question if several are open and the line was begun under it."""
-        assert self._desk is not None
-        text = line.text
-        asked = [q for q in self._desk.open_questions() if q.kind != "approval"]
+        asked = [q for q in self._open_questions() if q.kind != "approval"]
         if len(asked) < 2 or self._focus not in line.seen:
             return None
-        if text.startswith("#") or (text.startswith("/") and not text.startswith("//")):
+        if line.text.startswith("#") or is_command(line.text):
             return None
         return self._focus if any(q.id == self._focus for q in asked) else None
 
@@ -519,7 +588,7 @@ class ConsoleInterface:
         # A line that may turn out unclear is echoed when it is not: it may stay in the editor.
         is_unclear = not as_new and question is None
         waits = is_unclear and any(
-            q.kind != "approval" and q.id not in line.seen for q in self._desk.open_questions()
+            q.kind != "approval" and q.id not in line.seen for q in self._open_questions()
         )
         if not waits and not is_echoed:
             self._echo(line)
@@ -534,6 +603,9 @@ class ConsoleInterface:
             result = await self._desk.submit(
                 line.text, seen=line.seen, question=question, as_new=as_new
             )
+        except asyncio.CancelledError:
+            self.say(f"Not delivered, you left first: {line.shown}", kind="warning")
+            raise
         except Exception as error:
             result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
         if result.kind in ("taken", "exit") and not is_echoed:
@@ -601,29 +673,27 @@ class ConsoleInterface:
             for task in late:
                 task.cancel()
 
+    def _heed(self, *numbers: signal.Signals) -> None:
+        """Hear signals on the loop, until `close`."""
+        loop = asyncio.get_running_loop()
+        for number in numbers:
+            # Only the main thread may; elsewhere whoever owns the process has its own.
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.add_signal_handler(number, self._signalled, number)
+                self._heeded.append(number)
+
     def _signalled(self, number: int) -> None:
-        self.signal = number
-        self.leave()
+        if self._is_left:
+            # The keys are the terminal's own again, so that an impatient Ctrl-C is a signal.
+            self.say("One moment: what still runs is being stopped.", kind="note")
+        elif number == signal.SIGINT:
+            self.interrupt()
+            self.refresh()
+        else:
+            self.signal = number
+            self.leave()
 
     def _gone(self) -> None:
         if self.signal is None:
             self.signal = signal.SIGHUP
         self.leave()
-
-
-@contextlib.contextmanager
-def _signals(heard: Callable[[int], None]) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP be heard on the loop, while inside."""
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    installed: list[signal.Signals] = []
-    try:
-        for number in numbers:
-            # Only the main thread may; elsewhere whoever owns the process has its own.
-            with contextlib.suppress(RuntimeError, ValueError):
-                loop.add_signal_handler(number, heard, number)
-                installed.append(number)
-        yield
-    finally:
-        for number in installed:
-            loop.remove_signal_handler(number)

@@ -1,6 +1,7 @@
 """JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
 
 import json
+from collections.abc import Callable
 
 from midstream.console.painting import Kind
 from midstream.console.plain import STDIN, STDOUT, LineReader, unread
@@ -20,7 +21,19 @@ class JsonFace:
     def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
         """Make one over two file descriptors, which stay open."""
         self._reader = LineReader(stdin, taking=lambda line: None, told=self._told)
-        self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
+        self._writer = QueueWriter(stdout, on_broken=self._broken)
+        self._tell_lost: Callable[[], None] = _nobody
+
+    @property
+    def lost(self) -> OSError | None:
+        """Return why what was shown could not be written; None as long as it could."""
+        return self._writer.lost
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Let `tell` be called, from any thread, when nothing can be written any more."""
+        self._tell_lost = tell
+        if self.lost is not None:
+            tell()
 
     def show(self, envelope: Envelope) -> None:
         """Show an event of a run; see `Face.show`."""
@@ -41,6 +54,10 @@ class JsonFace:
         """Return when everything shown is written."""
         await self._writer.aclose()
 
+    def _broken(self) -> None:
+        self._reader.stop()
+        self._tell_lost()
+
     def _told(self, line: str, result: Submitted) -> None:
         text = unread(line, result)
         if text:
@@ -54,6 +71,10 @@ class JsonFace:
             about = f"An event of type {value.get('type')} could not be written: {error}"
             text = json_line({"type": "console", "kind": "error", "text": about})
         self._writer.write(text)
+
+
+def _nobody() -> None:
+    """Hear that the output is lost, where nobody waits for it."""
 
 
 def json_line(value: dict[str, Json]) -> str:

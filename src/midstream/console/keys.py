@@ -34,6 +34,9 @@ class Actions(Protocol):
     def leave(self) -> None:
         """Leave the console."""
 
+    def up(self) -> None:
+        """Bring back what was not delivered, else go up."""
+
     def next_question(self) -> None:
         """Mark the next question."""
 
@@ -84,7 +87,6 @@ def bindings(actions: Actions) -> KeyBindings:
             actions.escape()
 
     @on("c-c")
-    @on("<sigint>")
     def _interrupt(event: KeyPressEvent) -> None:
         actions.interrupt()
 
@@ -95,7 +97,7 @@ def bindings(actions: Actions) -> KeyBindings:
     @on("up", filter=editing & ~has_completions)
     @on("c-p", filter=editing & ~has_completions)
     def _up(event: KeyPressEvent) -> None:
-        editor.up()
+        actions.up()
 
     @on("tab", filter=editing & is_empty)
     def _next(event: KeyPressEvent) -> None:

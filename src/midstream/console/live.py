@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from midstream.console.lines import DIM, Line, Row, agent_style, clipped, rows
+from midstream.console.lines import DIM, Line, Row, agent_style, clipped, rows, width_of
 from midstream.console.painting import GUTTER, call_text
 from midstream.core.events import ToolCalled
 
@@ -80,5 +80,8 @@ class LiveText:
 
     def _call_row(self, run: str, call: ToolCalled, width: int) -> Row:
         progress = self._progress.get((run, call.call_id), "").strip().split("\n")[-1]
-        text = " ".join(f"{call_text(call)}  {progress}".split())
-        return rows(Line(((DIM, clipped(text, max(4, width - 3))),), "⋯ ", DIM), width)[0]
+        room = max(4, width - 3)
+        # What it says now matters more than the end of a long command.
+        said = clipped(f" {' '.join(progress.split())}" if progress else "", room // 2)
+        what = clipped(" ".join(call_text(call).split()), room - width_of(said))
+        return rows(Line(((DIM, what + said),), "⋯ ", DIM), width)[0]

@@ -130,7 +130,9 @@ class Narrator:
                 return self._returned(run, fact)
             case QuestionAsked():
                 self._questions[run, fact.question_id] = fact
-                return [] if self._with_cards or not fact.text else [*question_lines(fact)]
+                # Waiting for input has no card: what the workflow wants to be told stands here.
+                has_card = self._with_cards and fact.kind != "input"
+                return [] if has_card or not fact.text else [*question_lines(fact)]
             case QuestionAnswered():
                 return self._answered(run, fact)
             case QuestionSuperseded():
@@ -216,14 +218,18 @@ class Narrator:
 
     def _disposed(self, run: str, fact: InputDisposed) -> list[Block]:
         received = self._inputs.pop((run, fact.input_id), None)
-        if fact.disposition != "rejected" or received is None or received.handling == "reject":
+        if fact.disposition != "rejected" or received is None:
             return []
+        if received.handling in ("reject", "answer"):
+            return []  # Whoever handed the line over is told so, and has it back.
         return [*own_words(f"Not delivered: {received.text} ({fact.reason})", "warning")]
 
     def _interrupted(self, run: str, fact: Interrupted) -> list[Block]:
         known = self._halts.get(run)
         if known is not None:
             return []
+        if run in self._chats and fact.leads_to == "stop" and not fact.agent:
+            return []  # A chat that only waited is let go: nothing was interrupted.
         found = self._cut(run, fact.agent, fact.partial) if fact.agent else []
         holds = "waiting for your words" if fact.leads_to == "hold" else ""
         reason = " · ".join(part for part in (fact.reason, holds) if part)
@@ -234,4 +240,6 @@ class Narrator:
         for memory in (self._calls, self._questions, self._inputs, self._shown):
             for key in [key for key in memory if key[0] == run]:
                 del memory[key]
-        return [] if run in self._chats and isinstance(fact, RunFinished) else [*ending(fact)]
+        if run in self._chats and not isinstance(fact, RunFailed):
+            return []
+        return [*ending(fact)]

@@ -94,9 +94,22 @@ class PlainFace:
         self._reader = LineReader(stdin, taking=self._taking, told=self._told)
         self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
         self._settles = False
+        self._is_hushed = False
+
+    @property
+    def lost(self) -> OSError | None:
+        """Return why what was shown could not be written; None as long as it could."""
+        return self._writer.lost
+
+    def hush(self) -> None:
+        """Show no more events of runs: what follows is only the end of the program."""
+        self._settle()
+        self._is_hushed = True
 
     def show(self, envelope: Envelope) -> None:
         """Show an event of a run; see `Face.show`."""
+        if self._is_hushed:
+            return
         self._print(self._narrator.told(envelope))
         if not self._settles:
             self._settles = True

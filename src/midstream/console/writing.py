@@ -17,6 +17,7 @@ class QueueWriter:
         `on_broken` is called once, from the thread, when nobody reads any more.
         """
         self.is_broken = False
+        self.lost: OSError | None = None
         self._fd = fd
         self._on_broken = on_broken
         self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -54,7 +55,8 @@ class QueueWriter:
             try:
                 while data:
                     data = data[os.write(self._fd, data) :]
-            except OSError:
+            except OSError as error:
+                self.lost = error
                 self.is_broken = True
                 self._on_broken()
                 return

@@ -9,3 +9,6 @@ NOT_TRUSTED: Final = 3
 PARKED: Final = 4
 """A question nobody answered holds the run up."""
 INTERRUPTED: Final = 130
+"""By Ctrl-C."""
+SIGNALLED: Final = 128
+"""By another signal: this and its number, such as 143 for SIGTERM."""

@@ -6,28 +6,48 @@ ever invented.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
-from midstream.core.errors import UserMistake
+import msgspec
+
+from midstream.core.errors import (
+    AuthorMistake,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.core.events import AgentResponded, RunFailed, WorkflowOutput
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
+from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import ToolSpec, chat_definition
 from midstream.headless.codes import FAILED, FINISHED, PARKED
+from midstream.headless.variables import changed
 from midstream.ports import Engine, Library, Machine
+
+ANSWER = "--answer"
+"""The source of answers that were given beforehand."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said beforehand: answers, in the order asked, and tools that need no approval."""
+
+    answers: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
 
 async def play(
     engine: Engine,
     library: Library,
     name: str,
+    given: Given,
     *,
     input: Json,
-    answers: Sequence[str],
-    variables: dict[str, Json],
-    allowed: Sequence[str],
-    complain: Callable[[str], None],
+    variables: Mapping[str, Json] | None = None,
+    settings: Sequence[str] = (),
 ) -> Run:
     """Return a workflow's run once it has ended, or waits for an answer that was not given.
 
@@ -35,27 +55,25 @@ async def play(
         engine: where the run lives.
         library: where the workflow is found.
         name: the workflow's name.
+        given: what was said beforehand.
         input: what it is started with, None to leave it to the workflow's start condition.
-        answers: answers to its questions, in the order they are asked.
         variables: values that override the workflow's `variables`.
-        allowed: tools that need no approval.
-        complain: hears what keeps the run from its end.
+        settings: the same as `name=value` texts.
 
     Raises:
-        UserMistake: there is no such workflow, or a variable it does not have.
+        UserMistake: there is no such workflow, or a variable does not fit it.
         AuthorMistake: its files have problems.
     """
     definition, handlers = await library.load(name)
-    _require_known(variables, definition.workflow.variables)
     machine = await engine.start(
         definition,
         handlers=handlers,
         input=input,
-        variables=variables,
-        allowed=allowed,
+        variables=changed(definition.workflow.variables, variables or {}, settings),
+        allowed=given.allowed,
         approvals="deny",
     )
-    return await _answered(machine, list(answers), complain)
+    return await _answered(machine, given.answers)
 
 
 async def chat_once(
@@ -63,48 +81,62 @@ async def chat_once(
     library: Library,
     tools: dict[str, ToolSpec],
     prompt: str,
+    given: Given,
     *,
     role: str,
-    answers: Sequence[str],
-    allowed: Sequence[str],
-    complain: Callable[[str], None],
 ) -> Run:
     """Return a chat's run once the role has replied to one prompt, or the turn has failed."""
     roles = library.roles()
     if role not in roles:
         raise UserMistake(f"There is no role {role!r}.", hint=did_you_mean(role, roles))
     definition = chat_definition(role, roles[role], tools)
-    machine = await engine.start(definition, allowed=allowed, approvals="deny")
+    machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
     await machine.say(prompt)
-    return await _answered(machine, list(answers), complain)
+    return await _answered(machine, given.answers)
+
+
+async def _answered(machine: Machine, answers: Sequence[str]) -> Run:
+    """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
+    for answer in answers:
+        run = await machine.settled()
+        question = _wanted(run)
+        if run.is_over or question is None:
+            return run
+        await machine.say(answer, question=question.id, source=ANSWER)
+    return await machine.settled()
+
+
+# --- what became of it --------------------------------------------------------------------------
 
 
 def result_of(run: Run) -> tuple[int, Json]:
-    """Return the exit code of a run, and its output; a chat's output is its last reply."""
+    """Return the exit code of a run, and its output.
+
+    A chat's output is its last reply: the arguments of its parsing tool where its role has one.
+    """
     if run.is_over:
         return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
     if run.phase != "waiting" or not run.state:
         return PARKED, None
     if run.error or run.last_response is None:
         return FAILED, None
-    return FINISHED, run.last_response.text
+    response = run.last_response
+    return FINISHED, response.calls[-1].arguments if response.calls else response.text
 
 
-async def _answered(machine: Machine, answers: list[str], complain: Callable[[str], None]) -> Run:
-    """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
-    while True:
-        run = await machine.settled()
-        question = _wanted(run)
-        if run.is_over or question is None:
-            return run
-        if not answers:
-            complain(_parked(run, question))
-            return run
-        receipt = await machine.say(answers.pop(0), question=question.id, source="--answer")
-        record = machine.run.inbox[receipt.input_id]
-        if record.disposition == "rejected":
-            complain(f"The answer {record.text!r} was refused: {record.reason}")
+def unanswered(run: Run) -> str | None:
+    """Return what a run that waits is told to be missing, None for one that lacks no answer."""
+    question = None if run.is_over else _wanted(run)
+    if question is None:
+        return None
+    refused = [repr(each.text) for each in run.inbox.values() if each.disposition == "rejected"]
+    wants = f"waits for an answer that fits (not {', '.join(refused)})"
+    choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
+    return (
+        f"Run {run.id} {wants if refused else 'waits for an answer nobody gave'}: "
+        f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
+    )
 
 
 def _wanted(run: Run) -> Question | None:
@@ -115,18 +147,44 @@ def _wanted(run: Run) -> Question | None:
     return None
 
 
-def _parked(run: Run, question: Question) -> str:
-    choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
-    return (
-        f"Run {run.id} waits for an answer nobody gave: {question.text or 'its input'}{choices} "
-        "Give it with --answer TEXT, once for each question."
-    )
+def is_result(envelope: Envelope) -> bool:
+    """Return whether an event is a workflow's result, which stands on stdout by itself."""
+    return isinstance(envelope.event, WorkflowOutput) and envelope.event.kind == "result"
 
 
-def _require_known(variables: dict[str, Json], known: dict[str, Json]) -> None:
-    for name in variables:
-        if name not in known:
-            raise UserMistake(f"There is no variable {name!r}.", hint=did_you_mean(name, known))
+def is_last_reply(envelope: Envelope) -> bool:
+    """Return whether an event is what a chat's role says at last, which stands on stdout by itself."""
+    event = envelope.event
+    return isinstance(event, AgentResponded) and not (event.calls or event.problem)
+
+
+class Failures:
+    """Hears why a run failed."""
+
+    def __init__(self) -> None:
+        self.error: MidstreamError | None = None
+
+    def hear(self, envelope: Envelope) -> None:
+        """Hear an event."""
+        event = envelope.event
+        if isinstance(event, RunFailed):
+            kinds = (AuthorMistake, UserMistake, WorldTrouble, OurBug)
+            kind = next(kind for kind in kinds if kind.fault == event.fault)
+            self.error = kind(f"The run failed: {event.error}", hint=event.hint)
+
+
+def output_of(run: Run, failures: Failures) -> Json:
+    """Return the output of a run that has finished.
+
+    Raises:
+        MidstreamError: it failed; which one says whose move it is.
+        UserMistake: it waits for an answer.
+    """
+    if failures.error is not None:
+        raise failures.error
+    if (words := unanswered(run)) is not None:
+        raise UserMistake(words)
+    return run.output
 
 
 def as_text(output: Json) -> str:
@@ -136,18 +194,3 @@ def as_text(output: Json) -> str:
     if isinstance(output, str):
         return output
     return json.dumps(output, indent=2, ensure_ascii=False)
-
-
-def variable(text: str) -> tuple[str, Json]:
-    """Return the name and value that `name=value` sets: a JSON value, else the text as it is.
-
-    Raises:
-        UserMistake: there is no `=`.
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise UserMistake(f"--set {text!r} sets nothing.", hint="Write --set name=value.")
-    try:
-        return name.strip(), json.loads(value)
-    except ValueError:
-        return name.strip(), value

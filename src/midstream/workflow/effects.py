@@ -68,14 +68,16 @@ class Flight:
         "agent",
         "has_calls",
         "key",
+        "state",
         "stop",
         "stopper",
         "task",
     )
 
-    def __init__(self, key: EffectKey, agent: str, notify: Notify) -> None:
+    def __init__(self, key: EffectKey, agent: str, state: str, notify: Notify) -> None:
         self.key = key
         self.agent = agent
+        self.state = state
         self.task: asyncio.Task[None] | None = None
         self.stop: asyncio.Event | None = None
         self.stopper: asyncio.Task[None] | None = None
@@ -139,7 +141,7 @@ class Flight:
 
     def status(self, text: str) -> None:
         """Hear what the request is doing."""
-        self._show(AgentThinking(agent=self.agent, state="", status=readable(text)))
+        self._show(AgentThinking(agent=self.agent, state=self.state, status=readable(text)))
 
 
 async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:

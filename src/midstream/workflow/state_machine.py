@@ -393,7 +393,7 @@ class WorkflowStateMachine:
 
     def _begin(self, effect: AnyEffect) -> None:
         agent = "" if isinstance(effect, RunHandler) else effect.agent
-        flight = Flight(effect.key, agent, self._notify)
+        flight = Flight(effect.key, agent, self._run.state, self._notify)
         self._flights[effect.key] = flight
         if isinstance(effect, AskModel):
             self._notify(AgentThinking(agent=agent, state=self._run.state))

@@ -43,13 +43,16 @@ def validate_files(
     Args:
         paths: workflow files, role files, application.json, scripts, or folders laid out like
             `.midstream`.
-        roles: the roles a workflow may use beside those of the role files among `paths`.
+        roles: the roles a workflow may use beside those of the role files among `paths`, and of the
+            `roles` folder that belongs to its own `workflows` folder.
         tools: every tool there is; None leaves the roles' tool lists unchecked.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files_of(path)))
     kinds = {file: _kind_of(file) for file in files}
     found: dict[Path, tuple[Problem, ...]] = {}
     known = dict(roles)
+    for file in _roles_beside(files):
+        known |= _check_roles(file, tools)[1]
     for file in (file for file in files if kinds[file] == "roles"):
         found[file], own = _check_roles(file, tools)
         known |= own
@@ -79,6 +82,13 @@ def _files_of(path: Path) -> Iterator[Path]:
     )
     inside = [file for file in named if file.is_file()]
     yield from inside or sorted(path.glob("*.json"))
+
+
+def _roles_beside(files: Iterable[Path]) -> list[Path]:
+    """Return the role files that lie where the roles of these workflows are looked for."""
+    folders = {folder for file in files for folder in file.absolute().parents[:2]}
+    homes = sorted(folder.parent for folder in folders if folder.name == "workflows")
+    return [file for home in homes for file in sorted(home.glob("roles/*.json"))]
 
 
 def _kind_of(path: Path) -> Kind:

@@ -7,6 +7,8 @@
 import json
 import re
 
+from midstream import WorldTrouble
+
 CHOICES = ["complexity", "change", "coupling", "size"]
 
 
@@ -27,6 +29,7 @@ def keep_measurement(run):
         run.common_data["measurement"] = json.loads(measured[-1])
         run.contexts["review"].add_message("user", f"The figures of this workspace: {measured[-1]}")
     elif results:
+        run.common_data["trouble"] = results[-1].text
         run.log(f"Measuring failed: {results[-1].text}")
 
 
@@ -35,7 +38,11 @@ def after_measuring(run):
     if "measurement" in run.common_data:
         return "focus" if run.common_data["measurement"]["totals"]["files"] else "report"
     if run.common_data["attempts"] >= run.variables["max_measurements"]:
-        raise RuntimeError("the surveyor never got a measurement from measure_code")
+        why = run.common_data.get("trouble", "its model did not call measure_code")
+        raise WorldTrouble(
+            f"The surveyor never got a measurement: {why}.",
+            hint="Try again, or choose a model that is better with tools: --model, or /model.",
+        )
     return "start"
 
 

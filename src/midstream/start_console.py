@@ -1,0 +1,129 @@
+"""Starting the console: in a terminal, or on lines where there is none."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from midstream.assembly import Options, Parts, configured, hush, line_face, parts, unknown_tool
+from midstream.config.manager import ConfigManager
+from midstream.config.opening import require_trust
+from midstream.config.trust import TrustStatus
+from midstream.core.mode import Mode
+from midstream.headless.codes import FAILED, FINISHED
+from midstream.offloop import in_thread
+from midstream.ports import Face
+from midstream.process import (
+    HANGUPS,
+    STDIN,
+    STDOUT,
+    OutputLost,
+    Signalled,
+    is_terminal,
+    run_until_signalled,
+)
+
+if TYPE_CHECKING:
+    from midstream.ai_coder_console import AICoderConsole
+
+
+def console(options: Options, *, mode: str | None) -> int:
+    """Run the console in a terminal, or on lines where there is none; return the exit code."""
+    can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
+    if can_draw and not options.is_json:
+        config = configured(options, mode=mode, asks=ask_trust)
+        return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
+    config = configured(options, mode=mode)
+    require_trust(config)
+    if mode is not None:
+        # Nobody would see that the lines go to somebody else.
+        config.check_mode(Mode.parse(mode))
+    return run_until_signalled(_on_lines(config, options), signals=(signal.SIGINT, *HANGUPS))
+
+
+async def _in_terminal(config: ConfigManager, options: Options) -> int:
+    from midstream.console.interface import ConsoleInterface
+
+    face = ConsoleInterface(history_folder=config.state_dir, colour=not os.environ.get("NO_COLOR"))
+    async with _opened(config, options, face, is_paced=True) as app:
+        await face.run(app)
+    if face.signal is not None:
+        raise Signalled(face.signal)
+    return FINISHED
+
+
+async def _on_lines(config: ConfigManager, options: Options) -> int:
+    """Take lines until they end and every run has come to rest; say where each stands."""
+    face = line_face(options, STDOUT)
+    async with _opened(config, options, face) as app:
+        await face.run(app)
+        if face.lost is None and not app.is_leaving:
+            await app.settled()
+            for line in app.standing():
+                face.say(line)
+        has_failed = app.failed()
+        hush(face)
+    if face.lost is not None:
+        raise OutputLost(face.lost)
+    return FAILED if has_failed else FINISHED
+
+
+@contextlib.asynccontextmanager
+async def _opened(
+    config: ConfigManager, options: Options, face: Face, *, is_paced: bool = False
+) -> "AsyncIterator[AICoderConsole]":
+    """Give a console that loads its parts meanwhile; at the end every run of it is stopped."""
+    from midstream.ai_coder_console import AICoderConsole
+    from midstream.console.redirect import redirected
+
+    app = AICoderConsole(config, face, allowed=options.allowed)
+    loaded: list[Parts] = []
+    try:
+        with redirected(face):
+            async with asyncio.TaskGroup() as group:
+                loading = group.create_task(_equip(app, config, options, loaded, is_paced=is_paced))
+                yield app
+                loading.cancel()
+    finally:
+        await app.close()
+        await face.close()
+        for each in loaded:
+            await each.client.aclose()
+
+
+async def _equip(
+    app: "AICoderConsole",
+    config: ConfigManager,
+    options: Options,
+    loaded: list[Parts],
+    *,
+    is_paced: bool,
+) -> None:
+    from midstream.ai_coder_console import Equipment
+
+    made = await in_thread(lambda: parts(config, options, is_paced=is_paced))
+    loaded.append(made)
+    unknown = unknown_tool(options.allowed, made.tools)
+    await app.equip(
+        Equipment(engine=made.engine, library=made.library, models=made.models, tools=made.tools),
+        notices=(*made.notices, *([] if unknown is None else [str(unknown)])),
+    )
+    if not made.is_offline:
+        await made.client.warm_up()
+
+
+def ask_trust(status: TrustStatus) -> bool:
+    """Ask at the terminal whether to use the workspace's own files; return the answer."""
+    import click
+
+    changed = {change.name: change.how for change in status.changes}
+    click.echo(f"This workspace has its own .midstream/ ({status.workspace}):")
+    for file in status.files:
+        mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
+        click.echo(f"  {file.name!r}  {file.size} bytes{mark}")
+    for entry in status.left_out:
+        click.echo(f"  left out: {entry!r}")
+    click.echo("Workflows run their script.py, tools run their code, with your rights.")
+    return click.confirm("Trust exactly these files?", default=False)

@@ -1,0 +1,299 @@
+"""Starting what needs no console: one run, one chat turn, a listing, a check of files."""
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from midstream.assembly import Options, Parts, configured, hush, line_face, parts, unknown_tool
+from midstream.config.manager import ConfigManager
+from midstream.config.opening import require_trust
+from midstream.core.errors import UserMistake
+from midstream.core.events import AnswerRefused, RunStarted
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.headless.codes import FAILED, FINISHED
+from midstream.offloop import call_soon, in_thread
+from midstream.process import (
+    HANGUPS,
+    STDERR,
+    STDOUT,
+    OutputLost,
+    is_terminal,
+    run_until_signalled,
+    write_error,
+    write_out,
+)
+
+if TYPE_CHECKING:
+    from midstream.console.jsonlines import JsonFace
+    from midstream.console.plain import PlainFace
+    from midstream.core.run import Run
+
+
+Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
+"""Does one headless piece of work."""
+
+
+def workflow(
+    options: Options,
+    name: str,
+    *,
+    input: str | None,
+    answers: Sequence[str],
+    settings: Sequence[str],
+) -> int:
+    """Run a workflow to its end; return the exit code. An empty input is none."""
+    from midstream.headless.run import Given, is_result, play
+
+    given = Given(answers=tuple(answers), allowed=options.allowed)
+    said = input if input and input.strip() else None
+
+    async def work(made: Parts) -> "Run":
+        return await play(made.engine, made.library, name, given, input=said, settings=settings)
+
+    return _headless(options, work, is_output=is_result)
+
+
+def chat(options: Options, prompt: str, *, role: str, answers: Sequence[str]) -> int:
+    """Say one thing to a role and write the reply; return the exit code."""
+    from midstream.headless.run import Given, chat_once, is_last_reply
+
+    if not prompt.strip():
+        raise UserMistake("There is nothing to say.", hint='Write midstream chat "YOUR WORDS".')
+    given = Given(answers=tuple(answers), allowed=options.allowed)
+
+    async def work(made: Parts) -> "Run":
+        return await chat_once(made.engine, made.library, made.tools, prompt, given, role=role)
+
+    return _headless(options, work, is_output=is_last_reply)
+
+
+def _headless(options: Options, work: Work, *, is_output: Callable[[Envelope], bool]) -> int:
+    """Do one piece of work: its output on stdout, its progress on stderr; return the exit code.
+
+    With `--json` the events stand on stdout instead, one a line.
+    """
+    from midstream.headless.run import as_text, result_of
+
+    config = configured(options)
+    require_trust(config)
+    run = run_until_signalled(
+        _worked(config, options, work, is_output), signals=(signal.SIGINT, *HANGUPS)
+    )
+    code, output = result_of(run)
+    if code == FINISHED and output is not None and not options.is_json:
+        _print(as_text(output))
+    return code
+
+
+async def _worked(
+    config: ConfigManager, options: Options, work: Work, is_output: Callable[[Envelope], bool]
+) -> "Run":
+    """Return the run as it stood when nothing more could be done for it, everything closed."""
+    from midstream.console.redirect import redirected
+    from midstream.headless.run import unanswered
+
+    face = line_face(options, STDERR)
+    told: set[str] = set()
+
+    def tell(notices: Sequence[str]) -> None:
+        """Say the notices not said before: reading workflows and roles brings more."""
+        for notice in notices:
+            if notice not in told:
+                told.add(notice)
+                face.say(notice, kind="note")
+
+    def hear(envelope: Envelope) -> None:
+        if isinstance(envelope.event, RunStarted):
+            tell(config.notices)
+
+    try:
+        with redirected(face):
+            async with _loaded(config, options) as made:
+                tell((*config.notices, *made.notices))
+                made.engine.listen(hear)
+                try:
+                    run = await _shown(made, work, face, options, is_output)
+                finally:
+                    tell(config.notices)
+                if (words := unanswered(run)) is not None:
+                    face.say(words, kind="error")
+                hush(face)
+    finally:
+        await face.close()
+    if options.is_json and face.lost is not None:
+        raise OutputLost(face.lost)
+    return run
+
+
+async def _shown(
+    made: Parts,
+    work: Work,
+    face: "JsonFace | PlainFace",
+    options: Options,
+    is_output: Callable[[Envelope], bool],
+) -> "Run":
+    """Return the run of the work, its events shown. It ends when nobody can read them any more.
+
+    Raises:
+        OutputLost: stdout takes no more events.
+    """
+    from midstream.console.jsonlines import JsonFace
+
+    working = asyncio.ensure_future(work(made))
+
+    def show(envelope: Envelope) -> None:
+        if options.is_json:
+            face.show(envelope)
+        elif not is_output(envelope):
+            face.show(envelope)
+            if isinstance(envelope.event, AnswerRefused):
+                face.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
+
+    if isinstance(face, JsonFace):
+        face.when_lost(partial(call_soon, asyncio.get_running_loop(), working.cancel))
+    made.engine.listen(show)
+    try:
+        return await working
+    except asyncio.CancelledError:
+        if options.is_json and face.lost is not None:
+            raise OutputLost(face.lost) from None
+        raise
+
+
+@contextlib.asynccontextmanager
+async def _loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts]:
+    """Give the loaded parts; at the end every run is stopped and every connection closed.
+
+    Raises:
+        UserMistake: a tool that is to be allowed does not exist.
+    """
+    made = await in_thread(lambda: parts(config, options))
+    try:
+        if (unknown := unknown_tool(options.allowed, made.tools)) is not None:
+            raise unknown
+        yield made
+    finally:
+        await made.engine.close()
+        await made.client.aclose()
+
+
+def run_workflow(
+    name: str,
+    input: Json = None,
+    *,
+    answers: Sequence[str] = (),
+    variables: dict[str, Json] | None = None,
+    allowed: Sequence[str] = (),
+    model: str | None = None,
+    workspace: str | Path = ".",
+    trusts_workspace: bool = False,
+) -> Json:
+    """Return a workflow's output: the one door into midstream for code without an event loop.
+
+    Args:
+        name: a workflow built in, of the user, or of a trusted workspace.
+        input: what it is started with.
+        answers: answers to its questions, in the order they are asked.
+        variables: values that override the workflow's `variables`.
+        allowed: tools that need no approval; the others that need one are refused.
+        model: a model such as `openai:gpt-5`, or `offline`; by default what the settings name.
+        workspace: the folder to work in.
+        trusts_workspace: whether the workspace's own `.midstream/` counts.
+
+    Raises:
+        UserMistake: there is no such workflow, it asked a question no answer was given for, or an
+            event loop runs in this thread.
+        AuthorMistake: its files have problems, or a handler of it does.
+        WorldTrouble: the run failed, such as for a model that cannot be reached.
+        NotTrusted: the workspace has files of its own that nobody has trusted.
+    """
+    from midstream.headless.run import Failures, Given, output_of, play
+
+    options = Options(
+        workspace=Path(workspace).resolve(),
+        model=model,
+        trusts_workspace=trusts_workspace,
+        allowed=tuple(allowed),
+    )
+    if _is_on_a_loop():
+        raise UserMistake(
+            "run_workflow is for code without an event loop.",
+            hint="On a loop of your own use WorkflowStateMachine: see docs/library.md.",
+        )
+    given = Given(answers=tuple(answers), allowed=options.allowed)
+    failures = Failures()
+    config = configured(options)
+    require_trust(config)
+
+    async def work() -> "Run":
+        async with _loaded(config, options) as made:
+            made.engine.listen(failures.hear)
+            return await play(
+                made.engine, made.library, name, given, input=input, variables=variables or {}
+            )
+
+    return output_of(asyncio.run(work()), failures)
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def listing(options: Options, what: str) -> int:
+    """Write the workflows, roles or tools, one a line, or as one JSON object; return the exit code."""
+    config = configured(options)
+    require_trust(config)
+    made = parts(config, options)
+    if what == "tools":
+        found = {name: spec.description for name, spec in made.tools.items()}
+    elif what == "roles":
+        found = {name: role.description for name, role in made.library.roles().items()}
+    else:
+        found = made.library.workflows()
+    for notice in config.notices:
+        complain(notice)
+    if options.is_json:
+        write_out(f"{json.dumps(found)}\n")
+    else:
+        width = max(map(len, found), default=0)
+        firsts = {name: words.partition("\n")[0] for name, words in found.items()}
+        _print("\n".join(f"{name.ljust(width)}  {firsts[name]}" for name in sorted(found)))
+    return FINISHED
+
+
+def validate(paths: Sequence[Path]) -> int:
+    """Write every problem of the files; return the exit code: 1 if one keeps a file from its use."""
+    from midstream.core.problem import has_errors
+    from midstream.workflow.validate import validate_files
+
+    options = Options(workspace=Path.cwd())
+    made = parts(configured(options), options)
+    problems = validate_files(paths, roles=made.library.roles(), tools=made.tools)
+    _print("\n".join(map(str, problems)) or "No problems.")
+    return FAILED if has_errors(problems) else FINISHED
+
+
+def complain(text: str) -> None:
+    """Write a line to stderr, made harmless for a terminal; one that cannot be written is lost."""
+    from midstream.console.sanitize import sanitized
+
+    write_error(f"{sanitized(text)}\n")
+
+
+def _print(text: str) -> None:
+    """Write a text for stdout: as it is into a pipe or file, made harmless for a terminal."""
+    if is_terminal(STDOUT):
+        from midstream.console.sanitize import sanitized
+
+        text = sanitized(text)
+    write_out(f"{text}\n")

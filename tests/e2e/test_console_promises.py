@@ -1,0 +1,222 @@
+"""The real console in a real pty: the bottom line tells the truth, and no line is lost."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from console_kit import DEADLINE_S, MIDSTREAM, console, environment, write_workflow
+from screen import CTRL_C, CTRL_D, ESC, UP, Screen
+
+from midstream.console.interface import FRESH_S
+from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
+
+MODEL = ("--model", "openai:gpt-4o-mini")
+WORKS: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude"}, {"name": "stop"}],
+}
+COLOURS = Call(
+    name="request_users_input", arguments={"question": "Which?", "choices": ["red", "blue"]}
+)
+
+
+def bottom(screen: Screen) -> str:
+    """The last row that says anything."""
+    return next((line for line in reversed(screen.lines()) if line.strip()), "")
+
+
+def wait_for_bottom(screen: Screen, words: str) -> None:
+    """Read until the bottom line says so."""
+    screen.wait_until(lambda s: words in bottom(s), what=f"{words!r} in the bottom line")
+
+
+def editor_line(screen: Screen) -> str:
+    """The row the cursor stands on."""
+    return screen.lines()[screen.cursor()[1]]
+
+
+def wait_for_line(screen: Screen, text: str) -> None:
+    """Read until the editor holds just this."""
+    screen.wait_until(lambda s: editor_line(s) == f"› {text}", what=f"{text!r} in the editor")
+
+
+def test_the_bottom_line_follows_the_line_being_typed(tmp_path: Path) -> None:
+    gate = Gate()
+    reply = Reply(text="Hm.", calls=(COLOURS,), gate=gate, gate_after=0)
+    with OpenAIServer([reply]) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("hello\r")
+        wait_for_bottom(screen, "⏎ interrupts dude")
+        assert "dude is thinking" in bottom(screen)
+        assert "thinking is thinking" not in bottom(screen)
+        screen.type("/cost")
+        wait_for_bottom(screen, "⏎ runs the command")
+        screen.type("\x15//cost")
+        wait_for_bottom(screen, "⏎ interrupts dude")
+        gate.open()
+        wait_for_bottom(screen, "⏎ asks whether it answers #1")
+        screen.type("\x15")
+        wait_for_bottom(screen, "⏎ answers #1")
+        screen.type("#7 blue")
+        wait_for_bottom(screen, "⏎ comes back: No open question has the number 7")
+
+
+def test_esc_stops_a_turn_that_waits_for_an_approval(tmp_path: Path) -> None:
+    write = Call(name="write_file", arguments={"path": "a.txt", "content": "hi"})
+    replies = [Reply(calls=(write,)), Reply(text="As you like.")]
+    with OpenAIServer(replies) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("write it\r")
+        screen.wait_for("wants to run")
+        wait_for_bottom(screen, "Esc stops")
+        screen.type(ESC)
+        wait_for_bottom(screen, "resumes")
+        assert "wants to run" not in screen.text()
+        screen.type("never mind\r")
+        screen.wait_for("As you like.")
+        assert not (tmp_path / "workspace" / "a.txt").exists()
+
+
+def test_a_command_runs_while_a_refusal_waits_for_its_note(tmp_path: Path) -> None:
+    write = Call(name="write_file", arguments={"path": "a.txt", "content": "hi"})
+    replies = [Reply(calls=(write,)), Reply(text="I see.")]
+    with OpenAIServer(replies) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("write it\r")
+        screen.wait_for("for this run")
+        screen.settle(FRESH_S * 2)  # a key pressed sooner after the card was drawn is only typed
+        screen.type("w")
+        screen.wait_for("why not?")
+        screen.type("/mode\r")
+        screen.wait_for("  role:dude")
+        screen.wait_until(lambda s: editor_line(s).startswith("why not?"))
+        screen.type("not that file\r")
+        screen.wait_for("They said: not that file")
+        screen.wait_for("I see.")
+
+
+def test_what_a_run_ended_without_comes_back_with_up(tmp_path: Path) -> None:
+    write_workflow(
+        tmp_path / "config", "patient", {**WORKS, "workflow_name": "patient", "on_input": "queue"}
+    )
+    busy = Reply(chunks=("Bu", "sy"), gate=Gate(), gate_after=1)
+    replies = [busy, Reply(text="The chat heard it.")]
+    with OpenAIServer(replies) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("/workflow patient\r")
+        screen.wait_for("▌ Bu")
+        screen.type("and the tests?\r")
+        screen.wait_for("⏳ and the tests?")
+        screen.type("/workflow stop\r")
+        screen.wait_for("Not delivered: and the tests?")
+        screen.wait_for("Up on an empty line brings it back")
+        wait_for_bottom(screen, "sends to dude")
+        screen.type(UP)
+        wait_for_line(screen, "and the tests?")
+        screen.type("\r")
+        screen.wait_for("The chat heard it.")
+
+
+def test_a_line_that_waits_is_taken_back_with_up(tmp_path: Path) -> None:
+    write_workflow(
+        tmp_path / "config", "patient", {**WORKS, "workflow_name": "patient", "on_input": "queue"}
+    )
+    busy = Reply(chunks=("Bu", "sy"), gate=Gate(), gate_after=1)
+    with OpenAIServer([busy]) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("/workflow patient\r")
+        screen.wait_for("▌ Bu")
+        screen.type("and the tests?\r")
+        screen.wait_for("⏳ and the tests?")
+        screen.type(UP)
+        wait_for_line(screen, "and the tests?")
+        screen.wait_gone("⏳")
+
+
+def test_a_workflow_that_waits_for_its_input_says_what_it_wants(tmp_path: Path) -> None:
+    wanted = {"name": "task", "type": "string", "description": "What should be built?"}
+    workflow = {**WORKS, "start_condition": "on_user_input", "input": wanted}
+    write_workflow(tmp_path / "config", "builder", {**workflow, "workflow_name": "builder"})
+    with OpenAIServer([Reply(text="Built.")]) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("/workflow builder\r")
+        screen.wait_for("What should be built?")
+        wait_for_bottom(screen, "⏎ starts")
+        screen.type("a house\r")
+        screen.wait_for("✓ finished")
+        assert server.requests[0]["messages"][-1]["content"] == "a house"
+        screen.close()
+
+
+def test_a_refused_answer_is_explained_once(tmp_path: Path) -> None:
+    with (
+        OpenAIServer([Reply(calls=(COLOURS,))]) as server,
+        console(tmp_path, *MODEL, server=server) as screen,
+    ):
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("hello\r")
+        wait_for_bottom(screen, "answers #1")
+        screen.type("green\r")
+        wait_for_line(screen, "green")
+        screen.settle()
+        told = [line for line in screen.scrollback() if "is not one of the choices" in line]
+        assert len(told) == 1
+
+
+@pytest.mark.parametrize("leaving", ["a key", "SIGTERM"])
+def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
+    tmp_path: Path, leaving: str
+) -> None:
+    pid_file = tmp_path / "pid"
+    command = f"trap '' INT; echo $$ > {pid_file}; sleep 1000; true"
+    shell = Call(name="execute_terminal", arguments={"command": command})
+    with OpenAIServer([Reply(calls=(shell,))]) as server:
+        screen = console(tmp_path, *MODEL, "--allow", "execute_terminal", server=server)
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("wait\r")
+        wait_for_bottom(screen, "is using execute_terminal")
+        while not (pid_file.exists() and pid_file.read_text().strip()):
+            screen.settle(0.01)
+        if leaving == "SIGTERM":
+            screen.kill(signal.SIGTERM)
+        else:
+            screen.type(CTRL_D)
+        # The terminal is in its own modes again: a Ctrl-C is a signal now.
+        while screen.modes() != screen.modes_before:
+            screen.settle(0.01)
+        screen.type(CTRL_C)
+        screen.wait_for("One moment: what still runs is being stopped.")
+        assert screen.wait_exit() == (0 if leaving == "a key" else 128 + signal.SIGTERM)
+        assert not os.path.exists(f"/proc/{pid_file.read_text().strip()}")
+        screen.close()
+
+
+def test_leaving_a_chat_that_only_waits_says_nothing_of_interruptions(tmp_path: Path) -> None:
+    with OpenAIServer([Reply(text="Hello.")]) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("hi\r")
+        screen.wait_for("Hello.")
+        wait_for_bottom(screen, "sends to dude")
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+        assert "interrupted" not in "\n".join(screen.scrollback())
+        screen.close()
+
+
+def test_a_terminal_without_any_skill_gets_plain_lines(tmp_path: Path) -> None:
+    screen = Screen.spawn(
+        [*MIDSTREAM, "--workspace", str(tmp_path), "--model", "offline"],
+        env={**environment(tmp_path), "TERM": "dumb"},
+        deadline_s=DEADLINE_S,
+    )
+    screen.type("hello\r")
+    screen.wait_for("offline model")
+    screen.type("/exit\r")
+    assert screen.wait_exit() == 0
+    assert b"\x1b" not in bytes(screen.raw)
+    screen.close()

@@ -1,0 +1,342 @@
+"""AICoderConsole over real runs: whom each line reaches, and what is said of runs out of sight."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from midstream.ai_coder_console import AICoderConsole, Equipment
+from midstream.config.manager import ConfigManager
+from midstream.core.errors import UserMistake
+from midstream.core.events import AgentResponded, QuestionAnswered, RunStarted
+from midstream.core.spec import Definition, Role
+from midstream.engine.local import LocalEngine
+from midstream.ports import Desk, Handlers, Submitted
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeTool,
+    FakeTools,
+    Gate,
+    Line,
+    ScriptedModel,
+    asks,
+    call,
+    calls,
+    define,
+    fake_world,
+    says,
+)
+from midstream.workflow.handlers import ScriptHandlers
+
+DEADLINE_S = 20.0
+
+Told = Literal["info", "note", "warning", "error"]
+
+WORKS: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "ada", "context": "talk"}],
+    "states": [{"name": "start", "agent": "ada"}],
+}
+WORKFLOWS: dict[str, dict[str, Any]] = {
+    "review": WORKS,
+    "survey": WORKS,
+    "deaf": {**WORKS, "on_input": "reject"},
+    "patient": {**WORKS, "on_input": "queue"},
+}
+
+
+class Listener(Chronicle):
+    """A face that remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    show = Chronicle.__call__
+
+    def say(self, text: str, *, kind: Told = "info") -> None:
+        """Remember words."""
+        self.said.append(text)
+
+    def refresh(self) -> None:
+        """Draw nothing."""
+
+    async def run(self, desk: Desk) -> None:
+        """Read nothing."""
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+class Shelf:
+    """A library of two roles and the workflows above."""
+
+    def __init__(self, tools: FakeTools) -> None:
+        self._tools = tools
+
+    def roles(self) -> dict[str, Role]:
+        """Return the roles."""
+        return {"dude": Role(), "coder": Role()}
+
+    def workflows(self) -> dict[str, str]:
+        """Return the workflows."""
+        return dict.fromkeys(WORKFLOWS, "")
+
+    async def load(self, name: str) -> tuple[Definition, Handlers]:
+        """Return a workflow, after as long as a disk takes."""
+        await asyncio.sleep(0)
+        if name not in WORKFLOWS:
+            raise UserMistake(f"There is no workflow {name!r}.")
+        definition = define({"workflow_name": name, **WORKFLOWS[name]}, tools=self._tools)
+        return definition, ScriptHandlers({}, where="The test")
+
+
+class OneModel:
+    """Models of which there is one."""
+
+    def describe(self) -> str:
+        """Return its name."""
+        return "scripted"
+
+    def use(self, name: str | None) -> None:
+        """Change nothing."""
+
+    def known(self) -> tuple[tuple[str, str], ...]:
+        """Return none."""
+        return ()
+
+
+class Scene:
+    """A console with everything it works with in sight."""
+
+    def __init__(self, home: Path, *script: Line, tools: FakeTools | None = None) -> None:
+        self.model = ScriptedModel(*script)
+        self.face = Listener()
+        self.tools = tools or FakeTools()
+        self.engine = LocalEngine(fake_world(self.model, tools=self.tools))
+        environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
+        self.console = AICoderConsole(ConfigManager(home, environ=environ), self.face)
+
+    async def equip(self) -> None:
+        """Have everything loaded."""
+        specs = self.tools.specs()
+        await self.console.equip(
+            Equipment(engine=self.engine, library=Shelf(self.tools), models=OneModel(), tools=specs)
+        )
+
+    async def type(self, line: str) -> Submitted:
+        """Send a line begun with everything in view that is there now."""
+        return await self.console.submit(line, seen=self.in_view())
+
+    def in_view(self) -> frozenset[str]:
+        """Return the ids of the questions on the screen."""
+        return frozenset(question.id for question in self.console.open_questions())
+
+    async def thinking(self, count: int = 1) -> None:
+        """Return when so many model requests have begun."""
+        await self.face.until("agent_thinking", count=count)
+
+    async def asked(self, count: int = 1) -> None:
+        """Return when so many questions have been asked."""
+        await self.face.until("question_asked", lambda event: event.kind != "input", count=count)
+
+
+@asynccontextmanager
+async def scene(home: Path, *script: Line, tools: FakeTools | None = None) -> AsyncIterator[Scene]:
+    """Give a console that is loaded; stop its runs at the end."""
+    async with asyncio.timeout(DEADLINE_S):
+        made = Scene(home, *script, tools=tools)
+        await made.equip()
+        yield made
+        await made.console.close()
+
+
+# --- lines sent together ----------------------------------------------------------------------
+
+
+async def test_lines_sent_before_everything_is_loaded_reach_one_chat_in_order(
+    tmp_path: Path,
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        made = Scene(tmp_path, *(says("Well, ", "yes.") for _ in range(3)))
+        async with asyncio.TaskGroup() as group:
+            for line in ("one", "two", "three"):
+                group.create_task(made.type(line))
+            await made.equip()
+        await made.engine.machines()[0].settled()
+        assert len(made.engine.machines()) == 1
+        inbox = made.engine.machines()[0].run.inbox.values()
+        assert [record.text for record in inbox] == ["one", "two", "three"]
+        assert None not in [record.disposition for record in inbox]
+        await made.console.close()
+
+
+async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path: Path) -> None:
+    async with scene(tmp_path, says("Ada works", gate=Gate()), "Ada heard.") as made:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(made.type("/workflow review"))
+            group.create_task(made.type("look at the names"))
+        names = [fact.workflow for fact in made.face.of(RunStarted)]
+        assert names == ["review"]
+        assert "look at the names" in [
+            record.text for record in made.engine.machines()[0].run.inbox.values()
+        ]
+
+
+# --- runs in the background -------------------------------------------------------------------
+
+
+async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    question = asks("Which one?")
+    async with scene(tmp_path, says("Hm", gate=gate), question, says("Good.")) as made:
+        await made.type("/workflow review")
+        await made.type("/interrupt think again")
+        await made.type("/role coder")
+        assert "review goes on in the background: /workflow review returns to it." in made.face.said
+        await made.asked()
+        said = made.face.said[-1]
+        assert "review, in the background: #1 ada asks: Which one?" in said
+        assert "/workflow review" in said
+        assert made.console.open_questions() == ()
+        assert "1 in the background waits for you" in made.console.status().notes
+
+        await made.type("/workflow review")
+        assert made.console.status().enter == "answers #1"
+        assert (await made.type("the first")).kind == "taken"
+        await made.face.until("question_answered")
+        assert [fact.answer for fact in made.face.of(QuestionAnswered)] == ["the first"]
+
+
+async def test_a_workflow_that_ends_in_the_background_leaves_the_mode_and_is_named(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    async with scene(tmp_path, says("Do", "ne.", gate=gate, after=1)) as made:
+        await made.type("/workflow review")
+        await gate.reached()
+        await made.type("/role coder")
+        gate.open()
+        await made.face.until("run_finished")
+        assert str(made.console.mode) == "role:coder"
+        assert made.face.said[-1] == "That was review, in the background."
+
+
+async def test_the_name_of_a_workflow_again_turns_to_its_next_run(tmp_path: Path) -> None:
+    async with scene(tmp_path, asks("First?"), asks("Second?")) as made:
+        await made.type("/workflow review one")
+        await made.asked()
+        await made.type("/workflow review two")
+        await made.asked(2)
+        older, newer = made.engine.machines()
+        assert made.console.active() is newer
+        await made.type("/workflow review")
+        assert made.console.active() is older
+        await made.type("/workflow review")
+        assert made.console.active() is newer
+
+
+async def test_two_runs_questions_never_share_an_id_on_the_screen(tmp_path: Path) -> None:
+    async with scene(tmp_path, asks("First?"), asks("Second?"), "Done.") as made:
+        await made.type("/workflow review")
+        await made.asked()
+        first = made.in_view()
+        await made.type("/workflow survey")
+        await made.asked(2)
+        second = made.in_view()
+        assert not first & second
+
+        # Begun under the first run's card, sent under the second's: that takes asking.
+        result = await made.console.submit("yes", seen=first)
+        assert result.kind == "unclear"
+        assert result.question in second
+        result = await made.console.submit("yes", seen=first, question=next(iter(first)))
+        assert result.kind == "returned"
+        assert made.face.of(QuestionAnswered) == []
+
+
+async def test_an_approval_counts_for_the_run_whose_card_was_shown(tmp_path: Path) -> None:
+    write = FakeTool(name="write", effect="once", needs_approval=True)
+    tools = FakeTools(write)
+    script = (calls(call("write", path="a")), calls(call("write", path="b")), "A.", "B.")
+    async with scene(tmp_path, *script, tools=tools) as made:
+        await made.type("/workflow review")
+        await made.asked()
+        [shown] = made.in_view()
+        await made.type("/workflow survey")
+        await made.asked(2)
+        await made.console.approve(shown, granted=True)
+        await made.face.until("tool_returned")
+        review, survey = made.engine.machines()
+        assert [called.arguments for called in tools.calls] == [{"path": "a"}]
+        assert not review.run.open_questions
+        assert survey.run.open_questions
+
+
+# --- what Enter does --------------------------------------------------------------------------
+
+
+async def test_a_state_that_takes_no_words_says_so_before_they_are_sent(tmp_path: Path) -> None:
+    gate = Gate()
+    async with scene(tmp_path, says("Busy", gate=gate)) as made:
+        await made.type("/workflow deaf")
+        await gate.reached()
+        assert made.console.status().enter == "is not taken now"
+        result = await made.type("hello?")
+        assert result.kind == "returned"
+        assert "takes no words" in result.reason
+
+
+async def test_a_turn_that_waits_for_the_person_can_be_stopped(tmp_path: Path) -> None:
+    async with scene(tmp_path, asks("Which?")) as made:
+        await made.type("hello")
+        await made.asked()
+        status = made.console.status()
+        assert (status.busy, status.thinking) == (True, "")
+        await made.console.halt()
+        assert made.console.open_questions() == ()
+        assert made.console.status().enter == "resumes"
+
+
+async def test_a_new_instruction_is_none_of_the_answers_it_could_be(tmp_path: Path) -> None:
+    async with scene(tmp_path, asks("Which?"), "All right.") as made:
+        await made.type("hello")
+        await made.asked()
+        await made.console.submit("do it differently", seen=made.in_view(), as_new=True)
+        await made.face.until("agent_responded", lambda event: event.text == "All right.")
+        answers = [fact.answer for fact in made.face.of(QuestionAnswered)]
+        assert answers == ["hello"]
+
+
+# --- lines that wait --------------------------------------------------------------------------
+
+
+async def test_a_line_that_waits_can_be_taken_back(tmp_path: Path) -> None:
+    gate = Gate()
+    async with scene(tmp_path, says("Bu", "sy.", gate=gate, after=1)) as made:
+        await made.type("/workflow patient")
+        await gate.reached()
+        for words in ("first", "second"):
+            await made.type(words)
+        assert made.console.waiting_inputs() == ("first", "second")
+        assert await made.console.take_back() == "second"
+        assert made.console.waiting_inputs() == ("first",)
+        assert await made.console.take_back() == "first"
+        assert await made.console.take_back() is None
+        gate.open()
+        await made.face.until("run_finished")
+        assert [fact.text for fact in made.face.of(AgentResponded)] == ["Busy."]
+
+
+async def test_a_line_sent_as_its_run_ends_comes_back(tmp_path: Path) -> None:
+    async with scene(tmp_path, says("Busy", gate=Gate())) as made:
+        await made.type("/workflow patient")
+        await made.thinking()
+        [machine] = made.engine.machines()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(machine.stop())
+            sent = group.create_task(made.type("and the tests?"))
+        assert sent.result().kind == "returned"

@@ -1,0 +1,97 @@
+"""The console without a terminal: lines in as they arrive, plain or JSON lines out."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from pipes_kit import OFFLINE, events, finished, of_type, run, started
+
+
+def until(stream: IO[bytes] | None, words: str) -> Iterator[str]:
+    """Yield lines up to the first one with these words."""
+    assert stream is not None
+    for data in stream:
+        line = data.decode()
+        yield line
+        if words in line:
+            return
+    raise AssertionError(f"{words!r} was never said")
+
+
+def test_a_chat_ends_with_where_it_stands_and_not_with_an_interruption(tmp_path: Path) -> None:
+    ended = run(tmp_path, *OFFLINE, lines="hello\n/cost\n")
+
+    assert ended.code == 0
+    assert ended.err == ""
+    assert ended.out.startswith("› hello\n")
+    assert "▌ [offline]" in ended.out
+    assert ended.out.splitlines()[-1].endswith("role:dude [start]: waiting for your words")
+
+
+def test_a_question_is_answered_as_lines_arrive(tmp_path: Path) -> None:
+    process = started(tmp_path, *OFFLINE, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"/workflow code_architecture_review\n")
+    process.stdin.flush()
+    shown = "".join(until(process.stdout, "4 size"))
+    ended = finished(process, "purple\n/state\nsize\n")
+
+    assert "? #1 architect asks" in shown
+    assert "'purple' is not one of the choices" in ended.out
+    assert "common_data" in ended.out
+    assert "What matters most: **size**" in ended.out
+    assert "code_architecture_review: finished" in ended.out.splitlines()[-1]
+    assert ended.code == 0
+
+
+def test_a_run_that_waits_for_an_answer_counts_as_settled(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--mode", "workflow:code_architecture_review", *OFFLINE, lines="")
+
+    assert ended.code == 0
+    assert "waiting for your answer to #1" in ended.out.splitlines()[-1]
+
+
+def test_the_first_line_is_the_input_of_a_workflow_that_waits_for_one(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--mode", "workflow:coder_reviewer", *OFFLINE, lines="mend it\n")
+
+    assert "The task: mend it." in ended.out
+    assert ended.out.splitlines()[-1].endswith("coder_reviewer: finished")
+    assert ended.code == 0
+
+
+def test_leaving_leaves_later_lines_alone(tmp_path: Path) -> None:
+    ended = run(tmp_path, *OFFLINE, lines="/exit\nnever said\n")
+
+    assert ended.code == 0
+    assert "never said" not in ended.out
+
+
+def test_a_failed_workflow_is_exit_code_1(tmp_path: Path) -> None:
+    workflows = tmp_path / "config" / "workflows"
+    (workflows / "w").mkdir(parents=True)
+    (workflows / "w.json").write_text(
+        '{"workflow_name": "w", "states": [{"name": "start", "pre_handler": "h"}, {"name": "stop"}]}',
+        encoding="utf-8",
+    )
+    (workflows / "w" / "script.py").write_text("def h(run): 1 / 0\n", encoding="utf-8")
+
+    assert run(tmp_path, *OFFLINE, lines="/workflow w\n").code == 1
+
+
+def test_json_lines_hold_what_happens_and_what_the_console_says(tmp_path: Path) -> None:
+    ended = run(tmp_path, *OFFLINE, "--json", lines="hello\n/nosuch\n")
+
+    found = events(ended.out)
+    assert ended.err == ""
+    assert of_type(found, "agent_responded")
+    said = [event["text"] for event in of_type(found, "console")]
+    assert any("There is no command /nosuch" in text for text in said)
+    assert said[-1].endswith("waiting for your words")
+
+
+def test_a_tool_that_does_not_exist_cannot_be_allowed(tmp_path: Path) -> None:
+    ended = run(tmp_path, *OFFLINE, "--allow", "write_fle", lines="hello\n")
+
+    assert "! --allow write_fle: no such tool. Did you mean 'write_file'?" in ended.out
+    assert ended.code == 0
