@@ -15,6 +15,7 @@ from midstream.config.trust import TrustStatus
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
 from midstream.core.spec import ToolSpec
+from midstream.process import STDOUT
 
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
     from midstream.engine.local import LocalEngine
     from midstream.tool.base import Tool
     from midstream.workflow.library import WorkflowLibrary
-
-NO_MODEL = (
-    "No model is configured (no API key, no endpoint): the built-in offline model answers, which is "
-    "no LLM. Set OPENAI_API_KEY or OPENAI_BASE_URL."
-)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +72,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     """
     from midstream.ai.api_client import AIAPIClient, Limits, is_configured
     from midstream.ai.choice import ModelChoice
+    from midstream.ai.naming import no_model
     from midstream.ai.offline import PIECES_PER_S, OfflineModel
     from midstream.ai.retry import Backoff
     from midstream.engine.local import LocalEngine
@@ -121,7 +118,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         models=ModelChoice(client, config.models, is_offline=is_offline),
         tools=tools,
         is_offline=is_offline,
-        notices=(*notices, NO_MODEL) if is_offline else notices,
+        notices=(*notices, no_model(config.models)) if is_offline else notices,
     )
 
 
@@ -141,9 +138,9 @@ def configured(
         UserMistake: the command line names a mode or model that none can be.
     """
     if options.model is not None:
-        from midstream.ai.naming import checked
+        from midstream.ai.naming import checked, require_key
 
-        checked(options.model)
+        require_key(checked(options.model), os.environ)
     return open_settings(
         options.workspace,
         mode=mode,
@@ -166,7 +163,10 @@ def line_face(options: Options, stdout: int) -> "JsonFace | PlainFace":
     from midstream.console.jsonlines import JsonFace
     from midstream.console.plain import PlainFace
 
-    return JsonFace() if options.is_json else PlainFace(stdout=stdout)
+    # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
+    if options.is_json:
+        return JsonFace(stdout=os.dup(STDOUT))
+    return PlainFace(stdout=os.dup(stdout))
 
 
 def hush(face: "JsonFace | PlainFace") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Coroutine, Iterable
@@ -51,6 +52,21 @@ def open_missing_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, mode)  # takes the lowest number that is free, which is this one
+
+
+def load_without_collecting() -> None:
+    """Collect no garbage from now on, until `settle_memory`: what is being loaded is here to stay."""
+    gc.disable()
+
+
+def settle_memory() -> None:
+    """Set aside everything loaded so far for good, and collect garbage again.
+
+    A full collection over the libraries behind the models blocks the loop for a tenth of a second:
+    long enough to see it in a halt.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 def is_terminal(number: int) -> bool:

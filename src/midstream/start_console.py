@@ -22,7 +22,9 @@ from midstream.process import (
     OutputLost,
     Signalled,
     is_terminal,
+    load_without_collecting,
     run_until_signalled,
+    settle_memory,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 def console(options: Options, *, mode: str | None) -> int:
     """Run the console in a terminal, or on lines where there is none; return the exit code."""
+    load_without_collecting()
     can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
     if can_draw and not options.is_json:
         config = configured(options, mode=mode, asks=ask_trust)
@@ -46,7 +49,11 @@ def console(options: Options, *, mode: str | None) -> int:
 async def _in_terminal(config: ConfigManager, options: Options) -> int:
     from midstream.console.interface import ConsoleInterface
 
-    face = ConsoleInterface(history_folder=config.state_dir, colour=not os.environ.get("NO_COLOR"))
+    # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
+    own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
+    face = ConsoleInterface(
+        history_folder=config.state_dir, colour=not os.environ.get("NO_COLOR"), stdout=own
+    )
     async with _opened(config, options, face, is_paced=True) as app:
         await face.run(app)
     if face.signal is not None:
@@ -94,6 +101,20 @@ async def _opened(
 
 
 async def _equip(
+    app: "AICoderConsole",
+    config: ConfigManager,
+    options: Options,
+    loaded: list[Parts],
+    *,
+    is_paced: bool,
+) -> None:
+    try:
+        await _loaded(app, config, options, loaded, is_paced=is_paced)
+    finally:
+        settle_memory()
+
+
+async def _loaded(
     app: "AICoderConsole",
     config: ConfigManager,
     options: Options,

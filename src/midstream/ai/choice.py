@@ -1,9 +1,10 @@
 """Which models are used: those of the settings, one that stands for all, or the offline model."""
 
+import os
 from collections.abc import Mapping
 
 from midstream.ai.api_client import AIAPIClient
-from midstream.ai.naming import OFFLINE
+from midstream.ai.naming import OFFLINE, checked, require_key
 
 
 class ModelChoice:
@@ -14,10 +15,19 @@ class ModelChoice:
         levels: the model of each level, as the settings name them.
         is_offline: none of them can be reached, so the offline model stands for all unless another
             one is chosen.
+        environ: where keys and endpoints stand; by default the process's environment.
     """
 
-    def __init__(self, client: AIAPIClient, levels: Mapping[str, str], *, is_offline: bool) -> None:
+    def __init__(
+        self,
+        client: AIAPIClient,
+        levels: Mapping[str, str],
+        *,
+        is_offline: bool,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._client = client
+        self._environ = os.environ if environ is None else environ
         self._levels = dict(levels)
         self._is_offline = is_offline
         self.use(None)
@@ -28,6 +38,8 @@ class ModelChoice:
 
     def use(self, name: str | None) -> None:
         """Use this model for every level; None: what the settings name, or offline."""
+        if name is not None:
+            require_key(checked(name), self._environ)
         self._client.use(OFFLINE if name is None and self._is_offline else name)
 
     def known(self) -> tuple[tuple[str, str], ...]:

@@ -56,6 +56,30 @@ def _has_key(environ: Mapping[str, str], name: str) -> bool:
     return not names or any(environ.get(key, "").strip() for key in names)
 
 
+def require_key(name: str, environ: Mapping[str, str]) -> None:
+    """Return if the model's key or endpoint is set.
+
+    Raises:
+        UserMistake: it is not; the hint names what to set.
+    """
+    if not _has_key(environ, name):
+        names = " or ".join(key_names(provider_of(name)))
+        raise UserMistake(
+            f"The model {name} cannot be asked: {names} is not set.",
+            hint="Set it, or use --model offline, which is no LLM.",
+        )
+
+
+def no_model(levels: Mapping[str, str]) -> str:
+    """Return the line that says why the offline model answers, and what would change it."""
+    wanted = sorted({key for name in levels.values() for key in key_names(provider_of(name))})
+    models = ", ".join(sorted(set(levels.values())))
+    return (
+        f"No model is configured (there is no key or endpoint for {models}): the built-in offline "
+        f"model answers, which is no LLM. Set {' or '.join(wanted)}."
+    )
+
+
 def named(level: str, levels: Mapping[str, str]) -> str:
     """Return the model a level means.
 

@@ -1,12 +1,15 @@
 """Stray writes to stdout and stderr, told as words of the console instead of drawn over it.
 
-Handlers, tools and libraries print. Over a prompt that is garbage on the screen, and between JSON
-lines it is broken output. While a face has the terminal, what is printed goes through it.
+Handlers, tools and libraries print, and so do the programs they start. Over a prompt that is garbage
+on the screen, and between JSON lines it is broken output. While a face has the terminal, what is
+printed goes through it: Python's own streams at once, whatever else writes to the descriptors 1 and 2
+through a pipe. The face itself writes to a descriptor of its own.
 """
 
 import asyncio
 import contextlib
 import io
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -61,10 +64,51 @@ def redirected(face: Face) -> Iterator[None]:
     out = Told(face.say, loop)
     err = Told(lambda line: face.say(line, kind="note"), loop)
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = out, err
+    with _descriptors(lambda line: call_soon(loop, face.say, line)):
+        sys.stdout, sys.stderr = out, err
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+            out.finish()
+            err.finish()
+
+
+_DESCRIPTORS = (1, 2)
+
+_LAST_WORDS_S = 0.2
+"""Seconds to wait for the last lines; a process left behind may hold the pipe for ever."""
+
+
+@contextlib.contextmanager
+def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the lines that are written to stdout and stderr by number; `tell` is called in a thread."""
+    reading, writing = os.pipe()
+    kept = [os.dup(number) for number in _DESCRIPTORS]
+    for number in _DESCRIPTORS:
+        os.dup2(writing, number)
+    os.close(writing)
+    reader = threading.Thread(
+        target=_read_lines, args=(reading, tell), name="midstream-stray", daemon=True
+    )
+    reader.start()
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
-        out.finish()
-        err.finish()
+        for number, original in zip(_DESCRIPTORS, kept, strict=True):
+            os.dup2(original, number)
+            os.close(original)
+        reader.join(_LAST_WORDS_S)
+
+
+def _read_lines(descriptor: int, tell: Callable[[str], None]) -> None:
+    rest = b""
+    with open(descriptor, "rb", buffering=0) as stream:
+        while data := stream.read(65_536):
+            *lines, rest = (rest + data).split(b"\n")
+            if len(rest) > MAX_LINE:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                tell(line.decode("utf-8", "replace").rstrip("\r"))
+    if rest:
+        tell(rest.decode("utf-8", "replace"))

@@ -95,6 +95,8 @@ class Scrollback:
     def add(self, entry: Entry) -> None:
         """Queue an event, or blocks of our own. Returns at once."""
         self._waiting.append(entry)
+        if isinstance(entry, Envelope) and isinstance(entry.event, Interrupted):
+            self._hurry()
         if len(self._waiting) > _MAX_WAITING:
             self._leave_out()
         if self._is_over:
@@ -130,6 +132,14 @@ class Scrollback:
             if isinstance(entry, Envelope):
                 self._left_out += len(self._narrator.told(entry)) > 0
                 self._follow(entry)
+
+    def _hurry(self) -> None:
+        """Draw the next frame at once: words that were halted stop on the screen now, not later."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._last_frame = 0.0
+        self._schedule(0.0)
 
     def _schedule(self, delay: float | None = None) -> None:
         if self._loop is None or self._timer is not None:
