@@ -328,3 +328,20 @@ async def test_of_several_questions_one_has_to_be_named() -> None:
         await here.machine.say("large", question=run.open_questions[1].id)
         await here.machine.say("blue")
         assert (await here.machine.wait()).output == "Noted."
+
+
+@pytest.mark.parametrize(("given", "kept"), [("5", 5), (5, 5)])
+async def test_the_input_is_read_as_the_type_the_workflow_names(given: object, kept: int) -> None:
+    workflow = flow(START, {"name": "stop", "input": "input"}, input={"type": "integer"})
+    async with scene(workflow, "Done.") as here:
+        await here.machine.start(given)
+        assert (await here.machine.wait()).output == kept
+
+
+async def test_an_input_of_another_type_begins_nothing() -> None:
+    workflow = flow(START, {"name": "stop"}, input={"type": "integer"})
+    async with scene(workflow, "Done.", is_journaled=False) as here:
+        with pytest.raises(UserMistake, match="'five' is not of type 'integer'"):
+            await here.machine.start("five")
+        await here.machine.start("5")
+        await here.machine.wait()

@@ -72,6 +72,12 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     description: str = ""
 
 
+def input_schema(wanted: Input | None) -> dict[str, Json] | None:
+    """Return the JSON Schema of an input that is not simply text, else None."""
+    kinds = ("integer", "number", "boolean", "array", "object")
+    return {"type": wanted.type} if wanted is not None and wanted.type in kinds else None
+
+
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a workflow leaves."""
 

@@ -37,6 +37,7 @@ from midstream.core.paths import Missing, look_up
 from midstream.core.pending import request_key
 from midstream.core.question import Question, chosen, misfit
 from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.spec import input_schema
 from midstream.core.story import Story
 
 STOPPED = "Stopped: the user interrupted."
@@ -340,16 +341,13 @@ def settle(story: Story, *, is_new_request: bool) -> None:
         _deliver_steers(story)
 
 
-_NOT_TEXT = ("integer", "number", "boolean", "array", "object")
-
-
 def _await_input(story: Story) -> None:
     run = story.run
     wanted = definition_of(run).workflow.input
     text, schema = "", None
     if run.state == "" and wanted is not None:
         text = wanted.description or f"{wanted.name}?"
-        schema = {"type": wanted.type} if wanted.type in _NOT_TEXT else None
+        schema = input_schema(wanted)
     story.tell(
         QuestionAsked(
             question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from midstream.core.errors import UserMistake
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.spec import Definition
@@ -32,7 +33,11 @@ class LocalEngine:
         """Return a run that has begun; its start is journaled."""
         machine = WorkflowStateMachine(definition, self.world, handlers=handlers, tap=self._tap)
         self._machines.append(machine)
-        await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
+        try:
+            await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
+        except UserMistake:
+            self._machines.remove(machine)  # it has not begun, and never will
+            raise
         return machine
 
     def machines(self) -> tuple[WorkflowStateMachine, ...]:

@@ -47,7 +47,13 @@ from midstream.workflow.effects import (
 from midstream.workflow.emitter import Emitter
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.json_values import copied
-from midstream.workflow.words import checked, only_question, question_for, readable
+from midstream.workflow.words import (
+    checked,
+    fitting_input,
+    only_question,
+    question_for,
+    readable,
+)
 
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
@@ -142,16 +148,19 @@ class WorkflowStateMachine:
         A journal that fails is no exception here: the run has then ended as failed, and says why.
 
         Args:
-            input: the workflow's input. None where it starts `on_user_input` waits for a line.
+            input: the workflow's input, text read as the JSON type the workflow names. None where it
+                starts `on_user_input` waits for a line.
             variables: values that override the workflow's `variables`.
             allowed: tools that need no approval in this run.
             approvals: `deny` refuses tool calls that need approval, where nobody could give it.
         """
+        workflow, validate = self._definition.workflow, self._world.validate
+        fitting = await fitting_input(workflow, copied(input), validate)
         if self._task is not None:
             raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
         begin = Start(
             definition=self._definition,
-            input=copied(input),
+            input=fitting,
             variables=copied(variables or {}),
             allowed=tuple(allowed),
             approvals=approvals,

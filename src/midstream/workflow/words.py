@@ -6,6 +6,7 @@ from midstream.core.errors import UserMistake
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.spec import Workflow, input_schema
 from midstream.offloop import in_thread
 from midstream.ports import Validator
 
@@ -54,6 +55,27 @@ async def checked(text: str, schema: dict[str, Json], validate: Validator) -> tu
         return (text, "") if problem and not validate(text, schema) else (value, problem)
 
     return await in_thread(check)
+
+
+async def fitting_input(workflow: Workflow, given: Json, validate: Validator) -> Json:
+    """Return what a workflow is started with, text read as the JSON type its `input` names.
+
+    Raises:
+        UserMistake: it does not fit that type.
+    """
+    schema = input_schema(workflow.input)
+    if given is None or schema is None:
+        return given
+    if isinstance(given, str):
+        value, problem = await checked(given, schema, validate)
+    else:
+        value, problem = given, await in_thread(lambda: validate(given, schema))
+    if problem:
+        raise UserMistake(
+            f"{workflow.workflow_name} cannot be started with that: {problem}.",
+            hint=f"Its input is of type {schema['type']}.",
+        )
+    return value
 
 
 def value_of(text: str, schema: dict[str, Json]) -> Json:
