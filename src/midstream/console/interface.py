@@ -5,8 +5,8 @@ small region is drawn again and again: what streams, the open questions, the lin
 the bottom line. Printing happens in the same write as the next drawing of that region, on the loop
 and without handing the terminal over, so that a key is never caught between two modes.
 
-Nothing drawn after the first key of a line may use that line or that key: see `Editor.seen`,
-`may_decide` and `may_choose`.
+Nothing drawn after the first key of a line may use that line or that key: see `Editor.seen` and
+`Dialog`. What a frame shows is looked up in `view`; here is what the keys do.
 """
 
 import asyncio
@@ -24,48 +24,28 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
 from midstream.console import cards
+from midstream.console.dialog import Dialog, UnclearLine
 from midstream.console.editor import Editor, Typed, is_command
 from midstream.console.history import history_in
 from midstream.console.keys import bindings
 from midstream.console.layout import layout_of
-from midstream.console.lines import DIM, YELLOW, Line, Row, rows
+from midstream.console.lines import Row
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
-from midstream.console.painting import Block, Kind, own_words, question_lines, typed
+from midstream.console.painting import Block, Kind, own_words, typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.terminal import TerminalOutput
+from midstream.console.view import Screen, bottom_for, in_full, look, prompt_for
 from midstream.core.events import InputDisposed, InputReceived, QuestionAsked
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
-from midstream.core.routing import Answer, Returned, Unclear, route
-from midstream.ports import Desk, Status, Submitted
+from midstream.ports import Desk, Submitted
 
 FRESH_S: Final = 0.4
 """A key decides only on what has been on the screen for so long when it is pressed."""
 
 _LEAVING_S: Final = 2.0
 _ESCAPE_S: Final = 0.05
-
-
-class _Unclear(msgspec.Struct):
-    """A line begun before the question was asked; `since` is when the choice was first drawn."""
-
-    line: Typed
-    question: str
-    is_echoed: bool
-    since: float | None = None
-
-
-class _Screen(msgspec.Struct, frozen=True, kw_only=True):
-    """What one frame shows, looked up once."""
-
-    status: Status
-    questions: tuple[Question, ...]
-    focus: str
-    above: list[Row]
-    drawn: frozenset[str]
-    width: int
-    height: int
 
 
 class _Console(Application[None]):
@@ -117,14 +97,10 @@ class ConsoleInterface:
         self._terminal: TerminalOutput | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._under_way: set[asyncio.Task[None]] = set()
-        self._screen: _Screen | None = None
-        self._focus = ""
-        self._decidable: tuple[str, float] = ("", 0.0)
-        self._unclear: _Unclear | None = None
-        self._noting = ""
+        self._screen: Screen | None = None
+        self._dialog = Dialog()
         self._last_trouble = ""
         self._taken: dict[tuple[str, str], str] = {}
-        self._leave_offered = False
         self._is_left = False
         self._heeded: list[signal.Signals] = []
         self._live = LiveText()
@@ -140,10 +116,10 @@ class ConsoleInterface:
         history = history_in(history_folder, lambda text: self.say(text, kind="warning"))
         self.editor = Editor(
             history,
-            on_screen=lambda: frozenset() if self._screen is None else self._screen.drawn,
+            on_screen=self._on_screen,
             completions=lambda before: () if self._desk is None else self._desk.completions(before),
         )
-        self.editor.buffer.on_text_changed += lambda _: self._edited()
+        self.editor.buffer.on_text_changed += lambda _: self._dialog.edited(self.editor.buffer.text)
 
     # --- the face ---------------------------------------------------------------------------
 
@@ -218,7 +194,7 @@ class ConsoleInterface:
             layout=layout_of(
                 self.editor.buffer,
                 above=lambda: [] if self._screen is None else self._screen.above,
-                prompt=self._prompt,
+                prompt=lambda: prompt_for(self._dialog, width=self._width()),
                 bottom=self._bottom,
                 editor_height=lambda: max(1, self._height() // 3),
             ),
@@ -288,164 +264,57 @@ class ConsoleInterface:
         assert self._desk is not None
         assert self._app is not None
         size = self._app.output.get_size()
-        width, height = size.columns, size.rows
-        questions = self._desk.open_questions()
-        ids = [question.id for question in questions]
-        if self._focus not in ids:
-            self._focus = ids[0] if ids else ""
-        if self._noting not in ids:
-            self._noting = ""
-        if self._unclear is not None and self._unclear.question not in ids:
-            self._unclear = None  # Nobody asks any more: Enter sends the line as it stands.
-        card_rows, drawn = self._cards(questions, width, height)
-        live = self._live.shown(
-            self._narrator.open_calls(), height=height // 3 if height >= 6 else 0, width=width
+        self._screen = look(
+            self._desk,
+            self._dialog,
+            live=self._live,
+            narrator=self._narrator,
+            is_empty=self.editor.is_empty,
+            width=size.columns,
+            height=size.rows,
         )
-        self._screen = _Screen(
-            status=self._desk.status(),
-            questions=questions,
-            focus=self._focus,
-            above=[*live, *self._queued(width), *card_rows, *self._dialog(width)],
-            drawn=drawn,
-            width=width,
-            height=height,
-        )
-
-    def _cards(
-        self, questions: tuple[Question, ...], width: int, height: int
-    ) -> tuple[list[Row], frozenset[str]]:
-        room = self._card_room(height)
-        found: list[Row] = []
-        drawn: set[str] = set()
-        others = max(0, min(2, (height // 2 - room) // max(1, len(questions) - 1 or 1)))
-        for question in questions:
-            is_focused = question.id == self._focus
-            space = room if is_focused else others
-            if space < 1 or not question.text:
-                continue
-            found += cards.card_rows(question, is_focused=is_focused, height=space, width=width)
-            drawn.add(question.id)
-        if self._focused_approval() is not None:
-            text = cards.APPROVAL_KEYS if self.editor.is_empty else cards.APPROVAL_WAITS
-            found += rows(Line(((YELLOW, text),), "│ ", YELLOW, "│ "), width)
-        return found, frozenset(drawn)
-
-    def _card_room(self, height: int) -> int:
-        return max(2, height // 3)
-
-    def _queued(self, width: int) -> list[Row]:
-        assert self._desk is not None
-        waiting = self._desk.waiting_inputs()
-        found = [
-            rows(Line(((DIM, " ".join(text.split())[: width * 2]),), "⏳ ", DIM), width)[0]
-            for text in waiting[:2]
-        ]
-        if len(waiting) > 2:
-            found.append([(DIM, f"  +{len(waiting) - 2} more waiting")])
-        return found
-
-    def _dialog(self, width: int) -> list[Row]:
-        unclear = self._unclear
-        if unclear is None or self._desk is None:
-            return []
-        asked = next((q for q in self._desk.open_questions() if q.id == unclear.question), None)
-        about = "a question that came meanwhile" if asked is None else cards.summary_of(asked)
-        text = f"You began this line before it was asked: {about}"
-        return [
-            *rows(Line((("", text),), "? ", YELLOW), width),
-            *rows(Line(((YELLOW, cards.UNCLEAR_KEYS),), "  ", YELLOW), width),
-        ]
-
-    def _prompt(self) -> str:
-        if self._noting:
-            return "why not? › " if self._width() >= 30 else "why? "
-        return "› "
 
     def _bottom(self) -> Row:
-        if self._screen is None:
-            return []
-        status, hint = self._screen.status, ""
-        if self._leave_offered:
-            hint = "Ctrl-C again leaves"
-        elif self._unclear is not None:
-            hint = cards.UNCLEAR_KEYS
-        elif self._noting:
-            hint = "Enter refuses with this note · Esc goes back"
-            if is_command(self.editor.buffer.text):
-                hint = "⏎ runs the command · Esc goes back"
-        status = msgspec.structs.replace(status, enter=self._enter(self._screen))
-        return cards.bottom_line(status, width=self._screen.width, hint=hint)
+        return [] if self._screen is None else bottom_for(self._screen, self._dialog, self.editor)
 
-    def _enter(self, screen: _Screen) -> str:
-        """Return what Enter does with the line as it stands, a line begun now if there is none."""
-        text, seen = self.editor.buffer.text, self.editor.seen
-        if is_command(text):
-            return "runs the command"
-        if not text.strip():
-            text, seen = "x", screen.drawn
-        found = route(text, open_questions=screen.questions, seen=seen, focused=screen.focus)
-        numbers = {question.id: f"#{question.number}" for question in screen.questions}
-        match found:
-            case Answer(question=question):
-                return f"answers {numbers[question]}"
-            case Unclear(question=question):
-                return f"asks whether it answers {numbers[question]}"
-            case Returned(reason=reason):
-                return f"comes back: {reason}"
-            case _:
-                return screen.status.enter
+    def _on_screen(self) -> frozenset[str]:
+        return frozenset() if self._screen is None else self._screen.drawn
 
     def _was_drawn(self) -> None:
         now = asyncio.get_running_loop().time()
-        approval = self._focused_approval()
-        drawn = frozenset() if self._screen is None else self._screen.drawn
-        if approval is None or approval.id not in drawn:
-            self._decidable = ("", 0.0)
-        elif self._decidable[0] != approval.id:
-            self._decidable = (approval.id, now)
-        if self._unclear is not None and self._unclear.since is None:
-            self._unclear.since = now
+        self._dialog.was_drawn(self._open_questions(), drawn=self._on_screen(), now=now)
 
     def _also(self, envelope: Envelope) -> list[Block]:
-        """Return in full, for the scrollback, a question whose card cannot hold it."""
         event = envelope.event
-        if not isinstance(event, QuestionAsked) or not event.text:
+        if not isinstance(event, QuestionAsked):
             return []
-        lines = question_lines(event)
-        width = self._width()
-        room = self._card_room(self._height())
-        taken = 0
-        for line in lines:
-            taken += len(rows(line, width))
-            if taken > room:
-                return [*lines]
-        return []
+        return [*in_full(event, width=self._width(), height=self._height())]
 
     # --- keys -------------------------------------------------------------------------------
 
     def send(self) -> None:
         """Send the line, or the note on a refusal; an empty line does nothing."""
         editor = self.editor
-        self._leave_offered = False
-        if self._unclear is not None:
+        self._dialog.leave_offered = False
+        if self._dialog.unclear is not None:
             return
-        if self._noting and not is_command(editor.buffer.text):
-            question, self._noting = self._noting, ""
+        if self._dialog.noting and not is_command(editor.buffer.text):
+            question, self._dialog.noting = self._dialog.noting, ""
             if any(open.id == question for open in self._open_questions()):
                 self._approve(question, granted=False, note=editor.take().text)
             else:
                 self.say("That call is closed already; your note stays in the line.", kind="note")
         elif editor.buffer.text.strip():
             line = editor.take()
-            self._deliver(line, question=self._answered_by(line))
+            self._deliver(line, question=self._dialog.answered_by(line, self._open_questions()))
         else:
             editor.buffer.reset()
 
     def escape(self) -> None:
         """Close what is open over the editor, else stop the turn."""
-        self._leave_offered = False
-        if self._unclear is not None or self._noting:
-            self._unclear, self._noting = None, ""
+        self._dialog.leave_offered = False
+        if self._dialog.unclear is not None or self._dialog.noting:
+            self._dialog.close()
             self.refresh()
         elif self._screen is not None and self._screen.status.busy:
             self._halt()
@@ -453,13 +322,13 @@ class ConsoleInterface:
     def interrupt(self) -> None:
         """Clear the line; on an empty one stop the turn and offer to leave; then leave."""
         if not self.editor.is_empty:
-            self._unclear, self._noting = None, ""
+            self._dialog.close()
             self.editor.clear()
-        elif self._leave_offered:
+        elif self._dialog.leave_offered:
             self.leave()
         else:
-            self._noting = ""
-            self._leave_offered = True
+            self._dialog.noting = ""
+            self._dialog.leave_offered = True
             if self._screen is not None and self._screen.status.busy:
                 self._halt()
 
@@ -488,11 +357,8 @@ class ConsoleInterface:
 
     def next_question(self) -> None:
         """Mark the next question."""
-        if self._screen is None or not self._screen.questions:
-            return
-        ids = [question.id for question in self._screen.questions]
-        position = ids.index(self._focus) if self._focus in ids else -1
-        self._focus = ids[(position + 1) % len(ids)]
+        if self._screen is not None:
+            self._dialog.mark_next(self._screen.questions)
 
     def show_keys(self) -> None:
         """Print the keys."""
@@ -505,40 +371,33 @@ class ConsoleInterface:
         `fresh_s`, and no other key came with it (a terminal without bracketed paste sends a
         pasted text as keys, all at once).
         """
-        approval = self._focused_approval()
-        known, since = self._decidable
         return (
             alone
-            and approval is not None
             and self.editor.is_empty
-            and not self._noting
-            and self._unclear is None
-            and known == approval.id
-            and asyncio.get_running_loop().time() - since >= self._fresh_s
+            and self._dialog.may_decide(
+                self._open_questions(),
+                now=asyncio.get_running_loop().time(),
+                fresh_s=self._fresh_s,
+            )
         )
 
     def decide(self, decision: str) -> None:
         """Decide on the marked approval: y, r (for this run), n, w (no, with a note)."""
-        self._leave_offered = False
-        question = self._decidable[0]
+        self._dialog.leave_offered = False
+        question = self._dialog.decidable[0]
         if decision == "w":
-            self._noting = question
+            self._dialog.noting = question
         else:
             self._approve(question, granted=decision in "yr", for_run=decision == "r")
 
     def may_choose(self, *, alone: bool) -> bool:
         """Return whether a key pressed now says what the unclear line is."""
-        unclear = self._unclear
-        return (
-            alone
-            and unclear is not None
-            and unclear.since is not None
-            and asyncio.get_running_loop().time() - unclear.since >= self._fresh_s
-        )
+        now = asyncio.get_running_loop().time()
+        return alone and self._dialog.may_choose(now=now, fresh_s=self._fresh_s)
 
     def choose(self, choice: str) -> None:
         """Send the unclear line as an answer (a) or a new instruction (n), or keep it (e)."""
-        unclear, self._unclear = self._unclear, None
+        unclear, self._dialog.unclear = self._dialog.unclear, None
         if unclear is None or choice == "e":
             self.refresh()
             return
@@ -551,30 +410,10 @@ class ConsoleInterface:
             is_echoed=unclear.is_echoed,
         )
 
-    def _edited(self) -> None:
-        self._leave_offered = False
-        if self._unclear is not None and self.editor.buffer.text != self._unclear.line.shown:
-            self._unclear = None
-
-    def _focused_approval(self) -> Question | None:
-        for question in self._open_questions():
-            if question.id == self._focus and question.kind == "approval":
-                return question
-        return None
-
     def _open_questions(self) -> tuple[Question, ...]:
         return () if self._desk is None else self._desk.open_questions()
 
     # --- the desk ---------------------------------------------------------------------------
-
-    def _answered_by(self, line: Typed) -> str | None:
-        """Return the marked question if several are open and the line was begun under it."""
-        asked = [q for q in self._open_questions() if q.kind != "approval"]
-        if len(asked) < 2 or self._focus not in line.seen:
-            return None
-        if line.text.startswith("#") or is_command(line.text):
-            return None
-        return self._focus if any(q.id == self._focus for q in asked) else None
 
     def _deliver(
         self,
@@ -621,7 +460,7 @@ class ConsoleInterface:
                 self.say(f"{result.reason}{where}", kind="warning")
             case "unclear":
                 if self.editor.bring_back(line):
-                    self._unclear = _Unclear(line, result.question, is_echoed)
+                    self._dialog.unclear = UnclearLine(line, result.question, is_echoed)
                 else:
                     text = "A question came before your last line was sent; Up on an empty line"
                     self.say(f"{text} brings it back.", kind="warning")

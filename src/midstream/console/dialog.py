@@ -1,0 +1,112 @@
+"""What stands open over the editor, and what a line or a key pressed now is about. No IO.
+
+A person reads the screen, then presses a key; between the two the screen may change. So a decision
+counts only on what has been drawn for a while when its key comes, and the two moments kept here
+(`decidable`, `UnclearLine.since`) are when it was first drawn, not when it was asked.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from midstream.console.editor import Typed, is_command
+from midstream.core.question import Question
+
+
+class UnclearLine(msgspec.Struct):
+    """A line begun before the question was asked; `since` is when the choice was first drawn."""
+
+    line: Typed
+    question: str
+    is_echoed: bool
+    since: float | None = None
+
+
+class Dialog(msgspec.Struct, kw_only=True):
+    """The marked question and what is asked of the person. Times are the loop's, in seconds.
+
+    `focus` is the marked question's id and `noting` that of the approval a note is typed for, ""
+    for none. `decidable` is the marked approval on the screen, and since when.
+    """
+
+    focus: str = ""
+    noting: str = ""
+    unclear: UnclearLine | None = None
+    decidable: tuple[str, float] = ("", 0.0)
+    leave_offered: bool = False
+
+    def keep_to(self, questions: Sequence[Question]) -> None:
+        """Forget what is about a question nobody asks any more, and mark one that is open."""
+        ids = [question.id for question in questions]
+        if self.focus not in ids:
+            self.focus = ids[0] if ids else ""
+        if self.noting not in ids:
+            self.noting = ""
+        if self.unclear is not None and self.unclear.question not in ids:
+            self.unclear = None  # Nobody asks any more: Enter sends the line as it stands.
+
+    def mark_next(self, questions: Sequence[Question]) -> None:
+        """Mark the question after the marked one, the first after the last."""
+        ids = [question.id for question in questions]
+        if ids:
+            position = ids.index(self.focus) if self.focus in ids else -1
+            self.focus = ids[(position + 1) % len(ids)]
+
+    def edited(self, text: str) -> None:
+        """Take note that the editor holds `text` now: another line than the unclear one ends it."""
+        self.leave_offered = False
+        if self.unclear is not None and text != self.unclear.line.shown:
+            self.unclear = None
+
+    def close(self) -> None:
+        """Close the note and the choice about an unclear line; the line stays in the editor."""
+        self.unclear, self.noting = None, ""
+
+    def approval(self, questions: Sequence[Question]) -> Question | None:
+        """Return the marked question if it is an approval."""
+        for question in questions:
+            if question.id == self.focus and question.kind == "approval":
+                return question
+        return None
+
+    def answered_by(self, line: Typed, questions: Sequence[Question]) -> str | None:
+        """Return the marked question if several are open and the line was begun under it."""
+        asked = [q for q in questions if q.kind != "approval"]
+        if len(asked) < 2 or self.focus not in line.seen:
+            return None
+        if line.text.startswith("#") or is_command(line.text):
+            return None
+        return self.focus if any(q.id == self.focus for q in asked) else None
+
+    def was_drawn(
+        self, questions: Sequence[Question], *, drawn: frozenset[str], now: float
+    ) -> None:
+        """Take note that a frame with the cards `drawn` is on the screen."""
+        approval = self.approval(questions)
+        if approval is None or approval.id not in drawn:
+            self.decidable = ("", 0.0)
+        elif self.decidable[0] != approval.id:
+            self.decidable = (approval.id, now)
+        if self.unclear is not None and self.unclear.since is None:
+            self.unclear.since = now
+
+    def may_decide(self, questions: Sequence[Question], *, now: float, fresh_s: float) -> bool:
+        """Return whether a key decides: the marked approval, and no other dialog, is on the screen.
+
+        It counts once its card has been drawn for `fresh_s`, so that no key meant for what stood
+        there before decides.
+        """
+        approval = self.approval(questions)
+        known, since = self.decidable
+        return (
+            approval is not None
+            and not self.noting
+            and self.unclear is None
+            and known == approval.id
+            and now - since >= fresh_s
+        )
+
+    def may_choose(self, *, now: float, fresh_s: float) -> bool:
+        """Return whether the choice about an unclear line has been on the screen for `fresh_s`."""
+        unclear = self.unclear
+        return unclear is not None and unclear.since is not None and now - unclear.since >= fresh_s
