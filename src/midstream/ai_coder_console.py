@@ -69,6 +69,8 @@ class AICoderConsole:
         # Lines act in the order they were sent: the second must find the chat the first one began.
         self._in_order = asyncio.Lock()
         self._chats: dict[str, Machine] = {}
+        self._started_as: dict[str, str] = {}
+        self._told: set[str] = set()
         self._workflow: Machine | None = None
         self._behind: set[str] = set()
         self._home = Mode.parse(HOME)
@@ -84,8 +86,7 @@ class AICoderConsole:
         self._equipment = equipment
         equipment.engine.listen(self._hear)
         wanted, self._mode = self._mode, self._home
-        for notice in (*self._config.notices, *notices):
-            self._face.say(notice, kind="warning")
+        self._tell_notices(notices)
         try:
             await self._open(wanted, None)
         except MidstreamError as error:
@@ -178,6 +179,7 @@ class AICoderConsole:
         try:
             if is_command(line):
                 await self._commands.handle(line)
+                self._tell_notices()
                 return Submitted(kind="exit" if self._is_leaving else "taken")
             words = line[1:] if line.startswith("//") else line
             return await self._said(words, seen, question, as_new, policy)
@@ -381,7 +383,8 @@ class AICoderConsole:
         running = [
             machine
             for machine in reversed(self.machines())
-            if not (machine.run.is_over or _is_chat(machine)) and _name(machine) == name
+            if not (machine.run.is_over or _is_chat(machine))
+            and self._started_as.get(machine.run.id) == name
         ]
         if not running:
             return False
@@ -399,9 +402,19 @@ class AICoderConsole:
     async def _started(self, name: str, input: Json) -> Machine:
         equipment = self._equipped()
         definition, handlers = await equipment.library.load(name)
-        return await equipment.engine.start(
+        self._tell_notices()
+        machine = await equipment.engine.start(
             definition, handlers=handlers, input=input, allowed=self._allowed
         )
+        self._started_as[machine.run.id] = name
+        return machine
+
+    def _tell_notices(self, more: Sequence[str] = ()) -> None:
+        """Say what is wrong with files read so far, each thing once: reading more brings more."""
+        for notice in (*self._config.notices, *more):
+            if notice not in self._told:
+                self._told.add(notice)
+                self._face.say(notice, kind="warning")
 
     def _set_mode(self, mode: Mode) -> None:
         self._mode = mode

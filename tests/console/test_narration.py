@@ -26,7 +26,7 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.names import Outcome
-from midstream.core.notices import AnyNotice, Envelope, ListenerFailed
+from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed
 from midstream.core.spec import Definition, Role, State, Workflow, chat_definition
 
 
@@ -214,4 +214,24 @@ def test_the_rest_of_what_can_be_seen() -> None:
         "▌ ada\n▌ half\n▌ [interrupted]\n"
         "✗ ada failed: HTTP 500. Try again.\n"
         "! The listener spy failed: boom\n"
+    )
+
+
+def test_a_request_that_waits_to_be_tried_again_says_so() -> None:
+    waits = AgentThinking(agent="bob", state="start", status="openai:x: 429; trying again in 1.3 s")
+
+    assert narrated(waits) == "· bob: openai:x: 429; trying again in 1.3 s\n"
+    assert narrated(AgentThinking(agent="bob", state="start")) == ""
+
+
+def test_a_failure_is_told_once() -> None:
+    told = narrated(
+        AgentFailed(agent="bob", error="The line is dead.", hint="Try again."),
+        RunFailed(error="The line is dead.", hint="Try again.", fault="world", state="start"),
+    )
+
+    assert told.count("The line is dead.") == 1
+    assert "failed in start" in told
+    assert "The disk is full." in narrated(
+        AgentFailed(agent="bob", error="The line is dead."), RunFailed(error="The disk is full.")
     )

@@ -132,6 +132,7 @@ def test_costs_are_summed_by_agent_and_model() -> None:
     [
         ([], "$0.00"),
         (["0.0123"], "$0.0123"),
+        (["0.00004"], "<$0.0001"),
         (["1.239"], "$1.24"),
         ([None], "cost unknown"),
         (["0.5", None], "at least $0.5000 (1 unpriced)"),

@@ -398,3 +398,9 @@ def test_the_conversation_after_a_halt_ends_with_the_users_words() -> None:
 
     assert of(facts, AgentResponded)[-1].is_final
     assert [text for _, text in words(run.contexts["talk"])] == ["tidy", "a", "no", "ok"]
+
+
+def test_calls_of_a_run_that_is_stopped_do_not_say_the_user_interrupted() -> None:
+    _, facts = tell(PLAIN, replies("", call("look"), asks("Which?")), Stop(reason="bye"))
+
+    assert [fact.result for fact in of(facts, ToolReturned)] == ["The run was stopped."] * 2

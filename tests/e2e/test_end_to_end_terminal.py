@@ -30,7 +30,7 @@ def test_a_person_chats_interrupts_and_nothing_is_lost(tmp_path: Path) -> None:
         second = server.requests[1]["messages"]
         assert [(m["role"], m["content"]) for m in second if m["role"] != "system"] == [
             ("user", "tell me a story"),
-            ("assistant", "Once upon a time  [interrupted]"),
+            ("assistant", "Once upon a time [interrupted]"),
             ("user", "no, shorter"),
         ]
         shown = "\n".join(screen.scrollback())

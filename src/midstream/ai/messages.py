@@ -97,7 +97,7 @@ def _callable(name: str) -> str:
 
 def _words(message: Message) -> str:
     text = clean(message.text)
-    return text + INTERRUPTED_MARK if text and message.interrupted else text
+    return text.rstrip() + INTERRUPTED_MARK if text and message.interrupted else text
 
 
 def parameters(request: ModelRequest) -> "ModelRequestParameters":

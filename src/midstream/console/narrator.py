@@ -42,7 +42,7 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.names import REQUEST_USERS_INPUT, Outcome
-from midstream.core.notices import AnyNotice, Envelope, ListenerFailed, Notice
+from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed, Notice
 
 _BETWEEN = (ToolReturned, QuestionSuperseded, InputReceived, InputDisposed, Interrupted)
 """What may come between an interruption and the line that sums it up."""
@@ -70,6 +70,7 @@ class Narrator:
         self._shown: dict[tuple[str, str], list[str]] = {}
         self._halts: dict[str, _Halt] = {}
         self._chats: set[str] = set()
+        self._failures: dict[str, str] = {}
 
     def streamed(self, run: str, agent: str, text: str) -> None:
         """Remember words that were shown as they came, in case they are cut."""
@@ -110,6 +111,8 @@ class Narrator:
     def _notice(self, event: AnyNotice) -> list[Block]:
         if isinstance(event, ListenerFailed):
             return [*own_words(f"The listener {event.listener} failed: {event.error}", "warning")]
+        if isinstance(event, AgentThinking) and event.status:
+            return [*own_words(f"{event.agent}: {event.status}", "note")]
         return []
 
     def _fact(self, run: str, fact: object) -> list[Block]:
@@ -122,6 +125,7 @@ class Narrator:
                 return self._responded(run, fact)
             case AgentFailed():
                 text = f"{fact.agent} failed: {fact.error} {fact.hint}".rstrip()
+                self._failures[run] = fact.error
                 return [*self._cut(run, fact.agent, fact.partial), *own_words(text, "error")]
             case ToolCalled():
                 self._calls[run, fact.call_id] = fact
@@ -240,6 +244,8 @@ class Narrator:
         for memory in (self._calls, self._questions, self._inputs, self._shown):
             for key in [key for key in memory if key[0] == run]:
                 del memory[key]
+        told = self._failures.pop(run, None)
         if run in self._chats and not isinstance(fact, RunFailed):
             return []
-        return [*ending(fact)]
+        is_known = isinstance(fact, RunFailed) and fact.error == told
+        return [*ending(fact, is_known=is_known)]

@@ -202,8 +202,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
 
 
-def ending(fact: RunFinished | RunFailed | RunStopped) -> list[Line]:
-    """Return how a run ended and, if it failed, what to do."""
+def ending(fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False) -> list[Line]:
+    """Return how a run ended and, if it failed, what to do. `is_known`: why has just been told."""
     match fact:
         case RunFinished():
             return [Line(((BOLD, "finished"),), "✓ ", GREEN)]
@@ -211,5 +211,7 @@ def ending(fact: RunFinished | RunFailed | RunStopped) -> list[Line]:
             return [Line(((BOLD, "stopped"), ("", f": {fact.reason}")), "■ ", YELLOW)]
         case RunFailed():
             where = f" in {fact.state}" if fact.state else ""
+            if is_known:
+                return [Line(((BOLD, f"failed{where}"),), "✗ ", RED)]
             found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=RED)
             return found + (lines_of(fact.hint, mark="  ") if fact.hint else [])

@@ -43,6 +43,7 @@ from midstream.core.story import Story
 STOPPED = "Stopped: the user interrupted."
 NOT_RUN = "Not run: the user interrupted first."
 UNANSWERED = "Not answered: the user interrupted instead."
+RUN_STOPPED = "The run was stopped."
 UNKNOWN = "Stopped, outcome unknown: verify before repeating."
 
 STORM_COUNT = 6
@@ -210,13 +211,14 @@ def _halt(
             reason=reason,
         )
     )
+    is_end = leads_to == "stop"
     for open_call in () if story.run.turn is None else story.run.turn.calls:
         if open_call.status == "parked" and is_question_call(open_call):
-            story.close_call(open_call.call.id, "not_run", UNANSWERED)
+            story.close_call(open_call.call.id, "not_run", RUN_STOPPED if is_end else UNANSWERED)
         elif open_call.status == "running":
-            story.close_call(open_call.call.id, "stopped", STOPPED)
+            story.close_call(open_call.call.id, "stopped", RUN_STOPPED if is_end else STOPPED)
         elif open_call.status in ("new", "parked"):
-            story.close_call(open_call.call.id, "not_run", NOT_RUN)
+            story.close_call(open_call.call.id, "not_run", RUN_STOPPED if is_end else NOT_RUN)
     # At once, though `once` tools may take a while to stop: a late yes must not start a closed call.
     story.supersede_questions("interrupted")
     finish_halt(story)

@@ -52,8 +52,11 @@ def costs(usages: Iterable[tuple[str, Usage]]) -> Costs:
 
 
 def in_words(cost: Cost) -> str:
-    """Return a price for a person: `$0.0123`, `at least $0.0123`, or `cost unknown`."""
+    """Return a price for a person: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `cost unknown`."""
     if cost.unpriced and cost.unpriced == cost.requests:
         return "cost unknown"
-    price = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.usd else f"${cost.usd:.4f}"
+    if 0 < cost.usd < Decimal("0.0001"):
+        price = "<$0.0001"
+    else:
+        price = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.usd else f"${cost.usd:.4f}"
     return f"at least {price} ({cost.unpriced} unpriced)" if cost.unpriced else price
