@@ -95,6 +95,7 @@ class AICoderConsole:
         else:
             is_open = wanted.kind == "role" or self._workflow is not None
             self._mode = wanted if is_open else self._home
+        self._tell_notices()
         self._ready.set()
         self._face.refresh()
 
@@ -179,12 +180,14 @@ class AICoderConsole:
         try:
             if is_command(line):
                 await self._commands.handle(line)
-                self._tell_notices()
                 return Submitted(kind="exit" if self._is_leaving else "taken")
             words = line[1:] if line.startswith("//") else line
             return await self._said(words, seen, question, as_new, policy)
         except MidstreamError as error:
             return Submitted(kind="returned", reason=str(error))
+        finally:
+            # Whatever a line came to, it may have had roles or workflows read.
+            self._tell_notices()
 
     async def halt(self) -> None:
         """Stop the active run's current turn."""
@@ -396,7 +399,7 @@ class AICoderConsole:
     def _leave_behind(self, machine: Machine) -> None:
         self._behind.add(machine.run.id)
         if not (machine.run.is_over or _is_chat(machine)):
-            words = f"{_name(machine)} goes on in the background: {_way_to(machine)} returns to it."
+            words = f"{_name(machine)} goes on in the background: {self._way_to(machine)} returns to it."
             self._face.say(words, kind="note")
 
     async def _started(self, name: str, input: Json) -> Machine:
@@ -408,6 +411,13 @@ class AICoderConsole:
         )
         self._started_as[machine.run.id] = name
         return machine
+
+    def _way_to(self, machine: Machine) -> str:
+        """Return the command that makes a run the active one."""
+        if _is_chat(machine):
+            return f"/role {_name(machine).removeprefix('role:')}"
+        # A workflow is found by its file's name, which its own may differ from.
+        return f"/workflow {self._started_as.get(machine.run.id, _name(machine))}"
 
     def _tell_notices(self, more: Sequence[str] = ()) -> None:
         """Say what is wrong with files read so far, each thing once: reading more brings more."""
@@ -471,9 +481,8 @@ class AICoderConsole:
         if isinstance(event, QuestionAsked):
             if is_behind and event.kind != "input":
                 what = f"{question_heading(event)}: {result_summary(event.text)}"
-                words = (
-                    f"{_name(machine)}, in the background: {what}  ({_way_to(machine)} to answer)"
-                )
+                way = self._way_to(machine)
+                words = f"{_name(machine)}, in the background: {what}  ({way} to answer)"
                 self._face.say(words, kind="warning")
         elif machine is self.active():
             self._go_home()
@@ -499,12 +508,6 @@ def _name(machine: Machine) -> str:
 def _is_chat(machine: Machine) -> bool:
     definition = machine.run.definition
     return definition is not None and definition.kind == "chat"
-
-
-def _way_to(machine: Machine) -> str:
-    """Return the command that makes a run the active one."""
-    name = _name(machine)
-    return f"/role {name.removeprefix('role:')}" if _is_chat(machine) else f"/workflow {name}"
 
 
 def _is_taken(machine: Machine, receipt: Receipt) -> bool:

@@ -15,6 +15,15 @@ def test_a_broken_role_file_is_told_once_when_roles_are_read(tmp_path: Path) -> 
     assert done.stdout.count("bad.json:1:") == 1
 
 
+def test_a_broken_role_file_is_told_to_a_person_who_only_chats(tmp_path: Path) -> None:
+    roles = tmp_path / "config" / "roles"
+    roles.mkdir(parents=True)
+    (roles / "bad.json").write_text('{"x": {"level": "huge"}}')
+    done = run(tmp_path, "--model", "offline", lines="hello\nhello again\n")
+
+    assert done.stdout.count("bad.json:1:") == 1
+
+
 def test_a_workflow_is_returned_to_by_the_name_it_was_started_by(tmp_path: Path) -> None:
     workflow = {
         "workflow_name": "inner",
@@ -25,5 +34,6 @@ def test_a_workflow_is_returned_to_by_the_name_it_was_started_by(tmp_path: Path)
     lines = "/workflow outer\n/role dude\n/workflow outer\n"
     done = run(tmp_path, "--model", "offline", lines=lines)
 
+    assert "/workflow outer returns to it." in done.stdout
     assert "Back to" in done.stdout
     assert done.stdout.count("inner  started") == 1

@@ -1,12 +1,16 @@
 """The live region: what is on its way and not yet scrollback, only its tail. No IO."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from midstream.console.lines import DIM, Line, Row, agent_style, clipped, rows, width_of
 from midstream.console.painting import GUTTER, call_text
 from midstream.core.events import ToolCalled
 
 _TAIL_CHARS = 4000
+_JOINERS: Final = re.compile("[\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Joiners and variation selectors. The sanitizer has let them pass only where they belong."""
 
 
 class LiveText:
@@ -48,7 +52,18 @@ class LiveText:
     def shown(
         self, calls: Sequence[tuple[str, ToolCalled]], *, height: int, width: int
     ) -> list[Row]:
-        """Return at most `height` rows: each agent's newest words, then the running tools."""
+        """Return at most `height` rows: each agent's newest words, then the running tools.
+
+        Joined emoji stand side by side: drawn cell by cell, a joiner would be a cell of its own.
+        """
+        return [
+            [(style, _JOINERS.sub("", text)) for style, text in row]
+            for row in self._rows(calls, height, width)
+        ]
+
+    def _rows(
+        self, calls: Sequence[tuple[str, ToolCalled]], height: int, width: int
+    ) -> Sequence[Row]:
         if height <= 0:
             return []
         speakers = [*self._words, *(key for key in self._thoughts if key not in self._words)]
@@ -69,7 +84,8 @@ class LiveText:
         words = self._words.get(key)
         text, text_style = (words, "") if words else (self._thoughts.get(key, ""), DIM)
         # Only so much of the tail is laid out as can be seen at all.
-        lines = text.rstrip("\n")[-width * (height + 1) :].split("\n")[-height:]
+        # A joiner at its end waits for what it joins, and would show as an escape until that comes.
+        lines = text.rstrip("\n\u200d")[-width * (height + 1) :].split("\n")[-height:]
         laid = [
             row
             for line in lines

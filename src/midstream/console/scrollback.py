@@ -130,7 +130,9 @@ class Scrollback:
         while len(self._waiting) > _MAX_WAITING // 2:
             entry = self._waiting.popleft()
             if isinstance(entry, Envelope):
-                self._left_out += len(self._narrator.told(entry)) > 0
+                # A request's status has no line here: it lives and goes with the live region.
+                is_line = not isinstance(entry.event, AgentThinking)
+                self._left_out += is_line and len(self._narrator.told(entry)) > 0
                 self._follow(entry)
 
     def _hurry(self) -> None:
