@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     )
     from midstream.core.notices import Envelope
     from midstream.core.run import Run
+    from midstream.ports import World
     from midstream.start_headless import run_workflow
     from midstream.tool.manager import ToolManager
     from midstream.tool.user import tool
     from midstream.workflow.agent import WorkflowAgent
     from midstream.workflow.context import WorkflowContext
-    from midstream.workflow.effects import World
     from midstream.workflow.state_machine import WorkflowStateMachine
 
 __version__ = "0.1.0"
@@ -56,7 +56,7 @@ _HOMES = {
     "WorkflowAgent": "workflow.agent",
     "WorkflowContext": "workflow.context",
     "WorkflowStateMachine": "workflow.state_machine",
-    "World": "workflow.effects",
+    "World": "ports",
     "WorldTrouble": "core.errors",
     "run_workflow": "start_headless",
     "tool": "tool.user",

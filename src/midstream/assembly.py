@@ -76,10 +76,10 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.ai.offline import PIECES_PER_S, OfflineModel
     from midstream.ai.retry import Backoff
     from midstream.engine.local import LocalEngine
+    from midstream.ports import World
     from midstream.store.memory import MemoryJournal
     from midstream.tool.manager import ToolManager
     from midstream.tool.validation import validate
-    from midstream.workflow.effects import World
     from midstream.workflow.library import WorkflowLibrary
 
     own, problems = _own_tools(config)
@@ -115,7 +115,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         engine=LocalEngine(world),
         library=library,
         client=client,
-        models=ModelChoice(client, config.models, is_offline=is_offline),
+        models=ModelChoice(client, config.models, is_offline=is_offline, remember=config.use_model),
         tools=tools,
         is_offline=is_offline,
         notices=(*notices, no_model(config.models)) if is_offline else notices,

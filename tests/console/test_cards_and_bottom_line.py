@@ -3,9 +3,10 @@
 import pytest
 from fake_desk import asked
 
-from midstream.console.cards import bottom_line, card_height, card_rows
-from midstream.console.lines import Row, width_of
+from midstream.console.cards import bottom_line, card_rows
+from midstream.console.lines import Row, rows, width_of
 from midstream.console.live import LiveText
+from midstream.console.painting import question_lines
 from midstream.core.events import ToolCalled
 from midstream.ports import Status
 
@@ -77,7 +78,7 @@ def test_a_card_without_room_counts_what_it_leaves_out() -> None:
 
     assert len(found) == 5
     assert found[-1] == "│ +27 more lines, in full above"
-    assert card_height(card, 60) == 31
+    assert sum(len(rows(line, 60)) for line in question_lines(card)) == 31
 
 
 def test_cards_work_on_twenty_columns() -> None:

@@ -37,3 +37,9 @@ def test_a_workflow_is_returned_to_by_the_name_it_was_started_by(tmp_path: Path)
     assert "/workflow outer returns to it." in done.stdout
     assert "Back to" in done.stdout
     assert done.stdout.count("inner  started") == 1
+
+
+def test_the_settings_tell_the_truth_about_a_model_chosen_meanwhile(tmp_path: Path) -> None:
+    done = run(tmp_path, lines="/model offline\n/config\n")
+
+    assert "models.base = offline  (this session" in done.stdout

@@ -55,11 +55,6 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 
-def card_height(question: Question, width: int) -> int:
-    """Return how many rows the whole card takes."""
-    return sum(len(rows(line, width)) for line in question_lines(question))
-
-
 def summary_of(question: Question) -> str:
     """Return a question in few words, for a dialog about it."""
     return f"{question_heading(question)}: {clipped(' '.join(question.text.split()), 60)}"
