@@ -4,43 +4,22 @@ import errno
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from midstream import __version__
-from midstream.assembly import Options
+from midstream.cli_options import common_options, options_of
+from midstream.cli_rehearse import REHEARSE_COMMANDS
+from midstream.cli_runs import RUN_COMMANDS
+from midstream.cli_travel import TRAVEL_COMMANDS
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.core.nearest import nearest
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
 from midstream.process import OutputLost, Signalled, drop_stdout, open_missing_streams
 from midstream.start_console import console
 from midstream.start_headless import chat, complain, listing, validate, workflow
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _common(function: F) -> F:
-    """Add the options every way of starting shares."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="One JSON object a line, on stdout."),
-        click.option(
-            "--allow", multiple=True, metavar="TOOL", help="Let this tool run without asking."
-        ),
-        click.option(
-            "--trust-workspace", is_flag=True, help="Use the workspace's .midstream/ this time."
-        ),
-        click.option(
-            "--workspace",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="The folder to work in; by default the current one.",
-        ),
-        click.option("--model", metavar="MODEL", help="A model such as openai:gpt-5, or offline."),
-    ):
-        function = option(function)
-    return function
 
 
 class _Commands(click.Group):
@@ -62,12 +41,12 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="midstream")
 @click.option("--mode", metavar="TYPE:NAME", help="role:NAME or workflow:NAME.")
-@_common
+@common_options
 @click.pass_context
 def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
     """A console for AI coding: chat with a role, or talk to a workflow while it runs."""
     if context.invoked_subcommand is None:
-        context.exit(console(_options(common), mode=mode))
+        context.exit(console(options_of(common), mode=mode))
     if mode is not None:
         context.fail("--mode is for the console; a command has no mode.")
     context.obj = common
@@ -78,43 +57,43 @@ def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
 @click.argument("input", required=False)
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
-@_common
+@common_options
 def run(
     name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr."""
-    return workflow(_options(common), name, input=input, answers=answer, settings=settings)
+    return workflow(options_of(common), name, input=input, answers=answer, settings=settings)
 
 
 @cli.command("chat")
 @click.argument("prompt")
 @click.option("--role", default="dude", show_default=True, help="Whom to ask.")
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
-@_common
+@common_options
 def chat_command(prompt: str, role: str, answer: tuple[str, ...], **common: Any) -> int:
     """Say one thing to a role and print the reply."""
-    return chat(_options(common), prompt, role=role, answers=answer)
+    return chat(options_of(common), prompt, role=role, answers=answer)
 
 
 @cli.command("workflows")
-@_common
+@common_options
 def workflows(**common: Any) -> int:
     """List the workflows."""
-    return listing(_options(common), "workflows")
+    return listing(options_of(common), "workflows")
 
 
 @cli.command("roles")
-@_common
+@common_options
 def roles(**common: Any) -> int:
     """List the roles."""
-    return listing(_options(common), "roles")
+    return listing(options_of(common), "roles")
 
 
 @cli.command("tools")
-@_common
+@common_options
 def tools(**common: Any) -> int:
     """List the tools agents may use."""
-    return listing(_options(common), "tools")
+    return listing(options_of(common), "tools")
 
 
 @cli.command("validate")
@@ -124,17 +103,8 @@ def validate_command(files: tuple[Path, ...]) -> int:
     return validate(files)
 
 
-def _options(common: dict[str, Any]) -> Options:
-    """Return the options of a command, those before its name included."""
-    outer: dict[str, Any] = click.get_current_context().obj or {}
-    picked = {key: common[key] or outer.get(key) for key in common}
-    return Options(
-        workspace=(picked["workspace"] or Path()).resolve(),
-        model=picked["model"],
-        trusts_workspace=bool(picked["trust_workspace"]),
-        allowed=tuple(picked["allow"] or ()),
-        is_json=bool(picked["as_json"]),
-    )
+for _command in (*RUN_COMMANDS, *TRAVEL_COMMANDS, *REHEARSE_COMMANDS):
+    cli.add_command(_command)
 
 
 def main() -> None:

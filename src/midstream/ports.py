@@ -105,10 +105,17 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+async def _unrecorded(path: Path, before: bytes | None, after: bytes | None) -> None:
+    """Record nothing: what a context does that no run stands behind."""
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may use. `stop` is set when the call should end softly, soon.
 
     `progress` hears pieces of output while the tool runs; it may be called from any thread.
+    `changing(path, before, after)` is to be awaited right before a file's contents are replaced (None:
+    there is no such file before, or after): they are recorded so that the change can be taken back.
+    Where it raises, the file must be left as it is.
     """
 
     workspace: Path
@@ -116,6 +123,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     stop: asyncio.Event
     progress: Callable[[str], None]
+    changing: Callable[[Path, bytes | None, bytes | None], Awaitable[None]] = _unrecorded
 
 
 class Tools(Protocol):
@@ -173,14 +181,45 @@ class Journal(Protocol):
         """Keep the facts after position `expected` (how many the run has). All or none.
 
         Raises:
-            JournalMoved: the run has more or fewer facts; nothing was kept.
+            JournalMoved: the run has more or fewer facts, or is another process's now.
+            JournalFull: there is no room; it may be tried again.
+            WorldTrouble: it cannot be written.
+
+        Whatever is raised, nothing was kept.
         """
 
-    async def read(self, run: str, after: int = 0) -> list[Envelope]:
-        """Return the run's facts after position `after`, in order; none for an unknown run."""
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the run's facts after position `after`, in order; none for an unknown run.
+
+        `upto` is the last position to return, None: all there are.
+
+        Raises:
+            JournalDamaged: one of them is not what was written. Up to the one before, all is whole.
+        """
 
     async def runs(self) -> list[str]:
         """Return the ids of all runs, the oldest first."""
+
+
+class Shelf(Protocol):
+    """Large or old contents beside the journal, by what they are: put twice, kept once."""
+
+    async def put(self, data: bytes) -> str:
+        """Return the key (SHA-256, in hex) once the data is safe on the disk.
+
+        Raises:
+            JournalFull: there is no room.
+        """
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key.
+
+        Raises:
+            WorldTrouble: it is missing, or not what was put there.
+        """
+
+    def where(self, key: str) -> str:
+        """Return where a person finds the data of a key, such as a file's path."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -189,6 +228,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     model: Model
     tools: Tools
     journal: Journal
+    shelf: Shelf
     clock: Clock
     validate: Validator
     workspace: Path
@@ -218,6 +258,10 @@ class Machine(Protocol):
     def run(self) -> Run:
         """Return the run as it stands."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
+
     async def say(
         self,
         text: str,
@@ -243,6 +287,9 @@ class Machine(Protocol):
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended."""
+
+    async def unsuspend(self) -> None:
+        """Let a suspended run go on."""
 
     async def wait(self) -> Run:
         """Return the run once it has ended."""

@@ -15,6 +15,8 @@ from midstream.core.events import (
     AnswerRefused,
     AnyFact,
     ContextChange,
+    DefinitionChanged,
+    FileWritten,
     HandlerRan,
     InputDisposed,
     InputReceived,
@@ -26,8 +28,11 @@ from midstream.core.events import (
     ReplyCut,
     RunFailed,
     RunFinished,
+    RunRecovered,
+    RunResumed,
     RunStarted,
     RunStopped,
+    RunSuspended,
     StateTransition,
     ToolCalled,
     ToolReturned,
@@ -63,6 +68,8 @@ def apply(run: Run, fact: AnyFact) -> Run:
         return _handler_ran(run, fact)
     if type(fact) is StateTransition:
         return _entered(run, fact)
+    if run.crashes and isinstance(fact, AgentResponded | ToolReturned | InputReceived):
+        run = replace(run, crashes=0)
     return replace(_folded(run, fact), seq=run.seq + 1)
 
 
@@ -97,8 +104,16 @@ def _folded(run: Run, fact: AnyFact) -> Run:
             return replace(_kept(run, fact.agent, fact.partial), turn=None, error=fact.error)
         case PermissionGranted():
             return replace(run, allowed=(*run.allowed, fact.tool))
-        case AnswerRefused() | WorkflowOutput():
+        case AnswerRefused() | WorkflowOutput() | FileWritten():
             return run
+        case RunRecovered():
+            return replace(run, crashes=run.crashes + 1 if fact.was_cut else 0)
+        case RunSuspended():
+            return replace(run, suspended=fact.reason)
+        case RunResumed():
+            return replace(run, suspended="", crashes=0)
+        case DefinitionChanged():
+            return _redefined(run, fact)
         case RunStarted():
             return _started(run, fact)
         case RunFinished():
@@ -128,6 +143,20 @@ def _started(run: Run, fact: RunStarted) -> Run:
         input=fact.input,
         allowed=fact.allowed,
         approvals=fact.approvals,
+        workspace=fact.workspace,
+    )
+
+
+def _redefined(run: Run, fact: DefinitionChanged) -> Run:
+    """Return the run under another definition; contexts it had keep their messages."""
+    workflow = fact.definition.workflow
+    fresh = {context.name: starting_messages(context) for context in workflow.contexts}
+    return replace(
+        run,
+        definition=fact.definition,
+        plan=plan_of(workflow),
+        contexts={name: run.contexts.get(name, messages) for name, messages in fresh.items()},
+        variables={**workflow.variables, **run.variables},
     )
 
 
@@ -156,6 +185,7 @@ def _entered(run: Run, fact: StateTransition) -> Run:
         halting_for="",
         visits={**run.visits, target: run.visits.get(target, 0) + 1},
         cuts=run.cuts[:-1] if is_back else run.cuts,
+        crashes=0,
     )
 
 
@@ -217,6 +247,7 @@ def _handler_ran(run: Run, fact: HandlerRan) -> Run:
         is_heard=True,
         chosen=chosen,
         chosen_by=chosen_by,
+        crashes=0,
     )
 
 

@@ -17,17 +17,24 @@ from midstream.core.events import (
     AgentFailed,
     AgentResponded,
     AnyFact,
+    DefinitionChanged,
+    FileWritten,
     HandlerRan,
     PermissionGranted,
     QuestionAnswered,
     QuestionAsked,
+    RunRecovered,
+    RunResumed,
     RunStarted,
+    RunSuspended,
     ToolCalled,
     WorkflowOutput,
 )
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    EffectKey,
+    FileChanging,
     Halt,
     HandlerFailed,
     HandlerLogged,
@@ -36,6 +43,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     RequestedCall,
+    Resume,
     Start,
     Stop,
     ToolFinished,
@@ -45,6 +53,7 @@ from midstream.core.inputs import (
 from midstream.core.names import REQUEST_USERS_INPUT, Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.pending import call_key, handler_key, handler_of, request_key
+from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.run import Run, Turn, definition_of, plan_for
 from midstream.core.spec import ToolSpec, tools_for
@@ -110,7 +119,12 @@ def _judge(story: Story, input: AnyInput) -> None:
         case Stop():
             steering.stopped(story, input)
         case Recovered():
-            _recovered(story)
+            _recovered(story, input)
+        case Resume():
+            if story.run.suspended:
+                story.tell(RunResumed())
+        case FileChanging():
+            _file_changing(story, input)
         case Start():
             _start(story, input)
         case _:
@@ -128,6 +142,7 @@ def _start(story: Story, input: Start) -> None:
             variables=input.variables,
             allowed=input.allowed,
             approvals=input.approvals,
+            workspace=input.workspace,
         )
     )
 
@@ -327,6 +342,8 @@ def _approved(story: Story, input: Approve) -> None:
     question = _open_question(story.run, input.question)
     if question is None or question.kind != "approval":
         return
+    if story.run.suspended:
+        story.tell(RunResumed())
     call = _call_of(story.run, question)
     if not input.granted:
         story.tell(QuestionAnswered(question_id=question.id, answer="no"))
@@ -358,12 +375,51 @@ def _open_question(run: Run, question_id: str) -> Question | None:
     return next((q for q in run.open_questions if q.id == question_id), None)
 
 
-def _recovered(story: Story) -> None:
-    """A `once` call that was in flight may have happened: that is said, and nothing repeats it."""
+def _file_changing(story: Story, input: FileChanging) -> None:
+    """Record a write before it happens; of a call that nobody is owed any more, nothing is written."""
+    call_id = input.key[2]
     turn = story.run.turn
-    if turn is None:
-        return
-    for open_call in turn.calls:
+    for open_call in () if turn is None else turn.calls:
+        is_running = open_call.status in ("running", "stopping")
+        if is_running and open_call.call.id == call_id and _is_owed(story.run, input.key):
+            story.tell(
+                FileWritten(
+                    call_id=open_call.call.id,
+                    path=input.path,
+                    before=input.before,
+                    after=input.after,
+                )
+            )
+
+
+def _is_owed(run: Run, key: EffectKey) -> bool:
+    return key == call_key(run, str(key[2]))
+
+
+CRASHES = 5
+"""Times in a row a run may take its process down without progress before it is suspended."""
+
+CRASH_LOOP = "crash_loop"
+
+
+def _recovered(story: Story, input: Recovered) -> None:
+    """Take up a run that another process held. Nothing that may have happened is repeated.
+
+    A `once` call that was in flight may have happened. Where it was being stopped the model is told
+    so and hears the user's words next; else a person is asked first what became of it.
+    """
+    definition = input.definition
+    if definition is not None and not misfit_of(story.run, definition):
+        story.tell(DefinitionChanged(definition=definition))
+    run, turn = story.run, story.run.turn
+    for open_call in () if turn is None else turn.calls:
         is_in_flight = open_call.status in ("running", "stopping")
-        if is_in_flight and open_call.effect == "once":
+        if not is_in_flight or open_call.effect != "once" or turn is None:
+            continue
+        if run.phase == "halting":
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
+        else:
+            steering.ask_outcome(story, turn.agent, open_call.call)
+    story.tell(RunRecovered(was_cut=input.was_cut))
+    if story.run.crashes >= CRASHES and not story.run.suspended:
+        story.tell(RunSuspended(reason=CRASH_LOOP))

@@ -54,5 +54,45 @@ class JournalMoved(WorldTrouble):
     """Another writer appended to this run first; nothing of this append was kept."""
 
 
+class JournalFull(WorldTrouble):
+    """There is no room to write; nothing of this append was kept. It may be tried again."""
+
+    def again(self) -> "JournalFull":
+        """Return the same error to be raised anew."""
+        return JournalFull(self.what, hint=self.hint)
+
+
+class JournalDamaged(WorldTrouble):
+    """A record is not what was written. Everything before `seq` of the run is whole.
+
+    Args:
+        what, hint: as for every error.
+        run: whose record it is.
+        seq: its place.
+    """
+
+    def __init__(self, what: str, *, run: str, seq: int, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.run = run
+        self.seq = seq
+
+
+class JournalTooNew(WorldTrouble):
+    """A newer midstream wrote the journal; it was not touched."""
+
+
+class RunOwned(UserMistake):
+    """Another process runs this run.
+
+    Args:
+        what, hint: as for every error.
+        owner: the name of the process.
+    """
+
+    def __init__(self, what: str, *, owner: str, hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.owner = owner
+
+
 class NotTrusted(UserMistake):
     """A file of an untrusted workspace would have had to be read."""

@@ -15,7 +15,13 @@ from midstream.core.spec import Definition
 
 
 class Fact(
-    msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    tag_field="type",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
 ):
     """The base of every fact. Never made itself."""
 
@@ -24,6 +30,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     """A run began with this definition; it is pinned to it.
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
+    `workspace` is the folder it works in.
     """
 
     workflow: str
@@ -32,6 +39,50 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     variables: dict[str, Json] = {}
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    workspace: str = ""
+
+
+class RunRecovered(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_recovered"
+):
+    """A new process goes on with the run. `was_cut`: the last one died without letting go of it."""
+
+    was_cut: bool = False
+
+
+class RunSuspended(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_suspended"
+):
+    """The run is owed nothing until a person says so; `reason` such as `crash_loop`."""
+
+    reason: str
+
+
+class RunResumed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_resumed"):
+    """A person let a suspended run go on."""
+
+
+class DefinitionChanged(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="definition_changed"
+):
+    """From here on the run follows this definition; a person chose so."""
+
+    definition: Definition
+
+
+class FileWritten(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="file_written"
+):
+    """A tool call is about to write a file. Journaled before it does.
+
+    `path` is absolute. `before` and `after` are the SHA-256, in hex, of what the file held and will
+    hold, None where it does not exist; the shelf has the contents of `before` under that key.
+    """
+
+    call_id: str
+    path: str
+    before: str | None
+    after: str | None
 
 
 class StateTransition(
@@ -278,6 +329,11 @@ class RunStopped(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 
 AnyFact: TypeAlias = (
     RunStarted
+    | RunRecovered
+    | RunSuspended
+    | RunResumed
+    | DefinitionChanged
+    | FileWritten
     | StateTransition
     | HandlerRan
     | AgentResponded

@@ -28,6 +28,7 @@ class Start(Input, frozen=True, kw_only=True, gc=False):
     variables: dict[str, Json] = {}
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    workspace: str = ""
 
 
 class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -150,7 +151,28 @@ class Stop(Input, frozen=True, kw_only=True, gc=False):
 
 
 class Recovered(Input, frozen=True, kw_only=True, gc=False):
-    """The process that held the run died: nothing that was in flight is any more."""
+    """Another process held the run: nothing that was in flight is any more.
+
+    `was_cut`: that process died without letting go of the run. `definition`: what to follow from here
+    on, instead of what the run is pinned to; it has to fit where the run stands
+    (`midstream.core.pinning.misfit_of`).
+    """
+
+    was_cut: bool = True
+    definition: Definition | None = None
+
+
+class Resume(Input, frozen=True, kw_only=True, gc=False):
+    """Let a suspended run go on."""
+
+
+class FileChanging(Input, frozen=True, kw_only=True, gc=False):
+    """A running tool call is about to write a file; see the fact `file_written`."""
+
+    key: EffectKey
+    path: str
+    before: str | None
+    after: str | None
 
 
 AnyInput: TypeAlias = (
@@ -167,4 +189,6 @@ AnyInput: TypeAlias = (
     | Withdraw
     | Stop
     | Recovered
+    | Resume
+    | FileChanging
 )

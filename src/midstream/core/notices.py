@@ -62,7 +62,35 @@ class ListenerFailed(
     error: str
 
 
-AnyNotice: TypeAlias = AgentThinking | TextDelta | ThinkingDelta | ToolProgress | ListenerFailed
+class JournalStalled(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="journal_stalled"
+):
+    """What happened cannot be kept: the run waits until it can. Words are refused meanwhile."""
+
+    error: str
+    hint: str = ""
+
+
+class JournalWorks(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="journal_works"
+):
+    """There is room again: the run goes on where it waited."""
+
+
+class RunTaken(Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_taken"):
+    """Another process goes on with the run; this one has let go of it. Nothing of it has ended."""
+
+
+AnyNotice: TypeAlias = (
+    AgentThinking
+    | TextDelta
+    | ThinkingDelta
+    | ToolProgress
+    | ListenerFailed
+    | JournalStalled
+    | JournalWorks
+    | RunTaken
+)
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -43,6 +43,8 @@ AnyEffect: TypeAlias = AskModel | CallTool | RunHandler
 
 def pending(run: Run) -> tuple[AnyEffect, ...]:
     """Return the effects the run is owed, in a stable order. Empty: only a person can move it on."""
+    if run.suspended:
+        return ()
     match run.phase:
         case "pre" | "post" | "transition":
             return (_handler(run),)

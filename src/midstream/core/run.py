@@ -103,7 +103,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
     `open_questions` and `undelivered` are the parts of `questions` and `inbox` that still matter,
     kept apart so that a long chat costs no more a step than a short one. `last_number` is the
-    highest number a question was given.
+    highest number a question was given. `crashes` counts how often the process died since the run
+    last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
     """
 
     id: str
@@ -142,6 +143,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usages: tuple[tuple[str, Usage], ...] = ()
     output: Json = None
     error: str = ""
+    workspace: str = ""
+    crashes: int = 0
+    suspended: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -151,7 +155,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_parked(self) -> bool:
         """Return whether only a person can move the run on: nothing of it is in flight."""
-        if self.phase in ("waiting", "held"):
+        if self.phase in ("waiting", "held") or self.suspended:
             return True
         if self.phase != "turn" or self.turn is None or not self.turn.calls:
             return False

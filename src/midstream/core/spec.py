@@ -145,13 +145,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a run is pinned to: the workflow, its roles by name, the tools by name.
 
     `digest` is the SHA-256 of the workflow's and the script's text, "" for one built in code.
-    `kind` tells a chat (one agent, an endless conversation) from a workflow.
+    `script` is the script's text, None without one: what the run goes on with in a later process.
+    `found_as` is the name the workflow is loaded by, "" for one built in code. `kind` tells a chat
+    (one agent, an endless conversation) from a workflow.
     """
 
     workflow: Workflow
     roles: dict[str, Role]
     tools: dict[str, ToolSpec] = {}
     digest: str = ""
+    script: str | None = None
+    found_as: str = ""
     kind: Literal["workflow", "chat"] = "workflow"
 
 

@@ -15,7 +15,10 @@ More words before step 5 join the same halt. After it they are a new one.
 
 from typing import Literal
 
+from msgspec.json import encode
+
 from midstream.core.apply import is_question_call, resume_target
+from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AnswerRefused,
     InputDisposed,
@@ -25,13 +28,23 @@ from midstream.core.events import (
     QuestionAsked,
     ReplyCut,
     RunFinished,
+    RunResumed,
     RunStopped,
     StateTransition,
     WordsJoined,
     WorkflowOutput,
 )
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
-from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Json, Policy
+from midstream.core.names import (
+    INTERRUPTED,
+    REQUEST_USERS_INPUT,
+    RESUME,
+    START,
+    STOP,
+    Json,
+    Outcome,
+    Policy,
+)
 from midstream.core.nearest import did_you_mean
 from midstream.core.paths import Missing, look_up
 from midstream.core.pending import request_key
@@ -45,6 +58,22 @@ NOT_RUN = "Not run: the user interrupted first."
 UNANSWERED = "Not answered: the user interrupted instead."
 RUN_STOPPED = "The run was stopped."
 UNKNOWN = "Stopped, outcome unknown: verify before repeating."
+
+HAPPENED = "It happened"
+DID_NOT_HAPPEN = "It did not happen"
+NOT_KNOWN = "Not known: let the agent verify"
+OUTCOMES: dict[str, tuple[Outcome, str]] = {
+    HAPPENED: (
+        "completed",
+        "The process died during this call and its output is lost. The user says: it happened.",
+    ),
+    DID_NOT_HAPPEN: (
+        "not_run",
+        "The process died before this call had an effect. The user says: it did not happen.",
+    ),
+    NOT_KNOWN: ("unknown", "The process died during this call. Outcome unknown: verify first."),
+}
+"""What a person may say of a call whose outcome is unknown, and what the model is told then."""
 
 STORM_COUNT = 6
 STORM_WINDOW_S = 10.0
@@ -62,6 +91,8 @@ def said(story: Story, input: UserSaid) -> None:
     run = story.run
     if input.id in run.inbox:
         return
+    if run.suspended:
+        story.tell(RunResumed())
     waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
     if input.question is not None:
         _answer(story, input, next((q for q in run.questions if q.id == input.question), None))
@@ -145,9 +176,35 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     story.tell(InputDisposed(input_id=input.id, disposition="answered"))
     if question.call_id:
         text = answer if isinstance(answer, str) else input.text
-        story.close_call(question.call_id, "completed", text)
+        if _is_about_outcome(story.run, question):
+            story.close_call(question.call_id, *OUTCOMES[text])
+        else:
+            story.close_call(question.call_id, "completed", text)
     elif story.run.state:
         _join_words(story, input.text)
+
+
+def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
+    """Ask what became of a call that ran when the process died; its call parks until then."""
+    story.tell(
+        QuestionAsked(
+            question_id=story.next_question_id(),
+            number=story.next_number(),
+            kind="question",
+            text=f"The process died while {call.name} {encode(call.arguments).decode()} ran. "
+            "What became of it?",
+            agent=agent,
+            call_id=call.id,
+            choices=tuple(OUTCOMES),
+        )
+    )
+
+
+def _is_about_outcome(run: Run, question: Question) -> bool:
+    """Return whether a question asks what became of a call, instead of being the call."""
+    calls = () if run.turn is None else run.turn.calls
+    name = next((c.call.name for c in calls if c.call.id == question.call_id), "")
+    return question.kind == "question" and name not in ("", REQUEST_USERS_INPUT)
 
 
 def _refusal(input: UserSaid, question: Question | None) -> str:
@@ -212,8 +269,11 @@ def _halt(
         )
     )
     is_end = leads_to == "stop"
+    unsure = {q.call_id for q in run.open_questions if _is_about_outcome(run, q)}
     for open_call in () if story.run.turn is None else story.run.turn.calls:
-        if open_call.status == "parked" and is_question_call(open_call):
+        if open_call.call.id in unsure:
+            story.close_call(open_call.call.id, "unknown", UNKNOWN)
+        elif open_call.status == "parked" and is_question_call(open_call):
             story.close_call(open_call.call.id, "not_run", RUN_STOPPED if is_end else UNANSWERED)
         elif open_call.status == "running":
             story.close_call(open_call.call.id, "stopped", RUN_STOPPED if is_end else STOPPED)

@@ -1,24 +1,45 @@
-"""Runs as tasks in this process, over one journal."""
+"""Runs as tasks in this process, kept in a store that other processes see too.
+
+A run belongs to one process: claimed when it begins or is taken up, let go of when it ends or the
+engine closes. What other processes have for it comes as letters (`postman.py`).
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
-from midstream.core.errors import UserMistake
+from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
+from midstream.core.run import Run
 from midstream.core.spec import Definition
+from midstream.engine.opening import SNAPSHOT_EVERY, keep, opened
+from midstream.engine.postman import Postman
 from midstream.ports import Handlers, World
-from midstream.workflow.state_machine import WorkflowStateMachine
+from midstream.storage import Store
+from midstream.workflow.state_machine import WorkflowStateMachine, new_run_id
 
 
 class LocalEngine:
-    """Starts runs and keeps them until the process ends. See the port `Engine`."""
+    """Starts runs, takes up those a process left, and keeps them until it closes. See `Engine`.
 
-    def __init__(self, world: World) -> None:
+    Args:
+        world: the adapters to act through.
+        store: what keeps the runs; the world's journal is a part of it.
+        bells: the folder of the doorbells; None: letters are found by looking.
+    """
+
+    def __init__(self, world: World, store: Store, *, bells: Path | None = None) -> None:
         self.world = world
-        self._machines: list[WorkflowStateMachine] = []
+        self.store = store
+        self.bells = bells
+        self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
+        self._postman: Postman | None = None
+        self._snapped: dict[str, int] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._is_closing = False
 
     async def start(
         self,
@@ -31,28 +52,118 @@ class LocalEngine:
         approvals: Literal["ask", "deny"] = "ask",
     ) -> WorkflowStateMachine:
         """Return a run that has begun; its start is journaled."""
-        machine = WorkflowStateMachine(definition, self.world, handlers=handlers, tap=self._tap)
-        self._machines.append(machine)
+        id = new_run_id()
+        machine = WorkflowStateMachine(
+            definition, self.world, handlers=handlers, id=id, tap=self._tap
+        )
+        await self._take_in(machine)
         try:
             await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
-        except UserMistake:
-            self._machines.remove(machine)  # it has not begun, and never will
+        except BaseException:
+            await self._drop(machine)  # it has not begun, and never will
             raise
+        return machine
+
+    async def resume(
+        self,
+        id: str,
+        *,
+        handlers: Handlers | None = None,
+        definition: Definition | None = None,
+    ) -> WorkflowStateMachine:
+        """Return a run of the store that goes on here.
+
+        Args:
+            id: the run's whole id.
+            handlers: the functions of the script of `definition`, or of what it is pinned to.
+            definition: what it follows from here on; None: what it is pinned to.
+
+        Raises:
+            UserMistake: there is no such run, it is over, the definition does not fit.
+            RunOwned: another process runs it.
+            JournalDamaged: a fact is not what was written.
+        """
+        known = self._machines.get(id)
+        if known is not None and not known.is_closed:
+            return known
+        run = await opened(self.store, id)
+        if run.is_over:
+            raise UserMistake(
+                f"Run {id} has ended.", hint="Fork it to go on from an earlier point."
+            )
+        assert run.definition is not None
+        machine = WorkflowStateMachine(
+            definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
+        )
+        was_cut = await self._take_in(machine)
+        try:
+            # Once more: until it was ours, its owner may have gone on.
+            run = await opened(self.store, id)
+            self._snapped[id] = run.seq
+            await machine.resume(run, was_cut=was_cut, definition=definition)
+        except BaseException:
+            await self._drop(machine)
+            raise
+        self.look()
         return machine
 
     def machines(self) -> tuple[WorkflowStateMachine, ...]:
         """Return the runs of this process, the oldest first, ended ones included."""
-        return tuple(self._machines)
+        return tuple(self._machines.values())
+
+    def machine(self, id: str) -> WorkflowStateMachine | None:
+        """Return a run of this process by its id."""
+        return self._machines.get(id)
 
     def listen(self, listener: Callable[[Envelope], None]) -> None:
         """Let a trusted, quick listener hear every event of every run, on the loop."""
         self._listeners.append(listener)
 
+    def look(self) -> None:
+        """Have a look for letters, soon."""
+        if self._postman is not None:
+            self._postman.look()
+
     async def close(self) -> None:
-        """Stop every run that has not ended; returns when all have, and are left by their effects."""
+        """Let go of every run; those that have not ended go on in a later process."""
+        self._is_closing = True
+        if self._postman is not None:
+            await self._postman.close()
+        machines = self.machines()
         async with asyncio.TaskGroup() as group:
-            for machine in self._machines:
-                group.create_task(machine.stop("the console was closed"))
+            for machine in machines:
+                group.create_task(self._leave(machine))
+        if self._chores:
+            await asyncio.wait(tuple(self._chores))
+        await self.store.aclose()
+
+    # --- inside -----------------------------------------------------------------------------
+
+    async def _take_in(self, machine: WorkflowStateMachine) -> bool:
+        """Claim a run and have its letters looked for; return whether it was cut."""
+        claim = await self.store.claim(machine.id)
+        self._machines[machine.id] = machine
+        if self._postman is None:
+            self._postman = Postman(self.store, self.machine, self.bells)
+        return claim.was_cut
+
+    async def _drop(self, machine: WorkflowStateMachine) -> None:
+        if self._machines.get(machine.id) is machine:
+            del self._machines[machine.id]
+        await self.store.release(machine.id)
+
+    async def _leave(self, machine: WorkflowStateMachine) -> None:
+        run = await machine.leave()
+        await self._let_go(run)
+
+    async def _let_go(self, run: Run) -> None:
+        """Keep how a run stands and release it. A store that fails loses no more than a cache."""
+        try:
+            if run.seq != self._snapped.get(run.id):
+                await keep(self.store, run)
+            await self.store.release(run.id)
+        except MidstreamError:
+            return
 
     def _tap(self, envelope: Envelope) -> None:
         """Tell every listener; one that raises keeps no other from hearing."""
@@ -62,6 +173,31 @@ class LocalEngine:
                 listener(envelope)
             except Exception as error:
                 failures.append(error)
+        if envelope.seq is not None:
+            self._look_after(envelope.run, envelope.seq)
         if failures:
             # The machine says so, in a notice of its own.
             raise failures[0]
+
+    def _look_after(self, id: str, seq: int) -> None:
+        """Snapshot a long run now and then; let go of one that has ended."""
+        machine = self._machines.get(id)
+        if machine is None or self._is_closing:
+            return
+        run = machine.run
+        if run.is_over:
+            if seq == run.seq:
+                self._do(self._let_go(run))
+        elif seq - self._snapped.get(id, 0) >= SNAPSHOT_EVERY:
+            self._snapped[id] = seq
+            self._do(keep(self.store, run))
+
+    def _do(self, chore: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._chores.discard(task)
+        if not task.cancelled():
+            task.exception()  # a snapshot is a cache: that it could not be kept hurts nobody

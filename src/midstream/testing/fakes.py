@@ -17,6 +17,7 @@ run in the same place.
 
 import asyncio
 import copy
+import hashlib
 import heapq
 import inspect
 import itertools
@@ -39,6 +40,7 @@ from midstream.ports import (
     ModelReply,
     ModelRequest,
     ReplyListener,
+    Shelf,
     ToolContext,
     ToolOutcome,
     Tools,
@@ -372,13 +374,36 @@ class FakeJournal:
         if facts:
             self._runs[run] = [*kept, *facts]
 
-    async def read(self, run: str, after: int = 0) -> list[Envelope]:
-        """Return the run's facts after position `after`."""
-        return self._runs.get(run, [])[after:]
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the run's facts after position `after`, to `upto` or the last."""
+        return self._runs.get(run, [])[after:upto]
 
     async def runs(self) -> list[str]:
         """Return the ids of all runs, the oldest first."""
         return list(self._runs)
+
+
+class FakeShelf:
+    """A shelf in memory. See the port `Shelf`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    async def put(self, data: bytes) -> str:
+        """Return the key of the data."""
+        key = hashlib.sha256(data).hexdigest()
+        self.kept[key] = data
+        return key
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key."""
+        if key not in self.kept:
+            raise WorldTrouble(f"There is nothing under {key}.")
+        return self.kept[key]
+
+    def where(self, key: str) -> str:
+        """Return where the data is."""
+        return f"shelf:{key[:12]}"
 
 
 # --- a world, a definition, and what happened in it -----------------------------------------------
@@ -389,6 +414,7 @@ def fake_world(
     *,
     tools: Tools | None = None,
     journal: Journal | None = None,
+    shelf: Shelf | None = None,
     clock: Clock | None = None,
     validate: Validator | None = None,
     workspace: Path = Path("/nowhere"),
@@ -398,6 +424,7 @@ def fake_world(
         model=model or ScriptedModel(),
         tools=tools or FakeTools(),
         journal=journal or FakeJournal(),
+        shelf=shelf or FakeShelf(),
         clock=clock or JumpingClock(),
         validate=validate or fits_type,
         workspace=workspace,

@@ -7,13 +7,17 @@ adapter that lost a task of its own.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
-from midstream.core.errors import REPORT_BUG, MidstreamError
+from midstream.core.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.core.inputs import (
     AnyInput,
     EffectKey,
+    FileChanging,
     HandlerFailed,
     HandlerLogged,
     HandlerReturned,
@@ -33,16 +37,20 @@ from midstream.core.pending import AskModel, CallTool, RunHandler
 from midstream.core.run import Run
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.offloop import call_soon
-from midstream.ports import Handlers, ToolContext
+from midstream.ports import Handlers, Shelf, ToolContext
 from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.json_values import copied
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
+Put: TypeAlias = Callable[[AnyInput], Awaitable[None]]
 Deliver: TypeAlias = Callable[[EffectKey, AnyInput], Awaitable[None]]
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
+
+MAX_TEXT = 1_000_000
+"""Characters of a reply or a result that join a conversation. No model reads more."""
 
 SOFT_STOP_S = 10.0
 """Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
@@ -104,6 +112,11 @@ class Flight:
             for notice in held:
                 self._show(notice)
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether nobody is owed the effect any more."""
+        return self._is_closed
+
     def close(self) -> None:
         """Show nothing any more, whatever still comes in."""
         self._is_closed = True
@@ -150,9 +163,8 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
     try:
         request = WorkflowAgent(run, effect.agent).request()
         reply = await world.model.request(request, flight)
-        answer = ModelReplied(
-            key=effect.key, text=readable(reply.text), calls=reply.calls, usage=reply.usage
-        )
+        text = await _capped(readable(reply.text), world.shelf)
+        answer = ModelReplied(key=effect.key, text=text, calls=reply.calls, usage=reply.usage)
     except MidstreamError as error:
         answer = ModelFailed(key=effect.key, error=error.what, hint=error.hint)
     except _EDGE as error:
@@ -163,7 +175,9 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
     post(answer)
 
 
-async def call_tool(effect: CallTool, run: Run, world: World, flight: Flight, post: Post) -> None:
+async def call_tool(
+    effect: CallTool, run: Run, world: World, flight: Flight, post: Post, put: Put
+) -> None:
     """Make one tool call and post its outcome."""
     call = effect.call
     loop = asyncio.get_running_loop()
@@ -181,16 +195,43 @@ async def call_tool(effect: CallTool, run: Run, world: World, flight: Flight, po
         agent=effect.agent,
         stop=flight.stop,
         progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
+        changing=partial(_changing, flight, world.shelf, put),
     )
     try:
         ended = await world.tools.call(call.name, copied(call.arguments), context)
-        answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=readable(ended.text))
+        text = await _capped(readable(ended.text), world.shelf)
+        answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
         words = f"The tool failed: {_named(error)}"
         answer = ToolFinished(key=effect.key, outcome="failed", text=words)
     post(answer)
+
+
+async def _changing(
+    flight: Flight,
+    shelf: Shelf,
+    put: Put,
+    path: Path,
+    before: bytes | None,
+    after: bytes | None,
+) -> None:
+    """Keep what a file holds and journal that it is about to change; see `ToolContext`."""
+    kept = None if before is None else await shelf.put(before)
+    then = None if after is None else hashlib.sha256(after).hexdigest()
+    await put(FileChanging(key=flight.key, path=str(path), before=kept, after=then))
+    if flight.is_closed:
+        raise WorldTrouble(f"{path} was left as it is: the call was stopped.")
+
+
+async def _capped(text: str, shelf: Shelf) -> str:
+    """Return a text a conversation can hold; the whole of a larger one goes on the shelf."""
+    if len(text) <= MAX_TEXT:
+        return text
+    key = await shelf.put(text.encode())
+    where = f"{len(text)} characters, the whole is in {shelf.where(key)}"
+    return f"{text[: MAX_TEXT // 2]}\n[cut: {where}]\n{text[-MAX_TEXT // 2 :]}"
 
 
 async def stop_for_good(flight: Flight, world: World, post: Post) -> None:

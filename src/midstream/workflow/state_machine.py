@@ -17,22 +17,53 @@ from typing import Literal
 import msgspec
 
 from midstream.core.decide import judged
-from midstream.core.errors import REPORT_BUG, MidstreamError, OurBug, UserMistake, WorldTrouble
+from midstream.core.errors import (
+    REPORT_BUG,
+    JournalFull,
+    JournalMoved,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
 from midstream.core.inputs import (
     AnyInput,
     Approve,
     EffectKey,
     Halt,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
     ModelFailed,
+    ModelReplied,
+    Recovered,
+    Resume,
     Shown,
     Start,
     Stop,
+    ToolFinished,
     UserSaid,
     Withdraw,
 )
 from midstream.core.names import Json, Policy
-from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed
-from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
+from midstream.core.notices import (
+    AgentThinking,
+    AnyNotice,
+    Envelope,
+    JournalStalled,
+    JournalWorks,
+    ListenerFailed,
+    RunTaken,
+)
+from midstream.core.pending import (
+    AnyEffect,
+    AskModel,
+    CallTool,
+    RunHandler,
+    call_key,
+    pending,
+)
+from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
 from midstream.core.spec import Definition
 from midstream.core.story import Story
@@ -60,6 +91,18 @@ FAIR_INPUTS = 64
 
 CHECK_DISK = "See to the disk that holds the journal, then start again."
 
+STALL_RETRY_S = 0.5
+"""Seconds between two tries to journal what an effect came to while there is no room."""
+
+_FROM_EFFECTS = (
+    ModelReplied,
+    ModelFailed,
+    HandlerReturned,
+    HandlerFailed,
+    HandlerLogged,
+    ToolFinished,
+)
+
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
 
@@ -86,9 +129,11 @@ class WorkflowStateMachine:
         "_handlers",
         "_inputs",
         "_is_closing",
+        "_is_leaving",
         "_is_taking",
         "_run",
         "_settled",
+        "_stalled",
         "_taker",
         "_tap",
         "_task",
@@ -116,6 +161,8 @@ class WorkflowStateMachine:
         self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
         self._is_taking = False
         self._is_closing = False
+        self._is_leaving = False
+        self._stalled: JournalFull | None = None
         self._wake: asyncio.Future[None] | None = None
         self._settled: list[asyncio.Future[None]] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -134,6 +181,11 @@ class WorkflowStateMachine:
     def run(self) -> Run:
         """Return the run as it stands. It never changes; a later look returns a later run."""
         return self._run
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
+        return self._is_closing
 
     async def start(
         self,
@@ -164,9 +216,60 @@ class WorkflowStateMachine:
             variables=copied(variables or {}),
             allowed=tuple(allowed),
             approvals=approvals,
+            workspace=str(self._world.workspace),
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)
+
+    async def resume(
+        self, run: Run, *, was_cut: bool, definition: Definition | None = None
+    ) -> None:
+        """Go on with a run that another process held. Returns when that is journaled.
+
+        Args:
+            run: the run, folded from all of its facts. It has started and is not over.
+            was_cut: the process died without letting go of the run.
+            definition: what to follow from here on, instead of what the run is pinned to. The
+                machine's handlers are those of this one.
+
+        Raises:
+            UserMistake: the definition does not fit where the run stands; nothing changed.
+            WorldTrouble: the journal took nothing; nothing changed.
+        """
+        if self._task is not None:
+            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+        if definition is not None and (misfit := misfit_of(run, definition)):
+            raise UserMistake(
+                f"Run {self.id} cannot go on with what the workflow is now: {misfit}.",
+                hint="Go on with the copy it is pinned to.",
+            )
+        self._run = run
+        self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
+        await self._put(Recovered(was_cut=was_cut, definition=definition))
+
+    async def unsuspend(self) -> None:
+        """Let a suspended run go on; any other stays as it is."""
+        await self._put(Resume())
+
+    async def leave(self) -> Run:
+        """Let go of the run without ending it, and return it as it stands: a later process goes on.
+
+        Nothing new begins. Running `once` calls are stopped softly and how they ended is journaled;
+        whatever else is in flight is cut off, and made again by that process.
+        """
+        if self._task is None:
+            return self._run
+        self._is_leaving = True
+        calls = () if self._run.turn is None else self._run.turn.calls
+        once = {call_key(self._run, c.call.id) for c in calls if c.effect == "once"}
+        for key, flight in tuple(self._flights.items()):
+            if key in once:
+                self._stop_softly(flight)
+            else:
+                del self._flights[key]
+                self._abandon(flight)
+        self._rouse()
+        return await self.wait()
 
     async def say(
         self,
@@ -298,7 +401,7 @@ class WorkflowStateMachine:
     async def _main(self) -> None:
         self._context = copy_context()
         try:
-            while not self._run.is_over and self._fault is None:
+            while not (self._run.is_over or self._has_left()) and self._fault is None:
                 if self._taker is None:
                     await self._take_all()
                     self._wake_settled()
@@ -337,7 +440,12 @@ class WorkflowStateMachine:
 
     def _has_nothing_to_do(self) -> bool:
         is_taken_care_of = self._taker is not None or not self._inputs
-        return is_taken_care_of and self._fault is None and not self._run.is_over
+        is_done = self._run.is_over or self._has_left()
+        return is_taken_care_of and self._fault is None and not is_done
+
+    def _has_left(self) -> bool:
+        is_idle = not (self._flights or self._inputs)
+        return self._is_leaving and self._run.phase != "new" and is_idle
 
     async def _take_all(self) -> None:
         """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
@@ -348,6 +456,12 @@ class WorkflowStateMachine:
             self._is_taking = True
             try:
                 await self._take(input)
+            except JournalFull as error:
+                if done is None or isinstance(input, Start):
+                    raise
+                # Nothing of it is true: whoever did it hears so, and may do it again.
+                if not done.done():
+                    done.set_exception(error)
             finally:
                 self._is_taking = False
                 _settle(done)
@@ -363,7 +477,11 @@ class WorkflowStateMachine:
             input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
         story = judged(self._run, input)
         if story.facts:
-            await self._record(story)
+            if not isinstance(input, _FROM_EFFECTS):
+                await self._record(story)
+            elif not await self._record_patiently(story):
+                self._flights.pop(input.key, None)
+                return
             self._reconcile()
         for flight in self._flights.values():
             flight.release()
@@ -380,6 +498,28 @@ class WorkflowStateMachine:
         for envelope in envelopes:
             self._tell(envelope)
 
+    async def _record_patiently(self, story: Story) -> bool:
+        """Journal what an effect came to, which nobody could tell us again, once there is room.
+
+        False: the run was left before there was; as if the process had died.
+        """
+        while True:
+            try:
+                await self._record(story)
+            except JournalFull as error:
+                if self._stalled is None:
+                    self._notify(JournalStalled(error=error.what, hint=error.hint))
+                self._stalled = error
+                if self._is_leaving:
+                    return False
+                await self._world.clock.sleep(STALL_RETRY_S)
+            else:
+                break
+        if self._stalled is not None:
+            self._stalled = None
+            self._notify(JournalWorks())
+        return True
+
     def _reconcile(self) -> None:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
         if self._is_closing:
@@ -393,7 +533,8 @@ class WorkflowStateMachine:
             flight.close()
         for effect in owed:
             if effect.key not in flights:
-                self._begin(effect)
+                if not self._is_leaving:
+                    self._begin(effect)
             elif isinstance(effect, CallTool) and effect.stopping:
                 self._stop_softly(flights[effect.key])
         # Closed already, so nothing of them is shown any more: that they unwind can wait for the new.
@@ -411,7 +552,7 @@ class WorkflowStateMachine:
             flight.stop = asyncio.Event()
             if effect.stopping:
                 self._stop_softly(flight)
-            work = call_tool(effect, self._run, self._world, flight, self._post)
+            work = call_tool(effect, self._run, self._world, flight, self._post, self._put)
         else:
             work = run_handler(effect, self._run, self._handlers, self._post, self._deliver)
         # Begun by the end of another effect or not, it sees the context the run was started in.
@@ -461,6 +602,9 @@ class WorkflowStateMachine:
 
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
+        if isinstance(error, JournalMoved):
+            self._notify(RunTaken())
+            return
         story = Story(self._run)
         if isinstance(error, MidstreamError):
             story.fail(error.what, error.hint, fault=error.fault)
@@ -494,6 +638,8 @@ class WorkflowStateMachine:
         """Hand an input to the loop and return when it has been dealt with."""
         if self._run.is_over or self._is_closing or self._task is None:
             return
+        if self._stalled is not None:
+            raise self._stalled.again()
         done = asyncio.get_running_loop().create_future()
         self._inputs.append((input, done))
         self._rouse()

@@ -1,0 +1,71 @@
+"""What the durable loops of other libraries share. The standard library only: each has its own environment.
+
+A loop has three states, first, second and third. Each transition keeps a message of 200 bytes, a new one
+each time. A program is run as `python -m benchmarks.programs.NAME FOLDER COUNT JOURNAL`, warms up, makes
+COUNT transitions in a run kept below FOLDER, and prints one JSON object, see `tell`. JOURNAL is what
+SQLite's `journal_mode` is to be.
+"""
+
+import argparse
+import json
+import sqlite3
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+MESSAGE_BYTES = 200
+WARM_UP = 15
+"""Transitions of a run nobody times: imports, schemas and caches are not what a transition costs."""
+
+
+def message(number: int) -> str:
+    """Return the message transition number so many carries."""
+    return f"{number:08} ".ljust(MESSAGE_BYTES, "m")
+
+
+def asked() -> tuple[Path, int, str]:
+    """Return what the program is asked for: a folder, a count, a journal mode."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("count", type=int)
+    parser.add_argument("journal", choices=("wal", "delete"))
+    told = parser.parse_args()
+    return told.folder, told.count, told.journal
+
+
+def new_database(folder: Path, journal: str) -> Path:
+    """Return a database in this journal mode. WAL stays with the file, whoever opens it later."""
+    path = folder / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode={journal}")
+    return path
+
+
+def size(path: Path) -> int:
+    """Return the bytes a database takes, what still stands in its WAL included."""
+    with closing(sqlite3.connect(path)) as connection:
+        pages, each = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "page_size")
+        )
+    return int(pages) * int(each)
+
+
+def setting(connection: sqlite3.Connection) -> str:
+    """Return how this connection of the library's own commits, in words, as SQLite says."""
+    mode, level = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous")
+    )
+    return f"{str(mode).upper()}, {('OFF', 'NORMAL', 'FULL', 'EXTRA')[level]}"
+
+
+def tell(distribution: str, *, seconds: float, count: int, grown: int, setting: str) -> None:
+    """Print what was measured: seconds and bytes a transition, and how durable each one was."""
+    found = {
+        "version": version(distribution),
+        "seconds": seconds / count,
+        "bytes": grown / count,
+        "setting": setting,
+    }
+    print(json.dumps(found))

@@ -1,0 +1,124 @@
+"""The loop in pydantic-graph, which keeps nothing since its version 2. See `benchmarks.programs.durable`.
+
+So what a user would write by hand stands here: the state and the next node, as JSON in a row of a table,
+committed before the node runs.
+"""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+from pydantic_graph import BaseNode, End, EndMarker, GraphBuilder, GraphRunContext
+
+from benchmarks.programs.durable import (
+    WARM_UP,
+    asked,
+    message,
+    new_database,
+    setting,
+    size,
+    tell,
+)
+
+
+@dataclass
+class Data:
+    """What the run keeps."""
+
+    count: int
+    done: int = 0
+    message: str = ""
+
+    def work(self) -> None:
+        """Do what each state does: carry its message."""
+        self.done += 1
+        self.message = message(self.done)
+
+
+@dataclass
+class First(BaseNode[Data, None, int]):
+    """Goes to the second."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> "Second":
+        """Work."""
+        ctx.state.work()
+        return Second()
+
+
+@dataclass
+class Second(BaseNode[Data, None, int]):
+    """Goes to the third."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> "Third":
+        """Work."""
+        ctx.state.work()
+        return Third()
+
+
+@dataclass
+class Third(BaseNode[Data, None, int]):
+    """Goes to the first, or ends."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> First | End[int]:
+        """Work."""
+        ctx.state.work()
+        return End(0) if ctx.state.done >= ctx.state.count else First()
+
+
+def graph() -> Any:
+    """Return the loop."""
+    building: Any = GraphBuilder(state_type=Data, input_type=First, output_type=int)
+    building.add(
+        building.node(First),
+        building.node(Second),
+        building.node(Third),
+        building.edge_from(building.start_node).to(First),
+    )
+    return building.build()
+
+
+async def run(loop: Any, connection: sqlite3.Connection, name: str, count: int) -> int:
+    """Run the loop, so many transitions, each kept before the next."""
+    data = Data(count)
+    async with loop.iter(state=data, inputs=First()) as steps:
+        async for tasks in steps:
+            if data.done == 0:  # where it begins is no transition
+                continue
+            is_over = isinstance(tasks, EndMarker)
+            following = "end" if is_over else str(tasks[0].node_id)
+            row = (name, data.done, following, json.dumps(asdict(data)))
+            connection.execute("INSERT INTO kept VALUES (?, ?, ?, ?)", row)
+            connection.commit()
+    return data.done
+
+
+def main() -> None:
+    """Measure the loop."""
+    folder, count, journal = asked()
+    path = new_database(folder, journal)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE kept (run, seq, node, state, PRIMARY KEY (run, seq))")
+        loop = graph()
+        asyncio.run(run(loop, connection, "warm", WARM_UP))
+        before = size(path)
+        began = perf_counter()
+        done = asyncio.run(run(loop, connection, "timed", count))
+        took = perf_counter() - began
+        rows = connection.execute("SELECT count(*) FROM kept WHERE run = 'timed'").fetchone()[0]
+        assert rows == done, f"{rows} rows for {done} transitions"
+        tell(
+            "pydantic-graph",
+            seconds=took,
+            count=done,
+            grown=size(path) - before,
+            setting=setting(connection),
+        )
+
+
+if __name__ == "__main__":
+    main()

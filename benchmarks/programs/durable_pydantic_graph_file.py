@@ -1,0 +1,90 @@
+"""The loop in pydantic-graph 1, kept by its `FileStatePersistence`. See `benchmarks.programs.durable`.
+
+Its one durable store: a JSON file, read and written anew several times a node, so that a transition costs
+more the longer the run is. It never waits for the disk.
+"""
+# mypy: ignore-errors
+# The types of version 1: the development's environment has version 2.
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+from pydantic_graph.persistence.file import FileStatePersistence
+
+from benchmarks.programs.durable import WARM_UP, asked, message, tell
+
+
+@dataclass
+class Data:
+    """What the run keeps."""
+
+    count: int
+    done: int = 0
+    message: str = ""
+
+    def work(self) -> None:
+        """Do what each state does: carry its message."""
+        self.done += 1
+        self.message = message(self.done)
+
+
+@dataclass
+class First(BaseNode[Data, None, int]):
+    """Goes to the second."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> "Second":
+        """Work."""
+        ctx.state.work()
+        return Second()
+
+
+@dataclass
+class Second(BaseNode[Data, None, int]):
+    """Goes to the third."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> "Third":
+        """Work."""
+        ctx.state.work()
+        return Third()
+
+
+@dataclass
+class Third(BaseNode[Data, None, int]):
+    """Goes to the first, or ends."""
+
+    async def run(self, ctx: GraphRunContext[Data, None]) -> First | End[int]:
+        """Work."""
+        ctx.state.work()
+        return End(0) if ctx.state.done >= ctx.state.count else First()
+
+
+async def run(path: Path, count: int) -> int:
+    """Run the loop, so many transitions, and return how many there were."""
+    loop = Graph(nodes=(First, Second, Third))
+    data = Data(count)
+    await loop.run(First(), state=data, persistence=FileStatePersistence(json_file=path))
+    return data.done
+
+
+def main() -> None:
+    """Measure the loop."""
+    folder, count, _ = asked()
+    asyncio.run(run(folder / "warm.json", WARM_UP))
+    path = folder / "timed.json"
+    began = perf_counter()
+    done = asyncio.run(run(path, count))
+    took = perf_counter() - began
+    tell(
+        "pydantic-graph",
+        seconds=took,
+        count=done,
+        grown=path.stat().st_size,
+        setting="JSON file, no fsync",
+    )
+
+
+if __name__ == "__main__":
+    main()

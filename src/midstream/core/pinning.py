@@ -1,0 +1,76 @@
+"""A run is pinned to its definition: what has changed since, and whether the run could follow."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from midstream.core.run import Run
+from midstream.core.spec import Definition, Workflow, flow_of
+
+
+def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:
+    """Return what is different in `now`, a line each; empty: nothing the run could notice."""
+    found = [
+        *_workflow_changes(pinned.workflow, now.workflow),
+        *_changed_names("role", pinned.roles, now.roles),
+        *_changed_names("tool", pinned.tools, now.tools),
+    ]
+    if pinned.script != now.script:
+        found.append(_script_change(pinned.script, now.script))
+    return tuple(found)
+
+
+def _workflow_changes(pinned: Workflow, now: Workflow) -> Iterable[str]:
+    for field in pinned.__struct_fields__:
+        before, after = getattr(pinned, field), getattr(now, field)
+        if field == "states":
+            yield from _changed_names(
+                "state", {s.name: s for s in before}, {s.name: s for s in after}
+            )
+        elif before != after:
+            yield f"{field}: changed"
+
+
+def _changed_names(
+    what: str, pinned: Mapping[str, object], now: Mapping[str, object]
+) -> Iterable[str]:
+    for name in sorted({*pinned, *now}):
+        if name not in now:
+            yield f"the {what} {name} is gone"
+        elif name not in pinned:
+            yield f"the {what} {name} is new"
+        elif pinned[name] != now[name]:
+            yield f"the {what} {name} changed"
+
+
+def _script_change(pinned: str | None, now: str | None) -> str:
+    if pinned is None or now is None:
+        return "the script is new" if pinned is None else "the script is gone"
+    lines = list(difflib.unified_diff(pinned.splitlines(), now.splitlines(), n=0, lineterm=""))[2:]
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    return f"script.py changed (+{added} -{removed} lines)"
+
+
+def misfit_of(run: Run, definition: Definition) -> str:
+    """Return why a run cannot go on with a definition where it stands, "" if it can."""
+    workflow = definition.workflow
+    states = {state.name: state for state in workflow.states}
+    agents = {agent.key for agent in workflow.agents}
+    contexts = {context.name for context in workflow.contexts}
+    if run.is_over:
+        return "the run has ended"
+    for name in (run.state, *(cut.state for cut in run.cuts)):
+        if name and name not in states:
+            return f"it has no state {name!r}, where the run stands"
+    if run.state and run.phase in ("waiting", "pre", "turn", "post", "transition"):
+        state = states[run.state]
+        if run.phase not in flow_of(state):
+            return f"the state {run.state!r} has no {run.phase} any more"
+        if run.phase == "turn" and run.turn is not None and run.turn.agent != state.agent:
+            return f"the state {run.state!r} has another agent"
+    if run.turn is not None and run.turn.agent and run.turn.agent not in agents:
+        return f"it has no agent {run.turn.agent!r}, whose turn it is"
+    for agent in workflow.agents:
+        if agent.context not in contexts:
+            return f"it has no context {agent.context!r}"
+    return ""

@@ -1,0 +1,68 @@
+"""A run as the store has it: its newest snapshot and the facts since, folded."""
+
+import asyncio
+
+import msgspec
+
+from midstream.core.apply import apply
+from midstream.core.codec import Undecodable, decode_run, encode_run
+from midstream.core.errors import UserMistake
+from midstream.core.events import Fact
+from midstream.core.nearest import did_you_mean
+from midstream.core.run import Run
+from midstream.offloop import in_thread
+from midstream.storage import KeptRun, Store
+
+SNAPSHOT_EVERY = 1_000
+"""Facts after which the folded run is kept anew, so that opening it never folds many more."""
+
+_FOLDED_IN_A_ROW = 500
+"""Facts folded before the rest of the program has a turn."""
+
+
+async def opened(store: Store, id: str, *, upto: int | None = None) -> Run:
+    """Return the run as it stands in the store, or as it stood after fact `upto`.
+
+    Raises:
+        UserMistake: there is no such run.
+        JournalDamaged: a fact is not what was written; opening up to the one before works.
+    """
+    run = Run(id=id)
+    kept = await store.snapshot(id)
+    if kept is not None and (upto is None or kept[0] <= upto):
+        try:
+            run = await in_thread(lambda: decode_run(kept[1]))
+        except Undecodable:
+            run = Run(id=id)
+    for count, envelope in enumerate(await store.read(id, run.seq, upto), 1):
+        assert isinstance(envelope.event, Fact)
+        run = apply(run, envelope.event)
+        if count % _FOLDED_IN_A_ROW == 0:
+            await asyncio.sleep(0)
+    if run.definition is None:
+        raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
+    return msgspec.structs.replace(run, id=id)
+
+
+async def keep(store: Store, run: Run) -> None:
+    """Keep a snapshot of the run as it stands."""
+    data = await in_thread(lambda: encode_run(run))
+    await store.keep_snapshot(run.id, run.seq, data)
+
+
+async def found(store: Store, prefix: str) -> KeptRun:
+    """Return the run whose id begins so.
+
+    Raises:
+        UserMistake: none does, or several do.
+    """
+    listing = await store.listing()
+    matching = [kept for kept in listing if kept.id.startswith(prefix)]
+    exact = [kept for kept in matching if kept.id == prefix]
+    if len(matching) == 1 or exact:
+        return (exact or matching)[0]
+    if matching and prefix:
+        ids = ", ".join(kept.id for kept in matching[:5])
+        raise UserMistake(f"Several runs begin with {prefix}: {ids}.", hint="Type more of the id.")
+    hint = did_you_mean(prefix, [kept.id for kept in listing])
+    raise UserMistake(f"There is no run {prefix!r}.", hint=hint or "midstream runs lists them.")

@@ -1,0 +1,148 @@
+"""What keeps runs beyond their process, as small protocols. A store is all of them.
+
+`midstream.ports.Journal` (the facts) is the first; a machine needs no other. An engine uses the rest
+to live through crashes and to share a run between processes. Each has its contract in
+`midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
+"""
+
+from collections.abc import Collection
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from midstream.core.names import Policy
+from midstream.core.notices import Envelope
+from midstream.core.views.listing import Summary
+from midstream.ports import Journal, Shelf
+
+
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as the store lists it.
+
+    `seq` is how many facts it has. A fork has the first `parent_seq` facts of `parent`. `is_foreign`:
+    it was imported, and never goes on by itself. `owner` is the process that runs it, "" if none
+    lives; `was_cut`: its last owner died without letting go of it.
+    """
+
+    id: str
+    seq: int
+    summary: Summary
+    parent: str = ""
+    parent_seq: int = 0
+    is_foreign: bool = False
+    owner: str = ""
+    was_cut: bool = False
+
+
+class Catalogue(Protocol):
+    """Which runs there are, and making new ones out of old ones."""
+
+    async def listing(self) -> list[KeptRun]:
+        """Return every run, the oldest first."""
+
+    async def fork(self, source: str, at: int, id: str) -> int:
+        """Make the run `id` of the first facts of `source`, by reference; return how many.
+
+        Facts appended together stay together: of an append that `at` cuts nothing is taken.
+
+        Raises:
+            UserMistake: there is no such source, or it had no facts by then, or `id` is taken.
+        """
+
+    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
+        """Keep an imported run, foreign for ever. All or nothing.
+
+        Raises:
+            UserMistake: `id` is taken.
+        """
+
+
+LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "withdraw"]
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a person did to a run from any process, kept until the run's owner has taken it.
+
+    `id` is unique for the run: the same id again is the same letter. For `say`: `text`, `question`
+    (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
+    `question`, `granted`, `for_run`, and `text` as the note. For `stop`: `text` is the reason. For
+    `withdraw`: `text` is the id of the words. `at` is in seconds since 1970.
+    """
+
+    id: str
+    run: str
+    at: float
+    kind: LetterKind = "say"
+    text: str = ""
+    source: str = "user"
+    question: str | None = None
+    unasked: bool = False
+    policy: Policy | None = None
+    granted: bool = False
+    for_run: bool = False
+
+
+class Inbox(Protocol):
+    """Letters to runs. Posting is durable; a letter is handed out until it is said to be delivered."""
+
+    async def post(self, letter: Letter) -> Letter:
+        """Keep a letter and return the kept one: an earlier one where the id was used for this run.
+
+        A delivered letter is remembered by its id for as long as the run is.
+        """
+
+    async def letters(self, run: str | None = None) -> list[Letter]:
+        """Return the undelivered letters, of one run or of all, the oldest first."""
+
+    async def delivered(self, run: str, id: str) -> None:
+        """Hand a letter out no more. An unknown one is left unknown."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """That the run is ours now. `was_cut`: its last owner died without letting go of it."""
+
+    was_cut: bool
+
+
+class Ownership(Protocol):
+    """Who runs a run: one process at most. A dead owner's runs may be claimed at once."""
+
+    @property
+    def me(self) -> str:
+        """Return the name of this owner, unique among all that live."""
+
+    async def claim(self, run: str) -> Claim:
+        """Make the run ours. One that is ours already stays ours, and was not cut.
+
+        Raises:
+            RunOwned: another owner that lives has it.
+        """
+
+    async def release(self, run: str) -> None:
+        """Let go of a run that is ours; of any other nothing changes."""
+
+    async def owner_of(self, run: str) -> str:
+        """Return the living owner of a run, "" if there is none."""
+
+
+class Snapshots(Protocol):
+    """The newest folded state of each run, as bytes: a cache, and nothing but that."""
+
+    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+        """Keep how the run stood after fact `seq`, instead of what was kept before."""
+
+    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
+        """Return the newest snapshot and its seq; None where there is none that is whole."""
+
+    async def forget_snapshots(self, run: str | None = None) -> None:
+        """Delete the snapshots of one run, or all."""
+
+
+class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, Shelf, Protocol):
+    """Everything that keeps runs, in one place."""
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return once anything may have been written by anybody since the last call, or in time."""
+
+    async def aclose(self) -> None:
+        """Let go of every run and close. What was appended is safe; may be called twice."""
