@@ -193,7 +193,9 @@ async def test_a_conversation_the_agent_opens_itself_is_taken_by_the_provider() 
     with OpenAIServer([Reply(text="Good.")]) as server:
         await ask(client_of(server), request)
 
-    assert [message["role"] for message in server.requests[0]["messages"]] == ["assistant", "user"]
+    sent = server.requests[0]["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+    assert sent[0]["content"] == "Go on."
 
 
 async def test_half_a_surrogate_pair_is_replaced_in_both_directions() -> None:

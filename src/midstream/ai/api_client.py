@@ -40,6 +40,7 @@ from midstream.offloop import in_thread
 from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.models import Model as TheirModel
 
@@ -77,6 +78,7 @@ class AIAPIClient:
         backoff: how often and when a failed request is tried again.
         jitter: returns a number from 0 to 1 for each wait.
         environ: where keys and endpoints stand; by default the process's environment.
+        transport: what carries requests instead of the network, for tests.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class AIAPIClient:
         backoff: Backoff | None = None,
         jitter: Callable[[], float] = random.random,
         environ: Mapping[str, str] | None = None,
+        transport: "httpx2.AsyncBaseTransport | None" = None,
     ) -> None:
         self._levels = dict(levels)
         self._model = model
@@ -101,7 +104,7 @@ class AIAPIClient:
         self._backoff = Backoff() if backoff is None else backoff
         self._jitter = jitter
         self._environ = os.environ if environ is None else environ
-        self._providers = Providers(self._environ)
+        self._providers = Providers(self._environ, transport=transport)
         self._is_warm = False
 
     # --- which model ------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ class AIAPIClient:
         self, name: str, response: "ModelResponse", request: ModelRequest, heard: Heard
     ) -> ModelReply:
         reason = response.finish_reason
-        if response.state != "complete":
+        if response.state != "complete" or not _said_why_it_ended(response):
             raise truncated(name).error
         if reason == "error":
             raise WorldTrouble(
@@ -333,6 +336,16 @@ def _last_of(trouble: Trouble, attempt: int, backoff: Backoff) -> MidstreamError
     if attempt > 1:
         return type(error)(f"{error.what} (after {attempt} attempts)", hint=error.hint)
     return error
+
+
+def _said_why_it_ended(response: "ModelResponse") -> bool:
+    """Return whether the provider gave a reason, if one its library does not know.
+
+    Without a reason nobody can tell a complete reply from one cut off: the libraries of some
+    providers take the end of a politely closed stream for the end of the reply.
+    """
+    details = response.provider_details or {}
+    return response.finish_reason is not None or bool(details.get("finish_reason"))
 
 
 def _text_of(arguments: object) -> str:

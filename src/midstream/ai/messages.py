@@ -1,7 +1,14 @@
 """Our conversation and tools as pydantic-ai's, which maps them to each provider's own.
 
-A history made here always holds one result for each call, in call order, directly after it:
-providers answer 400 to anything else, for ever.
+Providers answer 400, for ever, to a history that is not as they want it. One made here is taken by
+all of them, because it keeps the strictest of their rules:
+
+* each call has exactly one result, in call order, directly after it;
+* each reply answers something: words of the user, or results. Where nothing was said, `GO_ON` was:
+  an agent that speaks twice, or first, or whose cue was trimmed away, was asked to with these words;
+* so does the reply asked for now: a history never ends with the assistant's words, which some
+  models complete and others refuse;
+* no text is empty or blank; what a tool did not say is told as such.
 """
 
 import re
@@ -21,10 +28,14 @@ if TYPE_CHECKING:
 INTERRUPTED_MARK: Final = " [interrupted]"
 """What a model sees after words of its own that were cut: they were shown, and not finished."""
 
+GO_ON: Final = "Go on."
+"""Said for the user before a reply that nobody asked for in words."""
+
 MAX_NAME: Final = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 NO_RESULT: Final = "No result was recorded for this call."
+NO_OUTPUT: Final = "(no output)"
 
 
 def conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
@@ -40,13 +51,26 @@ def conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
         reply = _replied(message)
         if not reply:
             continue
-        if said:
-            history.append(theirs.ModelRequest(parts=said))
+        history.append(theirs.ModelRequest(parts=_answerable(said)))
         history.append(theirs.ModelResponse(parts=reply))
         said = [*_results(message)]
-    # The instructions of the last request count, so there has to be a last request, if empty.
-    history.append(theirs.ModelRequest(parts=said, instructions=clean(request.system) or None))
+    # The instructions of the last request are those that count.
+    system = clean(request.system)
+    history.append(
+        theirs.ModelRequest(
+            parts=_answerable(said), instructions=system if system.strip() else None
+        )
+    )
     return history
+
+
+def _answerable(said: "list[theirs.ModelRequestPart]") -> "list[theirs.ModelRequestPart]":
+    """Return what was said since the last reply, with something to answer in it."""
+    from pydantic_ai import messages as theirs
+
+    if any(not isinstance(part, theirs.SystemPromptPart) for part in said):
+        return said
+    return [*said, theirs.UserPromptPart(content=GO_ON)]
 
 
 def _said(message: Message) -> "Iterable[theirs.ModelRequestPart]":
@@ -80,9 +104,11 @@ def _results(message: Message) -> "Iterable[theirs.ToolReturnPart]":
 
     told = {result.call_id: result.text for result in message.results}
     for call in message.calls:
-        text = told.get(call.id, NO_RESULT)
+        text = clean(told.get(call.id, NO_RESULT))
         yield theirs.ToolReturnPart(
-            tool_name=_callable(call.name), content=clean(text), tool_call_id=call.id
+            tool_name=_callable(call.name),
+            content=text if text.strip() else NO_OUTPUT,
+            tool_call_id=call.id,
         )
 
 
@@ -92,12 +118,15 @@ def _callable(name: str) -> str:
     A model may call what no tool is called, such as `functions.add`; its own words, sent back, would
     then be refused for ever.
     """
-    return _NOT_IN_NAMES.sub("_", name)[:MAX_NAME] or "unnamed"
+    name = _NOT_IN_NAMES.sub("_", name)
+    return (name if name[:1].isalpha() or name[:1] == "_" else f"_{name}")[:MAX_NAME]
 
 
 def _words(message: Message) -> str:
     text = clean(message.text)
-    return text.rstrip() + INTERRUPTED_MARK if text and message.interrupted else text
+    if not text.strip():
+        return ""
+    return text.rstrip() + INTERRUPTED_MARK if message.interrupted else text
 
 
 def parameters(request: ModelRequest) -> "ModelRequestParameters":

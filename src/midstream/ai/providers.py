@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
+
 from midstream.ai.naming import KEYS
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
@@ -35,7 +37,33 @@ NO_KEY: Final = "not-set"
 
 _CHAT: Final = ("openai", "openai-chat")
 _OPENAI: Final = (*_CHAT, "openai-responses")
-_TAKES_OUR_CLIENT: Final = (*_OPENAI, "anthropic", "google", "openrouter", "deepseek", "ollama")
+_TAKES_OUR_CLIENT: Final = ("openrouter", "deepseek", "ollama")
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    """Where a provider is asked, and the environment variables that say otherwise."""
+
+    title: str
+    keys: tuple[str, ...]
+    address: str
+    default: str
+
+
+_ENDPOINTS: Final = {
+    "openai": _Endpoint(
+        "OpenAI", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "https://api.openai.com/v1"
+    ),
+    "anthropic": _Endpoint(
+        "Anthropic", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", "https://api.anthropic.com"
+    ),
+    "google": _Endpoint(
+        "Google",
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        "GOOGLE_GEMINI_BASE_URL",
+        "https://generativelanguage.googleapis.com",
+    ),
+}
+"""The providers whose endpoint the official libraries read from the environment, as they do."""
 
 
 class Providers:
@@ -43,10 +71,14 @@ class Providers:
 
     Args:
         environ: where keys and endpoints stand.
+        transport: what carries requests instead of the network.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], *, transport: "httpx2.AsyncBaseTransport | None" = None
+    ) -> None:
         self._environ = environ
+        self._transport = transport
         self._client: httpx2.AsyncClient | None = None
         self._models: dict[str, TheirModel] = {}
         self._lock = threading.Lock()
@@ -95,6 +127,10 @@ class Providers:
 
         if provider in _OPENAI:
             return self._openai()
+        if provider == "anthropic":
+            return self._anthropic()
+        if provider == "google":
+            return self._google()
         try:
             infer_provider_class(provider)
         except ValueError:
@@ -110,25 +146,44 @@ class Providers:
     def _openai(self) -> "Provider[Any]":
         from pydantic_ai.providers.openai import OpenAIProvider
 
-        address = self._environ.get("OPENAI_BASE_URL", "").strip()
-        key = self._environ.get("OPENAI_API_KEY", "").strip()
+        address, key = self._endpoint("openai")
+        return OpenAIProvider(base_url=address, api_key=key, http_client=self._http())
+
+    def _anthropic(self) -> "Provider[Any]":
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        address, key = self._endpoint("anthropic")
+        return AnthropicProvider(base_url=address, api_key=key, http_client=self._http())
+
+    def _google(self) -> "Provider[Any]":
+        from pydantic_ai.providers.google import GoogleProvider
+
+        address, key = self._endpoint("google")
+        return GoogleProvider(base_url=address, api_key=key, http_client=self._http())
+
+    def _endpoint(self, provider: str) -> tuple[str, str]:
+        """Return the address and the key of a provider, both whole.
+
+        Raises:
+            UserMistake: there is neither key nor address, or one of them is malformed.
+        """
+        known = _ENDPOINTS[provider]
+        address = self._environ.get(known.address, "").strip()
+        keys = {name: self._environ.get(name, "").strip() for name in known.keys}
+        name, key = next(((n, key) for n, key in keys.items() if key), ("", ""))
         if not key and not address:
             raise UserMistake(
-                "No key for OpenAI is set.",
-                hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own.",
+                f"No key for {known.title} is set.",
+                hint=f"Set {' or '.join(known.keys)}, or {known.address} for an endpoint of your own.",
             )
         if address:
-            _check_address("OPENAI_BASE_URL", address)
+            _check_address(known.address, address)
         if not key.isascii() or not key.isprintable() or " " in key:
             raise UserMistake(
-                "OPENAI_API_KEY holds characters that no key has.",
+                f"{name} holds characters that no key has.",
                 hint="Copy the key again, without quotes or line breaks.",
             )
-        return OpenAIProvider(
-            base_url=address or "https://api.openai.com/v1",
-            api_key=key or NO_KEY,
-            http_client=self._http(),
-        )
+        return address or known.default, key or NO_KEY
 
     def _http(self) -> "httpx2.AsyncClient":
         import httpx2
@@ -138,6 +193,7 @@ class Providers:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
                 follow_redirects=False,
+                transport=self._transport,
                 event_hooks={"response": [_let_be_watched]},
             )
         return self._client

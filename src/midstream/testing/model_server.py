@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from itertools import takewhile
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -217,12 +217,14 @@ class ModelServer:
     """The server. Use it as a context manager, or `start` and `stop` it.
 
     With `api_key` every other key is refused, with `models` every other model. `requests` and
-    `exchanges` grow in the order of arrival, refused requests included.
+    `exchanges` grow in the order of arrival, refused requests included. A subclass says which
+    `speech` it has, and nothing else.
     """
+
+    speech: ClassVar[Speech]
 
     def __init__(
         self,
-        speech: Speech,
         script: Iterable[Scripted] = (),
         *,
         default: Scripted | None = None,
@@ -231,7 +233,6 @@ class ModelServer:
         port: int = 0,
     ) -> None:
         self.exchanges: list[Exchange] = []
-        self._speech = speech
         self._script: list[Scripted] = []
         self._default = default
         self._api_key = api_key
@@ -250,7 +251,7 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         """Return what to set the variable of the provider's base URL to."""
-        return f"http://127.0.0.1:{self._port}{self._speech.path}"
+        return f"http://127.0.0.1:{self._port}{self.speech.path}"
 
     @property
     def requests(self) -> list[Body]:
@@ -342,7 +343,7 @@ class ModelServer:
         if not isinstance(body, dict):
             body = {}
         exchange = self._note(body, headers)
-        asked = self._speech.asked(target, headers, body)
+        asked = self.speech.asked(target, headers, body)
         answering = asyncio.ensure_future(self._reply(line.writer, exchange, target, asked))
         leaving = asyncio.ensure_future(line.left.wait())
         try:
@@ -364,7 +365,7 @@ class ModelServer:
         return exchange
 
     def _refused(self, target: str, asked: Asked | None) -> Refused | None:
-        speech = self._speech
+        speech = self.speech
         if asked is None:
             return Refused(status=404, body=speech.error(404, f"Invalid URL ({target})"))
         if self._api_key is not None and asked.key != self._api_key:
@@ -399,14 +400,14 @@ class ModelServer:
             return
         step = self._next(exchange.body)
         exchange.status = 200
-        wire = _Wire(writer, self._speech, asked)
+        wire = _Wire(writer, self.speech, asked)
         if isinstance(step, Fault):
             exchange.status = step.status or 200
             await wire.go_wrong(step)
         elif asked.is_streamed:
             await wire.stream(step)
         else:
-            await _answer(writer, 200, self._speech.whole(step, asked))
+            await _answer(writer, 200, self.speech.whole(step, asked))
 
 
 class _Line(asyncio.StreamReaderProtocol):

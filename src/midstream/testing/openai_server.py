@@ -12,7 +12,7 @@ import argparse
 import signal
 import socket
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,26 +29,6 @@ from midstream.testing.model_server import Reply as Reply
 from midstream.testing.model_server import Scripted as Scripted
 from midstream.testing.model_server import Step as Step
 from midstream.testing.openai_rules import Refusal, refusal
-
-
-class OpenAIServer(ModelServer):
-    """The server, speaking OpenAI's chat completions.
-
-    With `api_key` every other key is refused, with `models` every other model.
-    """
-
-    def __init__(
-        self,
-        script: Iterable[Scripted] = (),
-        *,
-        default: Scripted | None = None,
-        api_key: str | None = None,
-        models: Collection[str] | None = None,
-        port: int = 0,
-    ) -> None:
-        super().__init__(
-            OpenAISpeech(), script, default=default, api_key=api_key, models=models, port=port
-        )
 
 
 class OpenAISpeech:
@@ -112,6 +92,12 @@ class OpenAISpeech:
         choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
         whole = _head("chat.completion", asked) | {"choices": [choice]}
         return whole if reply.usage is None else whole | {"usage": _usage(reply.usage)}
+
+
+class OpenAIServer(ModelServer):
+    """The server, speaking OpenAI's chat completions."""
+
+    speech = OpenAISpeech()
 
 
 def _after(reply: Reply, asked: Asked) -> Iterator[bytes]:
