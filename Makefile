@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs lock bench clean
+.PHONY: demo test check format docs lock bench torture clean
 
 demo: .venv/ready
 	@if [ -t 0 ] && [ -t 1 ] && [ -z "$$CI" ]; then \
@@ -28,8 +28,12 @@ format: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks
 
+# Kills at every point, power loss, flipped bits: about ten minutes. Says how to repeat what broke.
+torture: .venv/ready-dev
+	$(BIN)/python -m torture
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .bench .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "midstream needs Python 3.11 or newer: install it, or say PYTHON=/path/to/python"; exit 1; }

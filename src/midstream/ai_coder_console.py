@@ -6,29 +6,28 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 
 import asyncio
 from collections.abc import Collection, Sequence
-from functools import partial
 
 import msgspec
 
 from midstream.command.handler import CommandHandler, is_command
 from midstream.command.runs import run_line
 from midstream.config.manager import ConfigManager
-from midstream.console.painting import question_heading, result_summary
 from midstream.core.errors import MidstreamError, UserMistake
-from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStopped
+from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStarted, RunStopped
 from midstream.core.mode import Mode
 from midstream.core.names import Json, Policy
-from midstream.core.nearest import did_you_mean
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import Answer as AnswerRoute
 from midstream.core.routing import Returned, Unclear, route
-from midstream.core.spec import ToolSpec, chat_definition
+from midstream.core.spec import ToolSpec
 from midstream.core.views.costs import costs, in_words
 from midstream.core.views.status import where
-from midstream.offloop import in_thread
+from midstream.desk.addressing import Addressing, Equipment
+from midstream.desk.background import Background
+from midstream.desk.keeping import Keeping
+from midstream.desk.wording import is_chat, is_done, name_of
 from midstream.ports import (
-    Engine,
     Face,
     Library,
     Machine,
@@ -37,17 +36,7 @@ from midstream.ports import (
     Status,
     Submitted,
 )
-
-HOME = "role:dude"
-
-
-class Equipment(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What the console works with once the slow parts are loaded."""
-
-    engine: Engine
-    library: Library
-    models: Models
-    tools: dict[str, ToolSpec]
+from midstream.storage import KeptRun
 
 
 class AICoderConsole:
@@ -62,63 +51,58 @@ class AICoderConsole:
     def __init__(self, config: ConfigManager, face: Face, *, allowed: Sequence[str] = ()) -> None:
         self._config = config
         self._face = face
-        self._allowed = tuple(allowed)
         self._commands = CommandHandler(self)
-        self._equipment: Equipment | None = None
         self._ready = asyncio.Event()
         # Lines act in the order they were sent: the second must find the chat the first one began.
         self._in_order = asyncio.Lock()
-        self._chats: dict[str, Machine] = {}
-        self._started_as: dict[str, str] = {}
+        self._to = Addressing(config, face, allowed=allowed, has_read=self._tell_notices)
+        self._background = Background(self, face)
         self._told: set[str] = set()
-        self._workflow: Machine | None = None
-        self._behind: set[str] = set()
-        self._home = Mode.parse(HOME)
-        self._mode = config.mode
+        self._known: set[str] = set()
         self._is_leaving = False
-        self._saving: asyncio.Task[None] | None = None
-        self._is_unsaved = False
 
     # --- starting and ending ----------------------------------------------------------------
 
     async def equip(self, equipment: Equipment, *, notices: Sequence[str] = ()) -> None:
-        """Take the loaded parts into use and enter the mode the settings name."""
-        self._equipment = equipment
-        equipment.engine.listen(self._hear)
-        wanted, self._mode = self._mode, self._home
+        """Take the loaded parts into use, tell of kept runs, and enter the mode the settings name."""
+        self._to.equipment = equipment
+        equipment.engine.listen(self.hear)
+        wanted, self._to.mode = self._to.mode, self._to.home
         self._tell_notices(notices)
+        left = await self._take_up_left(equipment.keeping)
         try:
-            await self._open(wanted, None)
+            if not self._turns_to_kept(wanted, left) and await self._to.open(wanted, None):
+                self._to.mode = wanted
         except MidstreamError as error:
             self._face.say(str(error), kind="error")
-            self._face.say(f"The mode is {self._mode}.", kind="note")
-        else:
-            is_open = wanted.kind == "role" or self._workflow is not None
-            self._mode = wanted if is_open else self._home
+            self._face.say(f"The mode is {self.mode}.", kind="note")
         self._tell_notices()
         self._ready.set()
         self._face.refresh()
 
     async def close(self) -> None:
-        """Stop every run and save the mode. Returns when all have ended."""
-        if self._equipment is not None:
-            await self._equipment.engine.close()
-        if self._saving is not None:
-            await self._saving
+        """Let go of every run, say which go on later, and save the mode."""
+        if self._to.equipment is not None:
+            left = [machine for machine in self.own_machines() if not is_done(machine)]
+            await self._background.close()
+            await self._to.equipment.engine.close()
+            for line in self._background.left_words(left):
+                self._face.say(line, kind="note")
+        await self._to.saved()
 
     async def settled(self) -> None:
         """Return when no run is running any more: each has ended or waits for a person."""
         await self._ready.wait()
-        for machine in self.machines():
+        for machine in self.own_machines():
             await machine.settled()
 
     def standing(self) -> tuple[str, ...]:
         """Return where each run stands, a line each."""
-        return tuple(run_line(machine.run) for machine in self.machines())
+        return tuple(run_line(machine.run) for machine in self.own_machines())
 
     def failed(self) -> bool:
         """Return whether a workflow of this console has failed."""
-        return any(machine.run.status == "failed" for machine in self.machines())
+        return any(machine.run.status == "failed" for machine in self.own_machines())
 
     @property
     def is_leaving(self) -> bool:
@@ -129,8 +113,8 @@ class AICoderConsole:
 
     def status(self) -> Status:
         """Return what the bottom line says now."""
-        mode = str(self._mode)
-        if self._equipment is None:
+        mode = str(self.mode)
+        if self._to.equipment is None:
             return Status(mode=mode, enter="is taken as soon as everything is loaded")
         machine = self.active()
         usages = [usage for each in self.machines() for usage in each.run.usages]
@@ -206,7 +190,7 @@ class AICoderConsole:
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""
-        if not is_command(before) or self._equipment is None:
+        if not is_command(before) or self._to.equipment is None:
             return ()
         return self._commands.completions(before)
 
@@ -234,31 +218,38 @@ class AICoderConsole:
     @property
     def mode(self) -> Mode:
         """Return the mode."""
-        return self._mode
+        return self._to.mode
 
     @property
     def library(self) -> Library:
         """Return where roles and workflows are found."""
-        return self._equipped().library
+        return self._to.equipped().library
 
     @property
     def models(self) -> Models:
         """Return which models are used."""
-        return self._equipped().models
+        return self._to.equipped().models
 
     def tools(self) -> dict[str, ToolSpec]:
         """Return the tools agents may use."""
-        return self._equipped().tools
+        return self._to.equipped().tools
 
     def active(self) -> Machine | None:
         """Return the run that lines go to now."""
-        if self._mode.kind == "workflow":
-            return self._workflow
-        return self._chats.get(self._mode.name)
+        return self._to.active()
+
+    @property
+    def runs(self) -> Background:
+        """Return what can be done with the runs of the workspace."""
+        return self._background
 
     def machines(self) -> tuple[Machine, ...]:
-        """Return every run of this console, the oldest first."""
-        return () if self._equipment is None else self._equipment.engine.machines()
+        """Return every run lines can go to, the oldest of this console first."""
+        return (*self.own_machines(), *self._background.watched())
+
+    def own_machines(self) -> tuple[Machine, ...]:
+        """Return the runs that live in this console, the oldest first."""
+        return self._to.own_machines()
 
     def settings(self) -> tuple[tuple[str, str, str], ...]:
         """Return every setting, its value and its layer."""
@@ -269,34 +260,58 @@ class AICoderConsole:
         wanted = Mode.parse(mode)
         async with self._in_order:
             left = self.active()
-            await self._open(wanted, input)
-            if wanted.kind == "role" or self._workflow is not None:
-                self._set_mode(wanted)
+            if await self._to.open(wanted, input):
+                self._to.set_mode(wanted)
             if left is not None and left is not self.active():
                 self._leave_behind(left)
 
     async def stop_workflow(self) -> None:
         """End the active workflow and go back to the role it was started from."""
         async with self._in_order:
-            machine = self._workflow
+            machine = self._to.workflow
             if machine is None or machine.run.is_over:
                 raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
             await machine.stop()
-            self._go_home()
+            self._to.go_home()
+
+    async def turn_to(self, machine: Machine) -> None:
+        """Let lines go to a run, and show where it stands."""
+        async with self._in_order:
+            left = self.active()
+            self._recall(machine)
+            self._to.place(machine)
+            if left is not None and left is not machine:
+                self._leave_behind(left)
+            self._face.say(f"Here is {run_line(machine.run)}", kind="note")
+            self._face.turned_to(where(machine.run).questions)
+
+    async def turn_home(self) -> None:
+        """Let lines go to the role again; a run of another process is watched no more."""
+        async with self._in_order:
+            machine = self.active()
+            if self._to.mode.kind == "workflow":
+                self._to.go_home()
+            else:
+                self._to.chats.pop(self._to.mode.name, None)
+            if machine is not None:
+                await self._background.forget(machine)
+            self._face.refresh()
 
     async def clear(self) -> None:
         """Forget the chat of the current role."""
         async with self._in_order:
-            name = self._mode.name if self._mode.kind == "role" else self._home.name
-            machine = self._chats.pop(name, None)
-            if machine is not None and not machine.run.is_over:
+            name = self._to.mode.name if self._to.mode.kind == "role" else self._to.home.name
+            machine = self._to.chats.pop(name, None)
+            if machine in self._background.watched():
+                await self._background.forget(machine)
+            elif machine is not None and not is_done(machine):
                 await machine.stop("cleared")
             self._face.say(f"The chat with {name} begins anew.", kind="note")
 
     async def say(self, text: str, policy: Policy) -> None:
         """Give the active run words with this policy."""
         async with self._in_order:
-            machine = await self._addressee()
+            machine = await self._to.addressee()
             receipt = await machine.say(text, policy=policy)
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
@@ -312,11 +327,6 @@ class AICoderConsole:
 
     # --- inside -----------------------------------------------------------------------------
 
-    def _equipped(self) -> Equipment:
-        if self._equipment is None:
-            raise UserMistake("Still loading.", hint="Try again in a moment.")
-        return self._equipment
-
     async def _said(
         self,
         words: str,
@@ -326,7 +336,7 @@ class AICoderConsole:
         policy: Policy | None,
     ) -> Submitted:
         async with self._in_order:
-            machine = await self._addressee()
+            machine = await self._to.addressee()
             own = [q.removeprefix(f"{machine.run.id}/") for q in seen]
             if question is not None:
                 run, question = _run_and_question(question)
@@ -353,71 +363,50 @@ class AICoderConsole:
         self._face.refresh()
         return Submitted(kind="taken")
 
-    async def _addressee(self) -> Machine:
-        """Return the run that words are for, a new chat where there is none yet."""
-        machine = self.active()
-        if machine is not None and not machine.run.is_over:
-            return machine
-        self._go_home()
-        name = self._mode.name
-        machine = self._chats.get(name)
-        if machine is not None and not machine.run.is_over:
-            return machine
-        equipment = self._equipped()
-        definition = chat_definition(name, equipment.library.roles()[name], equipment.tools)
-        machine = await equipment.engine.start(definition, allowed=self._allowed)
-        self._chats[name] = machine
-        return machine
-
-    async def _open(self, wanted: Mode, input: Json) -> None:
-        """Make ready what a mode speaks to. A workflow that has ended at once is not active."""
-        if wanted.kind == "role":
-            roles = self.library.roles()
-            if wanted.name not in roles:
-                hint = did_you_mean(wanted.name, roles)
-                raise UserMistake(f"There is no role {wanted.name!r}.", hint=hint)
-            self._home = wanted
-        elif input is not None or not self._attach(wanted.name):
-            machine = await self._started(wanted.name, input)
-            self._workflow = None if machine.run.is_over else machine
-
-    def _attach(self, name: str) -> bool:
-        """Turn to a running workflow of that name, of several to the next; False if none is running."""
-        running = [
-            machine
-            for machine in reversed(self.machines())
-            if not (machine.run.is_over or _is_chat(machine))
-            and self._started_as.get(machine.run.id) == name
-        ]
-        if not running:
-            return False
-        shown = [number for number, machine in enumerate(running) if machine is self.active()]
-        self._workflow = running[(shown[0] + 1) % len(running) if shown else 0]
-        self._face.say(f"Back to {run_line(self._workflow.run)}", kind="note")
-        return True
-
     def _leave_behind(self, machine: Machine) -> None:
-        self._behind.add(machine.run.id)
-        if not (machine.run.is_over or _is_chat(machine)):
-            words = f"{_name(machine)} goes on in the background: {self._way_to(machine)} returns to it."
-            self._face.say(words, kind="note")
+        if is_done(machine) or is_chat(machine):
+            return
+        way = f"/workflow {self._to.started_as(machine)}"
+        if machine in self._background.watched():
+            way = f"/attach {self._background.short(machine.run.id)}"
+        words = f"{name_of(machine)} goes on in the background: {way} returns to it."
+        self._face.say(words, kind="note")
 
-    async def _started(self, name: str, input: Json) -> Machine:
-        equipment = self._equipped()
-        definition, handlers = await equipment.library.load(name)
-        self._tell_notices()
-        machine = await equipment.engine.start(
-            definition, handlers=handlers, input=input, allowed=self._allowed
+    def _recall(self, machine: Machine) -> None:
+        """Let the face know of a run that began where nobody listened."""
+        if machine.run.id not in self._known:
+            self._known.add(machine.run.id)
+            self._face.recall(machine.run)
+
+    async def _take_up_left(self, keeping: Keeping | None) -> tuple[KeptRun, ...]:
+        """Tell of the runs that were left or cut, or let them go on; return those of them."""
+        left = await self._background.open(keeping)
+        if not self._config.auto_resume:
+            self._background.announce(left)
+            return left
+        for machine in await self._background.auto_resume(left):
+            self._to.know(machine)
+        return left
+
+    def _turns_to_kept(self, wanted: Mode, left: tuple[KeptRun, ...]) -> bool:
+        """Keep a saved mode from starting its workflow again while a run of it is kept."""
+        if wanted.kind == "role" or self._config.is_mode_asked_for:
+            return False
+        kept = [each for each in left if each.summary.found_as == wanted.name]
+        if not kept:
+            return False
+        going = {machine.run.id: machine for machine in self.own_machines()}
+        for each in reversed(kept):
+            if each.id in going:
+                self._to.place(going[each.id])
+                return True
+        ways = ", or ".join(self._background.way_on(each) for each in kept)
+        self._face.say(
+            f"The mode is {self._to.mode}: {wanted.name} is not started again while a run of it is "
+            f"kept. {ways}; /workflow {wanted.name} starts another.",
+            kind="note",
         )
-        self._started_as[machine.run.id] = name
-        return machine
-
-    def _way_to(self, machine: Machine) -> str:
-        """Return the command that makes a run the active one."""
-        if _is_chat(machine):
-            return f"/role {_name(machine).removeprefix('role:')}"
-        # A workflow is found by its file's name, which its own may differ from.
-        return f"/workflow {self._started_as.get(machine.run.id, _name(machine))}"
+        return True
 
     def _tell_notices(self, more: Sequence[str] = ()) -> None:
         """Say what is wrong with files read so far, each thing once: reading more brings more."""
@@ -426,34 +415,13 @@ class AICoderConsole:
                 self._told.add(notice)
                 self._face.say(notice, kind="warning")
 
-    def _set_mode(self, mode: Mode) -> None:
-        self._mode = mode
-        self._config.set_mode(mode, save=False)
-        self._is_unsaved = True
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._save_mode())
-        self._face.refresh()
-
-    async def _save_mode(self) -> None:
-        """Write the mode down off the loop; one that changed meanwhile is written after it."""
-        while self._is_unsaved:
-            self._is_unsaved = False
-            notice = await in_thread(partial(self._config.set_mode, self._mode))
-            if notice:
-                self._face.say(notice, kind="warning")
-
-    def _go_home(self) -> None:
-        if self._mode.kind == "workflow":
-            self._workflow = None
-            self._set_mode(self._home)
-
     def _first_line(self) -> str:
-        return f"sends to {self._home.name if self._mode.kind == 'workflow' else self._mode.name}"
+        return f"sends to {self._to.home.name if self._to.mode.kind == 'workflow' else self._to.mode.name}"
 
     def _notes(self, active: Machine | None) -> tuple[str, ...]:
         """Return what else goes on: lines that wait, and the runs behind the active one."""
         waiting = len(self.waiting_inputs())
-        others = [m.run for m in self.machines() if m is not active and not m.run.is_over]
+        others = [m.run for m in self.machines() if m is not active and not is_done(m)]
         busy = sum(not run.is_parked for run in others)
         asking = sum(bool(where(run).questions) for run in others)
         notes = (
@@ -465,29 +433,29 @@ class AICoderConsole:
         )
         return tuple(note for note in notes if note)
 
-    def _hear(self, envelope: Envelope) -> None:
-        """Show an event, and what of it concerns a run that is not on the screen.
+    def hear(self, envelope: Envelope) -> None:
+        """Show an event of a run, and what of it concerns a run that is not on the screen.
 
-        When the active workflow has ended, the mode goes back to the role.
+        When the active workflow has ended, or is another process's now, the mode goes back to the role.
         """
+        machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
+        if isinstance(envelope.event, RunStarted):
+            self._known.add(envelope.run)
+        elif machine is not None:
+            self._recall(machine)
         self._face.show(envelope)
         event = envelope.event
-        if not isinstance(event, (QuestionAsked, RunFinished, RunFailed, RunStopped)):
-            return
-        machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
         if machine is None:
             return
-        is_behind = envelope.run in self._behind and machine is not self.active()
         if isinstance(event, QuestionAsked):
-            if is_behind and event.kind != "input":
-                what = f"{question_heading(event)}: {result_summary(event.text)}"
-                way = self._way_to(machine)
-                words = f"{_name(machine)}, in the background: {what}  ({way} to answer)"
-                self._face.say(words, kind="warning")
-        elif machine is self.active():
-            self._go_home()
-        elif is_behind and not _is_chat(machine):
-            self._face.say(f"That was {_name(machine)}, in the background.", kind="note")
+            if machine is not self.active() and event.kind != "input":
+                self._background.asked(machine, event)
+        elif isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken):
+            if machine is self.active():
+                self._to.go_home()
+            elif not is_chat(machine):
+                name = f"{name_of(machine)} ({self._background.short(envelope.run)})"
+                self._face.say(f"That was {name}, in the background.", kind="note")
 
 
 def _screen_id(run: str, question: str) -> str:
@@ -500,17 +468,9 @@ def _run_and_question(screen_id: str) -> tuple[str, str]:
     return run, question
 
 
-def _name(machine: Machine) -> str:
-    definition = machine.run.definition
-    return "" if definition is None else definition.workflow.workflow_name
-
-
-def _is_chat(machine: Machine) -> bool:
-    definition = machine.run.definition
-    return definition is not None and definition.kind == "chat"
-
-
 def _is_taken(machine: Machine, receipt: Receipt) -> bool:
     """Return whether words are on their way. What is said of them stands in the run's own events."""
     record = machine.run.inbox.get(receipt.input_id)
-    return record is not None and record.disposition != "rejected"
+    if record is None:
+        return receipt.handling != "reject"  # kept for the process that will go on with the run
+    return record.disposition != "rejected"

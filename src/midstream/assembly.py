@@ -12,7 +12,7 @@ import msgspec
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.trust import TrustStatus
-from midstream.core.errors import UserMistake
+from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.nearest import did_you_mean
 from midstream.core.spec import ToolSpec
 from midstream.process import STDOUT
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from midstream.console.plain import PlainFace
     from midstream.core.problem import Problem
     from midstream.engine.local import LocalEngine
+    from midstream.storage import Store
+    from midstream.store.sqlite import SqliteStore
     from midstream.tool.base import Tool
     from midstream.workflow.library import WorkflowLibrary
 
@@ -51,14 +53,16 @@ class SystemClock:
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is loaded once the prompt is on the screen."""
+    """What is loaded once the prompt is on the screen. `is_lasting`: runs outlive the process."""
 
     engine: "LocalEngine"
+    store: "Store"
     library: "WorkflowLibrary"
     client: "AIAPIClient"
     models: "ModelChoice"
     tools: dict[str, ToolSpec]
     is_offline: bool
+    is_lasting: bool
     notices: tuple[str, ...] = ()
 
 
@@ -77,7 +81,6 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.ai.retry import Backoff
     from midstream.engine.local import LocalEngine
     from midstream.ports import World
-    from midstream.store.memory import MemoryJournal
     from midstream.tool.manager import ToolManager
     from midstream.tool.validation import validate
     from midstream.workflow.library import WorkflowLibrary
@@ -102,24 +105,66 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         backoff=Backoff(attempts=int(patience["attempts"])),
     )
     is_offline = not is_configured(os.environ, config.models)
+    kept, trouble = _store_or_memory(config)
     world = World(
         model=client,
         tools=manager,
-        journal=MemoryJournal(),
+        journal=kept,
+        shelf=kept,
         clock=clock,
         validate=validate,
         workspace=options.workspace,
     )
-    notices = tuple(map(str, problems))
+    notices = (*map(str, problems), *trouble)
     return Parts(
-        engine=LocalEngine(world),
+        engine=LocalEngine(world, kept, bells=None if trouble else bells(config)),
+        store=kept,
         library=library,
         client=client,
         models=ModelChoice(client, config.models, is_offline=is_offline, remember=config.use_model),
         tools=tools,
         is_offline=is_offline,
+        is_lasting=not trouble,
         notices=(*notices, no_model(config.models)) if is_offline else notices,
     )
+
+
+JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
+"""The environment variable that says where the journal is."""
+
+
+def journal_path(config: ConfigManager) -> Path:
+    """Return the file that keeps the runs."""
+    named = os.environ.get(JOURNAL_VARIABLE)
+    return Path(named).absolute() if named else config.state_dir / "journal.db"
+
+
+def bells(config: ConfigManager) -> Path:
+    """Return the folder where the owners of runs can be rung."""
+    path = journal_path(config)
+    return path.with_name(f"{path.name}.d")
+
+
+def opened_store(config: ConfigManager) -> "SqliteStore":
+    """Return the store of the runs. Reads the disk; call it off the loop.
+
+    Raises:
+        WorldTrouble: it cannot be opened, a newer midstream wrote it, or the disk is full.
+    """
+    from midstream.store.sqlite import SqliteStore
+
+    return SqliteStore.opened(journal_path(config))
+
+
+def _store_or_memory(config: ConfigManager) -> "tuple[Store, tuple[str, ...]]":
+    """Return the store, or one in memory and why: the console always starts."""
+    from midstream.store.memory import MemoryStore
+
+    try:
+        return opened_store(config), ()
+    except WorldTrouble as error:
+        lost = "Runs are kept in memory alone until midstream ends."
+        return MemoryStore(), (f"{error} {lost}",)
 
 
 def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem, ...]]":
@@ -167,11 +212,3 @@ def line_face(options: Options, stdout: int) -> "JsonFace | PlainFace":
     if options.is_json:
         return JsonFace(stdout=os.dup(STDOUT))
     return PlainFace(stdout=os.dup(stdout))
-
-
-def hush(face: "JsonFace | PlainFace") -> None:
-    """Let a reader of plain lines not hear that what only waited for more is stopped at the end."""
-    from midstream.console.plain import PlainFace
-
-    if isinstance(face, PlainFace):
-        face.hush()

@@ -12,7 +12,7 @@ import click
 from midstream import __version__
 from midstream.cli_options import common_options, options_of
 from midstream.cli_rehearse import REHEARSE_COMMANDS
-from midstream.cli_runs import RUN_COMMANDS
+from midstream.cli_runs import RUN_COMMANDS, send_command
 from midstream.cli_travel import TRAVEL_COMMANDS
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.core.nearest import nearest
@@ -149,7 +149,7 @@ def exit_code(arguments: list[str] | None = None) -> int:
 
 def _takes_words(context: click.Context | None) -> bool:
     """Return whether a command takes words of a person, which may begin with a dash."""
-    return context is not None and context.command in (run, chat_command)
+    return context is not None and context.command in (run, chat_command, send_command)
 
 
 _LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

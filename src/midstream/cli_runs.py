@@ -1,5 +1,104 @@
 """Commands about runs of any process: list, show, follow, send, resume, stop."""
 
+from typing import Any, Literal
+
 import click
 
-RUN_COMMANDS: tuple[click.Command, ...] = ()
+from midstream.cli_options import common_options, options_of, run_options
+from midstream.core.names import Policy
+from midstream.start_headless import resume
+from midstream.start_runs import events, listing, send, show, stop
+
+
+@click.command("runs")
+@click.option("--all", "everywhere", is_flag=True, help="Those of every folder.")
+@run_options
+def runs_command(everywhere: bool, **common: Any) -> int:
+    """List the runs of this folder, the newest first."""
+    return listing(options_of(common), everywhere=everywhere)
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@run_options
+def show_command(run: str, **common: Any) -> int:
+    """Show how a run stands: state, questions, cost, waiting words, its last events."""
+    return show(options_of(common), run)
+
+
+@click.command("events")
+@click.argument("run", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Go on with new ones, until the run has ended.")
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="SEQ",
+    help="Only those after this place.",
+)
+@run_options
+def events_command(run: str, follow: bool, after: int, **common: Any) -> int:
+    """Write what happened in a run, one event a line."""
+    return events(options_of(common), run, after=after, follow=follow)
+
+
+@click.command("send")
+@click.argument("run", metavar="RUN")
+@click.argument("text", metavar="TEXT")
+@click.option("--question", metavar="ID", help="The question it answers: its id or number.")
+@click.option("--key", metavar="KEY", help="Sent again with the same key, it counts once.")
+@click.option("--interrupt", "policy", flag_value="interrupt", help="Words: halt the turn.")
+@click.option("--steer", "policy", flag_value="steer", help="Words: join the next request.")
+@click.option("--queue", "policy", flag_value="queue", help="Words: wait until the state is done.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until it is known what became of it.")
+@run_options
+def send_command(
+    run: str,
+    text: str,
+    question: str | None,
+    key: str | None,
+    policy: Policy | None,
+    waits: bool,
+    **common: Any,
+) -> int:
+    """Tell a run something: the answer to its only question, or unasked words. `-` reads stdin."""
+    return send(
+        options_of(common),
+        run,
+        text,
+        question=question,
+        key=key,
+        policy=policy,
+        waits=waits,
+    )
+
+
+@click.command("resume")
+@click.argument("run", metavar="RUN")
+@click.option("--old", "choice", flag_value="old", help="Follow the copy the run is pinned to.")
+@click.option("--new", "choice", flag_value="new", help="Follow what the workflow is now.")
+@click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@common_options
+def resume_command(
+    run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...], **common: Any
+) -> int:
+    """Go on with a run nobody runs: its output on stdout, progress on stderr."""
+    return resume(options_of(common), run, choice=choice or "ask", answers=answer)
+
+
+@click.command("stop")
+@click.argument("run", metavar="RUN")
+@run_options
+def stop_command(run: str, **common: Any) -> int:
+    """End a run, whoever runs it."""
+    return stop(options_of(common), run)
+
+
+RUN_COMMANDS: tuple[click.Command, ...] = (
+    runs_command,
+    show_command,
+    events_command,
+    send_command,
+    resume_command,
+    stop_command,
+)

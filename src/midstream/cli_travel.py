@@ -1,5 +1,57 @@
-"""Commands about a run's past: fork, replay, export, import."""
+"""Commands about a run's past: fork, undo, replay, export, import."""
+
+from pathlib import Path
 
 import click
 
-TRAVEL_COMMANDS: tuple[click.Command, ...] = ()
+from midstream.cli_options import json_option, plain_options
+from midstream.start_travel import export_run, fork_run, import_run, replay_run, undo_run
+
+
+@click.command("fork")
+@click.argument("run")
+@click.option(
+    "--at", type=int, metavar="SEQ", help="The last fact to keep; by default all there are."
+)
+@click.option("--put-back", is_flag=True, help="Put files back as they were then.")
+@json_option
+def fork(run: str, at: int | None, put_back: bool, as_json: bool) -> int:
+    """Make a new run of a run's past, and say what was done after that."""
+    return fork_run(plain_options(as_json=as_json), run, at=at, puts_back=put_back)
+
+
+@click.command("undo")
+@click.argument("run")
+@click.option("--put-back", is_flag=True, help="Put files back as they were then.")
+@json_option
+def undo(run: str, put_back: bool, as_json: bool) -> int:
+    """Go back to before the last turn: the run ends, and its fork is there to go on with."""
+    return undo_run(plain_options(as_json=as_json), run, puts_back=put_back)
+
+
+@click.command("replay")
+@click.argument("run")
+@json_option
+def replay(run: str, as_json: bool) -> int:
+    """Fold a run's facts again and compare; no model and no tool is called."""
+    return replay_run(plain_options(as_json=as_json), run)
+
+
+@click.command("export")
+@click.argument("run")
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--with-files", is_flag=True, help="With what files held before the run wrote them.")
+def export(run: str, file: Path | None, with_files: bool) -> int:
+    """Write a run as one readable file, such as for a bug report; by default to stdout."""
+    return export_run(plain_options(), run, file, with_files=with_files)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def import_command(file: Path, as_json: bool) -> int:
+    """Keep the run of an exported file. It never goes on by itself."""
+    return import_run(plain_options(as_json=as_json), file)
+
+
+TRAVEL_COMMANDS: tuple[click.Command, ...] = (fork, undo, replay, export, import_command)

@@ -320,7 +320,7 @@ class Engine(Protocol):
         """Let a trusted, quick listener hear every event of every run, on the loop."""
 
     async def close(self) -> None:
-        """Stop every run; returns when all have ended."""
+        """Let go of every run: those that have not ended go on in a later process."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,6 +405,12 @@ class Face(Protocol):
     def say(self, text: str, *, kind: Literal["info", "note", "warning", "error"] = "info") -> None:
         """Show the console's own words (they may hold foreign text: sanitize before drawing)."""
 
+    def recall(self, run: Run) -> None:
+        """Know how a run stands whose events begin in the middle. Nothing is shown of it."""
+
+    def turned_to(self, questions: Sequence[Question]) -> None:
+        """Show what a run had asked before the lines went to it, where nothing else shows it."""
+
     def refresh(self) -> None:
         """Draw the status anew: the mode, the state or the open questions changed."""
 
@@ -449,12 +455,69 @@ class Library(Protocol):
             AuthorMistake: its files have problems; the message lists all of them.
         """
 
+    async def pinned(self, definition: Definition) -> Handlers:
+        """Return the handlers of the script a run is pinned to, whatever the files are now.
+
+        Raises:
+            AuthorMistake: the script cannot be imported any more.
+        """
+
 
 # --- commands ---------------------------------------------------------------------------------
 
 
+Choice: TypeAlias = Literal["", "old", "new", "stop"]
+"""What a kept run follows whose workflow has changed since: its old copy, the new one, neither (it
+ends). "": nobody has chosen yet.
+"""
+
+
+class RunsOperator(Protocol):
+    """The runs of a workspace as `/commands` use them, wherever they live.
+
+    `run` is the beginning of an id, in any case. What cannot be done raises UserMistake, unchanged.
+    """
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return the (id, description) pairs of the runs known now, those of this console first."""
+
+    async def lines(self) -> list[str]:
+        """Return where every run stands, a line each, the active one marked."""
+
+    async def resume(self, run: str, choice: Choice = "") -> None:
+        """Go on with a run nobody runs, or that is suspended, and make it the active one.
+
+        An empty `run` is the only one that can be meant.
+        """
+
+    async def attach(self, run: str) -> None:
+        """Make a run the active one: one of this console, or of another process."""
+
+    async def detach(self) -> None:
+        """Let lines go to the role again; the active run goes on."""
+
+    async def send(self, run: str, text: str) -> None:
+        """Give any run a line: the answer to its only question, else unasked words."""
+
+    async def answer(self, run: str, text: str) -> None:
+        """Answer what a run asks, the active one if `run` is empty; `#2 TEXT` names the question."""
+
+    async def fork(self, at: int | None) -> None:
+        """Go on in a copy of the active run as it was after fact `at`; the run itself stays."""
+
+    async def undo(self) -> None:
+        """Take back the last turn of the active run."""
+
+    async def put_back(self) -> None:
+        """Put files back that the run wrote after the point last gone back to."""
+
+
 class Operator(Protocol):
     """The console as its `/commands` use it. What cannot be done raises UserMistake, unchanged."""
+
+    @property
+    def runs(self) -> RunsOperator:
+        """Return what can be done with the runs of the workspace."""
 
     @property
     def mode(self) -> Mode:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from midstream.assembly import Options, Parts, configured, hush, line_face, parts, unknown_tool
+from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus
@@ -71,7 +71,6 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
             for line in app.standing():
                 face.say(line)
         has_failed = app.failed()
-        hush(face)
     if face.lost is not None:
         raise OutputLost(face.lost)
     return FAILED if has_failed else FINISHED
@@ -81,7 +80,7 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
 async def _opened(
     config: ConfigManager, options: Options, face: Face, *, is_paced: bool = False
 ) -> "AsyncIterator[AICoderConsole]":
-    """Give a console that loads its parts meanwhile; at the end every run of it is stopped."""
+    """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.ai_coder_console import AICoderConsole
     from midstream.console.redirect import redirected
 
@@ -122,13 +121,20 @@ async def _loaded(
     *,
     is_paced: bool,
 ) -> None:
-    from midstream.ai_coder_console import Equipment
+    from midstream.desk.addressing import Equipment
+    from midstream.engine.keeping import WorkspaceRuns
 
     made = await in_thread(lambda: parts(config, options, is_paced=is_paced))
     loaded.append(made)
     unknown = unknown_tool(options.allowed, made.tools)
     await app.equip(
-        Equipment(engine=made.engine, library=made.library, models=made.models, tools=made.tools),
+        Equipment(
+            engine=made.engine,
+            keeping=WorkspaceRuns(made.engine, made.library, is_lasting=made.is_lasting),
+            library=made.library,
+            models=made.models,
+            tools=made.tools,
+        ),
         notices=(*made.notices, *([] if unknown is None else [str(unknown)])),
     )
     if not made.is_offline:

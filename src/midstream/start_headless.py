@@ -7,13 +7,13 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from midstream.assembly import Options, Parts, configured, hush, line_face, parts, unknown_tool
+from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
 from midstream.core.errors import UserMistake
-from midstream.core.events import AnswerRefused, RunStarted
+from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.headless.codes import FAILED, FINISHED
@@ -73,6 +73,34 @@ def chat(options: Options, prompt: str, *, role: str, answers: Sequence[str]) ->
     return _headless(options, work, is_output=is_last_reply)
 
 
+def resume(
+    options: Options,
+    prefix: str,
+    *,
+    choice: Literal["ask", "old", "new"],
+    answers: Sequence[str],
+) -> int:
+    """Go on here with a run nobody runs, to its end or its next question; return the exit code."""
+    from midstream.engine.opening import found
+    from midstream.engine.resuming import letters_taken, take_up
+    from midstream.headless.resuming import go_on
+    from midstream.headless.run import Given, is_last_reply, is_result
+
+    given = Given(answers=tuple(answers), allowed=options.allowed)
+    is_its_output = is_result
+
+    async def work(made: Parts) -> "Run":
+        nonlocal is_its_output
+        kept = await found(made.store, prefix)
+        if kept.summary.kind == "chat":
+            is_its_output = is_last_reply
+        machine = await take_up(made.engine, made.library, kept.id, choice=choice)
+        await letters_taken(machine, made.store)
+        return await go_on(machine, given)
+
+    return _headless(options, work, is_output=lambda envelope: is_its_output(envelope))
+
+
 def _headless(options: Options, work: Work, *, is_output: Callable[[Envelope], bool]) -> int:
     """Do one piece of work: its output on stdout, its progress on stderr; return the exit code.
 
@@ -96,10 +124,12 @@ async def _worked(
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.console.redirect import redirected
+    from midstream.headless.resuming import unapproved
     from midstream.headless.run import unanswered
 
     face = line_face(options, STDERR)
     told: set[str] = set()
+    left: list[str] = []
 
     def tell(notices: Sequence[str]) -> None:
         """Say the notices not said before: reading workflows and roles brings more."""
@@ -111,20 +141,25 @@ async def _worked(
     def hear(envelope: Envelope) -> None:
         if isinstance(envelope.event, RunStarted):
             tell(config.notices)
+        elif isinstance(envelope.event, RunRecovered):
+            taken_up = made.engine.machine(envelope.run)
+            if taken_up is not None:
+                face.recall(taken_up.run)
 
     try:
         with redirected(face):
-            async with _loaded(config, options) as made:
+            async with _loaded(config, options, left) as made:
                 tell((*config.notices, *made.notices))
                 made.engine.listen(hear)
                 try:
                     run = await _shown(made, work, face, options, is_output)
                 finally:
                     tell(config.notices)
-                if (words := unanswered(run)) is not None:
+                if (words := unanswered(run) or unapproved(run)) is not None:
                     face.say(words, kind="error")
-                hush(face)
     finally:
+        for words in left:
+            face.say(words, kind="note")
         await face.close()
     if options.is_json and face.lost is not None:
         raise OutputLost(face.lost)
@@ -167,12 +202,16 @@ async def _shown(
 
 
 @contextlib.asynccontextmanager
-async def _loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts]:
-    """Give the loaded parts; at the end every run is stopped and every connection closed.
+async def _loaded(config: ConfigManager, options: Options, left: list[str]) -> AsyncIterator[Parts]:
+    """Give the loaded parts; at the end runs are let go of and every connection is closed.
+
+    What is to be said of runs that have not ended is added to `left`.
 
     Raises:
         UserMistake: a tool that is to be allowed does not exist.
     """
+    from midstream.headless.run import left_words
+
     made = await in_thread(lambda: parts(config, options))
     try:
         if (unknown := unknown_tool(options.allowed, made.tools)) is not None:
@@ -180,6 +219,8 @@ async def _loaded(config: ConfigManager, options: Options) -> AsyncIterator[Part
         yield made
     finally:
         await made.engine.close()
+        if made.is_lasting:
+            left += [words for m in made.engine.machines() if (words := left_words(m.run))]
         await made.client.aclose()
 
 
@@ -195,6 +236,9 @@ def run_workflow(
     trusts_workspace: bool = False,
 ) -> Json:
     """Return a workflow's output: the one door into midstream for code without an event loop.
+
+    The run is kept in the journal like every other: `midstream runs` lists it, and one that was
+    interrupted, or waits for an answer nobody gave, goes on with `midstream resume`.
 
     Args:
         name: a workflow built in, of the user, or of a trusted workspace.
@@ -232,7 +276,7 @@ def run_workflow(
     require_trust(config)
 
     async def work() -> "Run":
-        async with _loaded(config, options) as made:
+        async with _loaded(config, options, []) as made:
             made.engine.listen(failures.hear)
             return await play(
                 made.engine, made.library, name, given, input=input, variables=variables or {}
@@ -260,6 +304,7 @@ def listing(options: Options, what: str) -> int:
         found = {name: role.description for name, role in made.library.roles().items()}
     else:
         found = made.library.workflows()
+    asyncio.run(made.store.aclose())
     for notice in config.notices:
         complain(notice)
     if options.is_json:
@@ -279,6 +324,7 @@ def validate(paths: Sequence[Path]) -> int:
     options = Options(workspace=Path.cwd())
     made = parts(configured(options), options)
     problems = validate_files(paths, roles=made.library.roles(), tools=made.tools)
+    asyncio.run(made.store.aclose())
     _print("\n".join(map(str, problems)) or "No problems.")
     return FAILED if has_errors(problems) else FINISHED
 

@@ -21,7 +21,8 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
 
     `seq` is how many facts it has. A fork has the first `parent_seq` facts of `parent`. `is_foreign`:
     it was imported, and never goes on by itself. `owner` is the process that runs it, "" if none
-    lives; `was_cut`: its last owner died without letting go of it.
+    lives; `was_cut`: its last owner died without letting go of it. `damaged` says what of it is not
+    what was written ("": nothing that a listing sees); its summary is not to be trusted then.
     """
 
     id: str
@@ -32,6 +33,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     is_foreign: bool = False
     owner: str = ""
     was_cut: bool = False
+    damaged: str = ""
 
 
 class Catalogue(Protocol):
@@ -57,7 +59,7 @@ class Catalogue(Protocol):
         """
 
 
-LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "withdraw"]
+LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "withdraw", "unsuspend"]
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -85,6 +85,28 @@ def test_a_wrong_setting_is_told_and_left_out_and_the_others_count() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ("true", {"autoResume": "true"}, []),
+        ("false", {"autoResume": "false"}, []),
+        ('"yes"', {}, ['a.json:1:16 $.autoResume: expected true or false, found "yes".']),
+    ],
+)
+def test_auto_resume_is_a_yes_or_no(text: str, settings: dict[str, str], said: list[str]) -> None:
+    assert read(f'{{"autoResume": {text}}}') == (settings, said)
+
+
+def test_a_workspace_lets_no_run_go_on_by_itself() -> None:
+    settings, said = read('{"autoResume": true}', is_workspace=True)
+
+    assert settings == {}
+    assert said == [
+        "a.json:1:16 $.autoResume: a workspace may not let runs go on; ignored. "
+        "Set it in your own application.json."
+    ]
+
+
 def test_a_workspace_may_set_the_mode_and_nothing_that_loosens() -> None:
     settings, said = read(
         '{"currentMode": "role:coder", "models": {"base": "evil:m"}, "baseUrl": "http://x"}',

@@ -9,6 +9,8 @@ from midstream.core.events import (
     AgentFailed,
     AgentResponded,
     AnyFact,
+    DefinitionChanged,
+    FileWritten,
     InputDisposed,
     InputReceived,
     Interrupted,
@@ -18,15 +20,28 @@ from midstream.core.events import (
     QuestionSuperseded,
     RunFailed,
     RunFinished,
+    RunRecovered,
+    RunResumed,
     RunStarted,
     RunStopped,
+    RunSuspended,
     StateTransition,
     ToolCalled,
     ToolReturned,
     WorkflowOutput,
 )
 from midstream.core.names import Outcome
-from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed
+from midstream.core.notices import (
+    AgentThinking,
+    AnyNotice,
+    Envelope,
+    JournalStalled,
+    JournalWorks,
+    ListenerFailed,
+    RunTaken,
+)
+from midstream.core.question import Question
+from midstream.core.run import InputRecord, Run
 from midstream.core.spec import Definition, Role, State, Workflow, chat_definition
 
 
@@ -234,4 +249,74 @@ def test_a_failure_is_told_once() -> None:
     assert "failed in start" in told
     assert "The disk is full." in narrated(
         AgentFailed(agent="bob", error="The line is dead."), RunFailed(error="The disk is full.")
+    )
+
+
+# --- runs that one process leaves and another goes on with ---------------------------------------
+
+
+def test_a_run_that_is_taken_up_says_whether_it_was_cut() -> None:
+    assert narrated(RunRecovered(was_cut=True)) == (
+        "· Run r1 goes on in this process. It was cut off where it stood.\n"
+    )
+    assert narrated(RunRecovered()) == "· Run r1 goes on in this process.\n"
+
+
+def test_a_suspended_run_says_why_and_how_it_goes_on() -> None:
+    shown = narrated(RunSuspended(reason="crash_loop"), RunResumed())
+
+    assert shown == (
+        "! Run r1 is suspended: its process died again and again before it came any further. "
+        "Your words or /resume r1 let it go on.\n"
+        "· Run r1 goes on.\n"
+    )
+
+
+def test_a_journal_without_room_is_told_and_so_is_room() -> None:
+    shown = narrated(JournalStalled(error="The disk is full.", hint="Make room."), JournalWorks())
+
+    assert shown == (
+        "! Run r1 waits: The disk is full. Make room. Until then no words are taken.\n"
+        "· The journal works again: run r1 goes on.\n"
+    )
+
+
+def test_a_run_another_process_took_says_where_to_find_it() -> None:
+    assert narrated(RunTaken()) == ("! Run r1 goes on in another process: /attach r1 watches it.\n")
+
+
+def test_a_new_definition_is_told_and_a_written_file_is_not() -> None:
+    definition = Definition(
+        workflow=Workflow(workflow_name="w", states=(State(name="start"),)), roles={}
+    )
+    written = FileWritten(call_id="c1", path="/w/a.py", before=None, after="0" * 64)
+
+    assert narrated(DefinitionChanged(definition=definition), written) == (
+        "· Run r1 follows the workflow as it is now.\n"
+    )
+
+
+def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None:
+    narrator = Narrator(with_cards=True)
+    question = Question(id="q1", number=1, kind="question", text="Which one?", call_id="c1")
+    waiting = InputRecord(id="i1", text="and the tests?", handling="queue")
+    narrator.recall(
+        Run(
+            id="r1",
+            definition=chat_definition("dude", Role(), {}),
+            open_questions=(question,),
+            undelivered=(waiting,),
+        )
+    )
+    events: list[AnyFact] = [
+        StateTransition(source="start", target="start", reason="a chat never says where it goes"),
+        QuestionAnswered(question_id="q1", answer="blue"),
+        InputDisposed(input_id="i1", disposition="rejected", reason="the run ended"),
+    ]
+    blocks = []
+    for number, event in enumerate(events, 1):
+        blocks += narrator.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+
+    assert "".join(to_plain([b]) for b in blocks if not isinstance(b, Words)) == (
+        "✓ #1 Which one?  blue\n! Not delivered: and the tests? (the run ended)\n"
     )

@@ -24,11 +24,14 @@ from storytelling import (
     tell,
 )
 
+from midstream.core.apply import apply
+from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import Message, seen_by
 from midstream.core.events import (
     AnyFact,
     ContextChange,
     InputDisposed,
+    InputReceived,
     QuestionAnswered,
     QuestionAsked,
     QuestionSuperseded,
@@ -40,6 +43,7 @@ from midstream.core.inputs import (
     AnyInput,
     Approve,
     EffectKey,
+    FileChanging,
     Halt,
     HandlerFailed,
     HandlerLogged,
@@ -48,6 +52,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     RequestedCall,
+    Resume,
     Shown,
     Start,
     Stop,
@@ -185,6 +190,9 @@ class Player:
             Approve(question=question, granted=granted, for_run=for_run),
             Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
             Recovered(),
+            Recovered(was_cut=False),
+            Resume(),
+            FileChanging(key=key, path="/w/a", before=None, after="beef"),
             Start(definition=define(RICH)),
         ]
         if self.data.draw(st.integers(0, 9)) == 0:
@@ -271,3 +279,62 @@ def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -
     in_flight = [effect for effect in pending(run) if isinstance(effect, CallTool)]
     assert all(define(RICH).tools[effect.call.name].effect != "once" for effect in in_flight)
     to_the_end(run)
+
+
+def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run, list[AnyFact]]:
+    """Return a run to which up to so many random things happened, and its facts."""
+    workflow = RICH if resume is None else with_state(RICH, resume)
+    run, facts = tell(workflow, input=data.draw(st.sampled_from(["tidy", None, {"a": 1}])))
+    player = Player(data)
+    for _ in range(data.draw(st.integers(1, most))):
+        run, more = go(run, player.next(run))
+        facts += more
+    return run, facts
+
+
+def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
+    """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
+    from_facts = Run(id="r")
+    for fact in facts:
+        from_facts = apply(from_facts, decode_fact(encode_fact(fact)))
+    assert from_facts == run
+    assert decode_run(encode_run(run)) == run
+    return from_facts
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataObject) -> None:
+    resume = data.draw(st.sampled_from(RESUMES))
+    run, facts = tell(RICH if resume is None else with_state(RICH, resume))
+    player = Player(data)
+    is_cut = st.booleans() if data.draw(st.booleans()) else st.just(True)
+    for _ in range(data.draw(st.integers(1, 25))):
+        run, more = go(run, player.next(run))
+        facts += more
+        if data.draw(is_cut):
+            before = once_under_way(run)
+            run, more = go(reopened(run, facts), Recovered(was_cut=data.draw(st.booleans())))
+            facts += more
+            assert not before & once_under_way(run), "no once call goes on in another process"
+
+    run, more = to_the_end(run)
+    facts += more
+    assert replayed(facts) == run
+    received = [fact.input_id for fact in of(facts, InputReceived)]
+    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+    assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
+    begun = [fact.call_id for fact in of(facts, ToolCalled)]
+    ended = [fact.call_id for fact in of(facts, ToolReturned)]
+    assert len(set(begun)) == len(begun), "no call is begun twice"
+    assert len(set(ended)) == len(ended), "no call ends twice"
+    assert set(begun) <= set(ended)
+    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+
+
+def once_under_way(run: Run) -> set[str]:
+    return {
+        effect.call.id
+        for effect in pending(run)
+        if isinstance(effect, CallTool) and define(RICH).tools[effect.call.name].effect == "once"
+    }

@@ -36,7 +36,6 @@ from midstream.core.inputs import (
     HandlerReturned,
     ModelFailed,
     ModelReplied,
-    Recovered,
     Shown,
     Stop,
     ToolFinished,
@@ -374,23 +373,6 @@ def test_stop_ends_a_held_run() -> None:
     run, _ = tell(PLAIN, Halt(), Stop(reason="bye"))
 
     assert run.status == "stopped"
-
-
-# --- crashes ----------------------------------------------------------------------------------
-
-
-def test_a_crash_while_a_tool_was_being_stopped_finishes_the_halt() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), says("no"))
-    run, facts = go(run, Recovered())
-
-    assert kinds(facts) == ["tool_returned", "input_disposed", "state_transition", "words_joined"]
-    assert of(facts, ToolReturned)[0].outcome == "unknown"
-
-
-def test_a_crash_of_a_held_run_leaves_it_held() -> None:
-    run, _ = tell(PLAIN, Halt())
-
-    assert go(run, Recovered()) == (run, [])
 
 
 def test_the_conversation_after_a_halt_ends_with_the_users_words() -> None:

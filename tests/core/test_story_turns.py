@@ -1,13 +1,10 @@
 """An agent's turn: requests, tool calls, parsing tools, and models that misbehave."""
 
-import pytest
 from storytelling import (
-    asks,
     call,
     done,
     flow,
     go,
-    handler,
     keys,
     of,
     replies,
@@ -25,7 +22,6 @@ from midstream.core.events import (
     ToolReturned,
     Usage,
 )
-from midstream.core.inputs import Recovered
 from midstream.core.run import Correction
 
 DUDE = flow(state("start", "dude"))
@@ -184,38 +180,6 @@ def test_a_call_beside_a_verdict_is_said_not_to_have_run() -> None:
     assert [r.outcome for r in run.contexts["court"][-1].results] == ["not_run", "completed"]
     assert run.last_response is not None
     assert [c.name for c in run.last_response.calls] == ["verdict"]
-
-
-# --- recovery ---------------------------------------------------------------------------------
-
-
-def test_after_a_crash_once_calls_are_unknown_and_the_others_are_made_again() -> None:
-    run, _ = tell(DUDE, replies("", call("shell"), call("look"), asks("which?")))
-    run, facts = go(run, Recovered())
-
-    (returned,) = of(facts, ToolReturned)
-    assert (returned.name, returned.outcome) == ("shell", "unknown")
-    assert "verify before repeating" in returned.result
-    assert keys(run) == [(1, "tool", "call_2")]
-    assert len(run.open_questions) == 1
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_after_a_crash_the_same_effect_is_owed_as_before(steps: int) -> None:
-    workflow = flow(
-        state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go")
-    )
-    run, _ = tell(workflow, *[handler(), replies("hi"), handler()][:steps])
-    recovered, facts = go(run, Recovered())
-
-    assert facts == []
-    assert keys(recovered) == keys(run)
-
-
-def test_a_second_recovery_changes_nothing() -> None:
-    run, _ = tell(DUDE, replies("", call("shell"), call("look")), Recovered())
-
-    assert go(run, Recovered()) == (run, [])
 
 
 def test_a_tools_result_counts_once() -> None:

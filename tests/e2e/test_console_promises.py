@@ -189,7 +189,7 @@ def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
         while screen.modes() != screen.modes_before:
             screen.settle(0.01)
         screen.type(CTRL_C)
-        screen.wait_for("One moment: what still runs is being stopped.")
+        screen.wait_for("One moment: what runs is being put by.")
         assert screen.wait_exit() == (0 if leaving == "a key" else 128 + signal.SIGTERM)
         assert not os.path.exists(f"/proc/{pid_file.read_text().strip()}")
         screen.close()

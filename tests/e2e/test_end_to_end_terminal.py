@@ -243,7 +243,7 @@ def test_a_megabyte_pasted_arrives_whole(tmp_path: Path) -> None:
     with OpenAIServer([Reply(text="Got it.")]) as server:
         screen = console(tmp_path, *MODEL, server=server)
         screen.wait_for("sends to dude")
-        text = "\n".join(f"line {number} of the paste" for number in range(45_000))
+        text = "\n".join(f"line {number} of the paste" for number in range(41_000))
         screen.paste(text)
         screen.wait_for("pasted")
         screen.type("\r")

@@ -54,7 +54,8 @@ def test_a_workflow_that_waits_for_its_input_parks_without_one(
     assert ended.code == 4
     assert ended.out == ""
     assert "What should the coder do?" in ended.told
-    assert ended.err.rstrip().endswith("Give it with --answer TEXT, once for each question.")
+    assert "Give it with --answer TEXT, once for each question." in ended.told
+    assert ended.told.endswith("` goes on.")
 
 
 def test_the_input_may_come_as_an_answer_and_may_begin_with_a_dash(tmp_path: Path) -> None:
@@ -81,7 +82,8 @@ def test_a_parked_run_says_which_and_what_it_asks_for(tmp_path: Path) -> None:
 
     found = events(ended.out)
     (asked,) = of_type(found, "question_asked")
-    (said,) = of_type(found, "console")
+    said, kept = of_type(found, "console")
+    assert f"`midstream send {asked['run']} TEXT` answers it" in kept["text"]
     assert ended.code == 4
     assert asked["run"] in said["text"]
     assert asked["text"] in said["text"]

@@ -49,7 +49,9 @@ def test_a_run_that_waits_for_an_answer_counts_as_settled(tmp_path: Path) -> Non
     ended = run(tmp_path, "--mode", "workflow:code_architecture_review", *OFFLINE, lines="")
 
     assert ended.code == 0
-    assert "waiting for your answer to #1" in ended.out.splitlines()[-1]
+    stands, kept = ended.out.splitlines()[-2:]
+    assert "waiting for your answer to #1" in stands
+    assert "is kept where it stands: /resume " in kept
 
 
 def test_the_first_line_is_the_input_of_a_workflow_that_waits_for_one(tmp_path: Path) -> None:

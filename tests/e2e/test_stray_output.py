@@ -67,4 +67,4 @@ def test_a_model_that_is_named_but_has_no_key_is_an_error_that_names_the_key(
 
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "ANTHROPIC_API_KEY is not set" in done.stderr
+    assert "ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL is not set" in done.stderr

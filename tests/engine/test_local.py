@@ -1,15 +1,16 @@
-"""Several runs in one process: each on its own, all heard, all ended by close()."""
+"""Several runs in one process: each on its own, all heard, all let go of by close()."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.engine.local import LocalEngine
+from midstream.engine.opening import opened
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
-    FakeJournal,
     FakeTool,
     FakeTools,
     Gate,
@@ -28,12 +29,20 @@ FLOW: dict[str, Any] = {
 }
 
 
+def engine_of(
+    model: ScriptedModel, *, tools: FakeTools | None = None, store: MemoryStore | None = None
+) -> LocalEngine:
+    """Return an engine over a store in memory."""
+    store = store or MemoryStore()
+    return LocalEngine(fake_world(model, tools=tools, journal=store, shelf=store), store)
+
+
 async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
     model = ScriptedModel(
         lambda request: says("Done: ", str(request.input)) if request.request > 1 else asks("Sure?")
     )
     async with asyncio.timeout(10):
-        engine = LocalEngine(fake_world(model))
+        engine = engine_of(model)
         machines = [await engine.start(define(FLOW), input=f"job {n}") for n in range(20)]
         for machine in machines:
             await machine.settled()
@@ -49,7 +58,7 @@ async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
 
 async def test_every_listener_hears_every_event_of_every_run() -> None:
     async with asyncio.timeout(10):
-        engine = LocalEngine(fake_world(ScriptedModel(lambda request: "Done.")))
+        engine = engine_of(ScriptedModel(lambda request: "Done."))
         one, two = Chronicle(), Chronicle()
         engine.listen(one)
         first = await engine.start(define(FLOW))
@@ -68,7 +77,7 @@ async def test_a_listener_that_raises_keeps_no_other_from_hearing() -> None:
         raise ValueError("no")
 
     async with asyncio.timeout(10):
-        engine = LocalEngine(fake_world(ScriptedModel("Done.")))
+        engine = engine_of(ScriptedModel("Done."))
         heard = Chronicle()
         engine.listen(broken)
         engine.listen(heard)
@@ -79,7 +88,7 @@ async def test_a_listener_that_raises_keeps_no_other_from_hearing() -> None:
         assert {notice.error for notice in heard.of(ListenerFailed)} == {"ValueError: no"}
 
 
-async def test_close_stops_what_runs_and_what_waits_and_leaves_nothing() -> None:
+async def test_close_leaves_what_runs_and_what_waits_and_leaves_nothing_behind() -> None:
     gate = Gate()
     lines: dict[str, Callable[[], Any]] = {
         "stream": lambda: says("one ", gate=gate),
@@ -91,7 +100,9 @@ async def test_close_stops_what_runs_and_what_waits_and_leaves_nothing() -> None
     before = asyncio.all_tasks()
     async with asyncio.timeout(10):
         model = ScriptedModel(lambda request: lines[str(request.input)]())
-        engine = LocalEngine(fake_world(model, tools=tools))
+        store = MemoryStore()
+        later = store.beside()
+        engine = engine_of(model, tools=tools, store=store)
         for kind in lines:
             await engine.start(define(FLOW, tools=tools), input=kind)
         for _ in range(30):
@@ -99,29 +110,45 @@ async def test_close_stops_what_runs_and_what_waits_and_leaves_nothing() -> None
         await engine.close()
 
         statuses = [machine.run.status for machine in engine.machines()]
-        assert statuses == ["stopped", "stopped", "stopped", "finished"]
+        assert statuses == ["running", "running", "running", "finished"]
+        assert all(machine.is_closed for machine in engine.machines())
         assert [called.ended for called in tools.calls] == ["stopped"]
         assert asyncio.all_tasks() == before
+        assert [(kept.owner, kept.was_cut) for kept in await later.listing()] == [("", False)] * 4
         await engine.close()
 
 
 async def test_close_ends_though_the_journal_fails() -> None:
+    class Failing(MemoryStore):
+        trouble: Exception | None = None
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.trouble is not None:
+                raise self.trouble
+            await super().append(run, expected, facts)
+
     async with asyncio.timeout(10):
-        journal = FakeJournal()
-        engine = LocalEngine(fake_world(ScriptedModel(asks("Which?")), journal=journal))
+        gate = Gate()
+        store = Failing()
+        engine = engine_of(ScriptedModel(says("x", gate=gate)), store=store)
         machine = await engine.start(define(FLOW))
-        await machine.settled()
-        journal.trouble = WorldTrouble("The disk is full.")
+        await gate.reached()
+        store.trouble = WorldTrouble("The disk is broken.")
+        gate.open()
+        await machine.wait()
+        assert (machine.run.status, machine.run.error) == ("failed", "The disk is broken.")
+        later = store.beside()
         await engine.close()
 
-        assert (machine.run.status, machine.run.error) == ("failed", "The disk is full.")
+        run = await opened(later, machine.id)
+        assert run.status == "running", "an end nobody could write down is none"
 
 
 async def test_a_run_gets_what_it_was_started_with() -> None:
     async with asyncio.timeout(10):
         tools = FakeTools(FakeTool(name="write", needs_approval=True))
         model = ScriptedModel(call("write"), "Done.")
-        engine = LocalEngine(fake_world(model, tools=tools))
+        engine = engine_of(model, tools=tools)
         machine = await engine.start(
             define({**FLOW, "variables": {"depth": 1, "lang": "en"}}, tools=tools),
             input={"files": ["a"]},

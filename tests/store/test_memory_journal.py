@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from midstream.core.errors import WorldTrouble
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.contracts import JournalContract, fact
 from midstream.testing.fakes import FakeJournal, Gate
 
 
 class TestMemoryJournal(JournalContract):
     @pytest.fixture
-    def journal(self) -> MemoryJournal:
-        return MemoryJournal()
+    def journal(self) -> MemoryStore:
+        return MemoryStore()
 
 
 class TestFakeJournal(JournalContract):

@@ -24,7 +24,7 @@ from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.core.spec import Role
 from midstream.ports import ModelRequest
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
     FakeJournal,
@@ -73,7 +73,7 @@ class Scene:
         tools: Iterable[FakeTool],
         handlers: Mapping[str, Callable[[HandlerRun], Json]],
         roles: dict[str, Role],
-        journal: FakeJournal | MemoryJournal,
+        journal: FakeJournal | MemoryStore,
         timeout_s: float,
     ) -> None:
         self.model = ScriptedModel(*script)
@@ -108,7 +108,7 @@ async def scene(
     tools: Iterable[FakeTool] = (),
     handlers: Mapping[str, Callable[[HandlerRun], Json]] | None = None,
     roles: dict[str, Role] | None = None,
-    journal: FakeJournal | MemoryJournal | None = None,
+    journal: FakeJournal | MemoryStore | None = None,
     timeout_s: float = 10.0,
     is_journaled: bool = True,
 ) -> AsyncIterator[Scene]:
@@ -121,7 +121,7 @@ async def scene(
             tools,
             handlers or {},
             roles or {},
-            journal or MemoryJournal(),
+            journal or MemoryStore(),
             timeout_s,
         )
         yield here

@@ -319,9 +319,9 @@ class SlowToRead(FakeJournal):
         super().__init__()
         self.reading = Gate()
 
-    async def read(self, run: str, after: int = 0) -> list[Envelope]:
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
         await self.reading.passed()
-        return await super().read(run, after)
+        return await super().read(run, after, upto)
 
 
 async def test_facts_told_while_the_journal_is_read_come_once() -> None:

@@ -16,7 +16,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Role
 from midstream.ports import Model
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.tool.manager import ToolManager
 from midstream.tool.validation import validate
 from midstream.workflow.effects import World
@@ -57,10 +57,12 @@ class Play:
     ) -> None:
         self.events: list[Envelope] = []
         self._waiting: list[tuple[Callable[[Envelope], bool], asyncio.Future[Envelope]]] = []
+        store = MemoryStore()
         world = World(
             model=model,
             tools=ToolManager(),
-            journal=MemoryJournal(),
+            journal=store,
+            shelf=store,
             clock=RealClock(),
             validate=validate,
             workspace=workspace,

@@ -1,9 +1,11 @@
 """CommandHandler: lines that start with a slash, in every mode and at every moment."""
 
 from midstream.command.command import Command
+from midstream.command.kept import KEPT_COMMANDS
 from midstream.command.modes import MODE_COMMANDS
 from midstream.command.runs import RUN_COMMANDS
 from midstream.command.session import SESSION_COMMANDS
+from midstream.command.travel import TRAVEL_COMMANDS
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean, nearest
 from midstream.ports import Operator
@@ -22,7 +24,14 @@ class CommandHandler:
         help_command = Command(
             name="help", summary="list the commands", arguments="[COMMAND]", action=self._help
         )
-        commands = (help_command, *MODE_COMMANDS, *RUN_COMMANDS, *SESSION_COMMANDS)
+        commands = (
+            help_command,
+            *MODE_COMMANDS,
+            *RUN_COMMANDS,
+            *KEPT_COMMANDS,
+            *TRAVEL_COMMANDS,
+            *SESSION_COMMANDS,
+        )
         self.commands = {command.name: command for command in commands}
         self._by_word = {
             word: command for command in commands for word in (command.name, *command.aliases)
@@ -55,7 +64,9 @@ class CommandHandler:
         if command is None or " " in argument:
             return ()
         return tuple(
-            pair for pair in command.complete(self._operator) if pair[0].startswith(argument)
+            pair
+            for pair in command.complete(self._operator)
+            if pair[0].casefold().startswith(argument.casefold())
         )
 
     async def _help(self, operator: Operator, argument: str) -> None:

@@ -15,19 +15,6 @@ SHOWN_DATA = 4_000
 """Characters of common_data that `/state` shows."""
 
 
-async def _runs(operator: Operator, argument: str) -> None:
-    machines = operator.machines()
-    active = operator.active()
-    if not machines:
-        operator.tell("Nothing has run yet.")
-        return
-    operator.tell(
-        "\n".join(
-            f"{'*' if machine is active else ' '} {run_line(machine.run)}" for machine in machines
-        )
-    )
-
-
 def run_line(run: Run) -> str:
     """Return where a run stands, on one line."""
     name = run.definition.workflow.workflow_name if run.definition else "?"
@@ -103,7 +90,6 @@ async def _stop(operator: Operator, argument: str) -> None:
 
 
 RUN_COMMANDS = (
-    Command(name="runs", summary="list the runs of this console", action=_runs),
     Command(name="state", summary="where the run stands, and its common_data", action=_state),
     Command(name="cost", summary="what was used, by run, agent and model", action=_cost),
     Command(

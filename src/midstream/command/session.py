@@ -44,7 +44,7 @@ def _models(operator: Operator) -> list[tuple[str, str]]:
 
 
 SESSION_COMMANDS = (
-    Command(name="exit", summary="leave; runs are stopped", action=_exit, aliases=("quit",)),
+    Command(name="exit", summary="leave; runs are kept", action=_exit, aliases=("quit",)),
     Command(name="clear", summary="forget this chat and begin anew", action=_clear),
     Command(
         name="model",

@@ -25,6 +25,7 @@ from midstream.config.places import (
     user_state_dir,
 )
 from midstream.config.settings import (
+    AUTO_RESUME,
     CURRENT_MODE,
     KEYS,
     LEVELS,
@@ -166,6 +167,16 @@ class ConfigManager:
     def mode(self) -> Mode:
         """Return the mode that counts. Whether its role or workflow exists is not looked at."""
         return Mode.parse(self.value(CURRENT_MODE))
+
+    @property
+    def is_mode_asked_for(self) -> bool:
+        """Return whether the command line named the mode, instead of one that was saved."""
+        return self._setting(CURRENT_MODE).layer == "command line"
+
+    @property
+    def auto_resume(self) -> bool:
+        """Return whether runs that were left or cut go on as soon as midstream starts."""
+        return self.value(AUTO_RESUME) == "true"
 
     @property
     def models(self) -> dict[str, str]:

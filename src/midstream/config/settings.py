@@ -19,10 +19,16 @@ MODEL_KEYS: Final = tuple(f"{MODELS}.{level}" for level in LEVELS)
 PATIENCE: Final = "modelPatience"
 ATTEMPTS: Final = "attempts"
 PATIENCE_PARTS: Final = ("firstByteSeconds", "silenceSeconds", "totalSeconds", ATTEMPTS)
-KEYS: Final = (CURRENT_MODE, *MODEL_KEYS, *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS))
+AUTO_RESUME: Final = "autoResume"
+KEYS: Final = (
+    CURRENT_MODE,
+    AUTO_RESUME,
+    *MODEL_KEYS,
+    *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
+)
 """Every setting, as `ConfigManager.value` names it."""
 
-_TOP = (CURRENT_MODE, DEFAULT_ROLE, MODELS, PATIENCE)
+_TOP = (CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, MODELS, PATIENCE)
 _LONGEST_S: Final = 86_400.0
 
 
@@ -53,6 +59,11 @@ def read_settings(
             settings |= _models(member.node, report)
         elif key == PATIENCE:
             settings |= _patience(member.node, report)
+        elif key == AUTO_RESUME and is_workspace:
+            report.error(member.node, "a workspace may not let runs go on; ignored.", _OWN)
+        elif key == AUTO_RESUME:
+            if fit(member.node, bool, report):
+                settings[AUTO_RESUME] = "true" if member.node.value else "false"
         elif key == CURRENT_MODE or CURRENT_MODE not in root.members:
             settings |= _mode(member, report)
     return settings, report.problems
@@ -61,6 +72,8 @@ def read_settings(
 _WHY_NOT = (
     "They decide where code is sent and what it costs: set them in your own application.json."
 )
+
+_OWN = "Set it in your own application.json."
 
 
 def _mode(member: Member, report: Report) -> dict[str, str]:

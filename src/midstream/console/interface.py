@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -36,9 +36,11 @@ from midstream.console.painting import Block, Kind, own_words, typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.terminal import TerminalOutput
 from midstream.console.view import Screen, bottom_for, in_full, look, prompt_for
+from midstream.core.errors import MidstreamError
 from midstream.core.events import InputDisposed, InputReceived, QuestionAsked
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
+from midstream.core.run import Run
 from midstream.ports import Desk, Submitted
 
 FRESH_S: Final = 0.4
@@ -132,6 +134,17 @@ class ConsoleInterface:
         """Show the console's own words; see `Face.say`."""
         self._scrollback.add([*own_words(text, kind)])
 
+    def recall(self, run: Run) -> None:
+        """Know how a run stands; see `Face.recall`."""
+        self._narrator.recall(run)
+
+    def turned_to(self, questions: Sequence[Question]) -> None:
+        """Print what no card can hold; see `Face.turned_to`."""
+        for question in questions:
+            lines = in_full(question, width=self._width(), height=self._height())
+            if lines:
+                self._scrollback.add([*lines])
+
     def refresh(self) -> None:
         """Draw the bottom line and the questions anew, within a frame's time."""
         self._scrollback.redraw()
@@ -141,7 +154,7 @@ class ConsoleInterface:
 
         SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
         terminal is then as it was before. Lines under way are waited for, up to two seconds. Until
-        `close` no signal ends the process: what still runs is stopped first.
+        `close` no signal ends the process: what runs is put by first.
         """
         self._desk = desk
         app = self._app = self._application()
@@ -492,6 +505,8 @@ class ConsoleInterface:
     async def _guarded(self, work: Awaitable[None]) -> None:
         try:
             await work
+        except MidstreamError as error:
+            self.say(str(error), kind="warning")
         except Exception as error:
             self.say(f"{type(error).__name__}: {error}", kind="error")
         self.refresh()
@@ -524,7 +539,7 @@ class ConsoleInterface:
     def _signalled(self, number: int) -> None:
         if self._is_left:
             # The keys are the terminal's own again, so that an impatient Ctrl-C is a signal.
-            self.say("One moment: what still runs is being stopped.", kind="note")
+            self.say("One moment: what runs is being put by.", kind="note")
         elif number == signal.SIGINT:
             self.interrupt()
             self.refresh()

@@ -1,7 +1,9 @@
 """JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from midstream.console.painting import Kind
 from midstream.console.plain import STDIN, STDOUT, LineReader, unread
@@ -9,6 +11,8 @@ from midstream.console.sanitize import scrubbed
 from midstream.console.writing import QueueWriter
 from midstream.core.names import Json
 from midstream.core.notices import Envelope, to_dict
+from midstream.core.question import Question
+from midstream.core.run import Run
 from midstream.ports import Desk, Submitted
 
 
@@ -42,6 +46,17 @@ class JsonFace:
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `Face.say`."""
         self._write({"type": "console", "kind": kind, "text": text})
+
+    def recall(self, run: Run) -> None:
+        """Do nothing: every event says all of itself."""
+
+    def turned_to(self, questions: Sequence[Question]) -> None:
+        """Say what is being asked; see `Face.turned_to`."""
+        for question in questions:
+            asked: dict[str, Json] = msgspec.to_builtins(question)
+            self._write(
+                {"type": "console", "kind": "info", "text": question.text, "question": asked}
+            )
 
     def refresh(self) -> None:
         """Do nothing: the status is in the events."""

@@ -16,12 +16,15 @@ from midstream.console.painting import (
     own_words,
     question_lines,
     speech,
+    taken_up,
     transition,
 )
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
     AnswerRefused,
+    DefinitionChanged,
+    FileWritten,
     HandlerRan,
     InputDisposed,
     InputReceived,
@@ -33,8 +36,11 @@ from midstream.core.events import (
     ReplyCut,
     RunFailed,
     RunFinished,
+    RunRecovered,
+    RunResumed,
     RunStarted,
     RunStopped,
+    RunSuspended,
     StateTransition,
     ToolCalled,
     ToolReturned,
@@ -42,7 +48,18 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.names import REQUEST_USERS_INPUT, Outcome
-from midstream.core.notices import AgentThinking, AnyNotice, Envelope, ListenerFailed, Notice
+from midstream.core.notices import (
+    AgentThinking,
+    AnyNotice,
+    Envelope,
+    JournalStalled,
+    JournalWorks,
+    ListenerFailed,
+    Notice,
+    RunTaken,
+)
+from midstream.core.question import Question
+from midstream.core.run import Run
 
 _BETWEEN = (ToolReturned, QuestionSuperseded, InputReceived, InputDisposed, Interrupted)
 """What may come between an interruption and the line that sums it up."""
@@ -76,6 +93,18 @@ class Narrator:
         """Remember words that were shown as they came, in case they are cut."""
         self._shown.setdefault((run, agent), []).append(text)
 
+    def recall(self, run: Run) -> None:
+        """Remember what the later lines of a run need that began where nobody listened."""
+        if run.definition is not None and run.definition.kind == "chat":
+            self._chats.add(run.id)
+        for question in run.open_questions:
+            self._questions.setdefault((run.id, question.id), _asked(question))
+        for record in run.undelivered:
+            received = InputReceived(
+                input_id=record.id, text=record.text, source="user", handling=record.handling
+            )
+            self._inputs.setdefault((run.id, record.id), received)
+
     def open_calls(self) -> list[tuple[str, ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
         return [
@@ -88,7 +117,7 @@ class Narrator:
         """Return what an event adds to the story on the screen."""
         event, run = envelope.event, envelope.run
         if isinstance(event, Notice):
-            return self._notice(event)
+            return self._notice(run, event)
         found: list[Block] = []
         if run in self._halts and not isinstance(event, _BETWEEN):
             found += self._halted(run)
@@ -108,12 +137,23 @@ class Narrator:
         was_cut = halt.had_words or not halt.ended
         return [interruption(halt.agent if was_cut else "", halt.reason, halt.ended)]
 
-    def _notice(self, event: AnyNotice) -> list[Block]:
-        if isinstance(event, ListenerFailed):
-            return [*own_words(f"The listener {event.listener} failed: {event.error}", "warning")]
-        if isinstance(event, AgentThinking) and event.status:
-            return [*own_words(f"{event.agent}: {event.status}", "note")]
-        return []
+    def _notice(self, run: str, event: AnyNotice) -> list[Block]:
+        match event:
+            case ListenerFailed():
+                text = f"The listener {event.listener} failed: {event.error}"
+                return [*own_words(text, "warning")]
+            case AgentThinking(status=status) if status:
+                return [*own_words(f"{event.agent}: {status}", "note")]
+            case JournalStalled():
+                text = f"Run {run} waits: {event.error} {event.hint}".rstrip()
+                return [*own_words(f"{text} Until then no words are taken.", "warning")]
+            case JournalWorks():
+                return [*own_words(f"The journal works again: run {run} goes on.", "note")]
+            case RunTaken():
+                text = f"Run {run} goes on in another process: /attach {run[:4]} watches it."
+                return [*own_words(text, "warning")]
+            case _:
+                return []
 
     def _fact(self, run: str, fact: object) -> list[Block]:
         match fact:
@@ -159,7 +199,9 @@ class Narrator:
                 return [*own_words(fact.text, "note")]
             case RunFinished() | RunFailed() | RunStopped():
                 return self._ended(run, fact)
-            case HandlerRan() | AnswerRefused() | WordsJoined():
+            case RunRecovered() | RunSuspended() | RunResumed() | DefinitionChanged():
+                return [*taken_up(run, fact)]
+            case HandlerRan() | AnswerRefused() | WordsJoined() | FileWritten():
                 return []
             case _:
                 return []
@@ -249,3 +291,15 @@ class Narrator:
             return []
         is_known = isinstance(fact, RunFailed) and fact.error == told
         return [*ending(fact, is_known=is_known)]
+
+
+def _asked(question: Question) -> QuestionAsked:
+    return QuestionAsked(
+        question_id=question.id,
+        number=question.number,
+        kind=question.kind,
+        text=question.text,
+        agent=question.agent,
+        call_id=question.call_id,
+        choices=question.choices,
+    )

@@ -25,10 +25,14 @@ from midstream.console.lines import (
     lines_of,
 )
 from midstream.core.events import (
+    DefinitionChanged,
     QuestionAsked,
     RunFailed,
     RunFinished,
+    RunRecovered,
+    RunResumed,
     RunStopped,
+    RunSuspended,
     StateTransition,
     ToolCalled,
     ToolReturned,
@@ -215,3 +219,24 @@ def ending(fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False
                 return [Line(((BOLD, f"failed{where}"),), "✗ ", RED)]
             found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=RED)
             return found + (lines_of(fact.hint, mark="  ") if fact.hint else [])
+
+
+def taken_up(
+    run: str, fact: RunRecovered | RunSuspended | RunResumed | DefinitionChanged
+) -> list[Line]:
+    """Return what is said of a run that one process leaves and another goes on with."""
+    match fact:
+        case RunRecovered():
+            was = " It was cut off where it stood." if fact.was_cut else ""
+            return own_words(f"Run {run} goes on in this process.{was}", "note")
+        case RunSuspended():
+            why = _REASONS.get(fact.reason, fact.reason)
+            text = f"Run {run} is suspended: {why}. Your words or /resume {run[:4]} let it go on."
+            return own_words(text, "warning")
+        case RunResumed():
+            return own_words(f"Run {run} goes on.", "note")
+        case DefinitionChanged():
+            return own_words(f"Run {run} follows the workflow as it is now.", "note")
+
+
+_REASONS: Final = {"crash_loop": "its process died again and again before it came any further"}

@@ -2,15 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from midstream.console.lines import to_plain
 from midstream.console.narrator import Narrator
-from midstream.console.painting import Block, Kind, Words, own_words, plain_words, typed
+from midstream.console.painting import (
+    Block,
+    Kind,
+    Words,
+    own_words,
+    plain_words,
+    question_lines,
+    typed,
+)
 from midstream.console.reading import lines_from
 from midstream.console.writing import QueueWriter
 from midstream.core.notices import Envelope
+from midstream.core.question import Question
+from midstream.core.run import Run
 from midstream.ports import Desk, Submitted
 
 STDIN: Final = 0
@@ -94,22 +104,14 @@ class PlainFace:
         self._reader = LineReader(stdin, taking=self._taking, told=self._told)
         self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
         self._settles = False
-        self._is_hushed = False
 
     @property
     def lost(self) -> OSError | None:
         """Return why what was shown could not be written; None as long as it could."""
         return self._writer.lost
 
-    def hush(self) -> None:
-        """Show no more events of runs: what follows is only the end of the program."""
-        self._settle()
-        self._is_hushed = True
-
     def show(self, envelope: Envelope) -> None:
         """Show an event of a run; see `Face.show`."""
-        if self._is_hushed:
-            return
         self._print(self._narrator.told(envelope))
         if not self._settles:
             self._settles = True
@@ -119,6 +121,15 @@ class PlainFace:
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `Face.say`."""
         self._print([*own_words(text, kind)])
+
+    def recall(self, run: Run) -> None:
+        """Know how a run stands; see `Face.recall`."""
+        self._narrator.recall(run)
+
+    def turned_to(self, questions: Sequence[Question]) -> None:
+        """Print what is being asked; see `Face.turned_to`."""
+        for question in questions:
+            self._print([*question_lines(question)])
 
     def refresh(self) -> None:
         """Do nothing: a plain face has no status to draw."""

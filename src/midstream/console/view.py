@@ -88,7 +88,7 @@ def bottom_for(screen: Screen, dialog: Dialog, editor: Editor) -> Row:
     return cards.bottom_line(status, width=screen.width, hint=hint)
 
 
-def in_full(event: QuestionAsked, *, width: int, height: int) -> list[Line]:
+def in_full(event: Question | QuestionAsked, *, width: int, height: int) -> list[Line]:
     """Return a question's lines, for the scrollback, if its card cannot hold them; else none."""
     lines = question_lines(event) if event.text else []
     room = _card_room(height)

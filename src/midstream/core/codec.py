@@ -6,12 +6,15 @@ of all of this; it grows with every change that older readers would misread.
 """
 
 import hashlib
+from functools import cache
 
 import msgspec
 
-from midstream.core.events import AnyFact
-from midstream.core.run import Run
-from midstream.core.spec import plan_of
+from midstream.core.conversation import Message, ToolCall, ToolResult
+from midstream.core.events import AnyFact, Usage
+from midstream.core.question import Question
+from midstream.core.run import Correction, Cut, InputRecord, OpenCall, Response, Run, Turn
+from midstream.core.spec import Definition, Role, State, ToolSpec, Workflow, plan_of
 
 FORMAT = 1
 """The format of the facts written by this version."""
@@ -57,9 +60,37 @@ def chained(before: bytes, seq: int, at: float, data: bytes) -> bytes:
     return hashlib.blake2b(head + data, digest_size=16).digest()
 
 
+@cache
+def _shape() -> bytes:
+    """Return what tells this version's folded runs from another's, which may lack what ours have."""
+    fields = [f"{part.__name__}{part.__struct_fields__}" for part in _PARTS]
+    return hashlib.blake2b(f"{FORMAT}{fields}".encode(), digest_size=8).hexdigest().encode()
+
+
+_PARTS: tuple[type[msgspec.Struct], ...] = (
+    Run,
+    Turn,
+    OpenCall,
+    Correction,
+    Cut,
+    Response,
+    InputRecord,
+    Question,
+    Message,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Definition,
+    Workflow,
+    State,
+    ToolSpec,
+    Role,
+)
+
+
 def encode_run(run: Run) -> bytes:
-    """Return a folded run as JSON, for a snapshot. It holds its definition, not its plan."""
-    return _ENCODER.encode(msgspec.structs.replace(run, plan=None))
+    """Return a folded run, for a snapshot. It holds its definition, not its plan."""
+    return _shape() + b"\n" + _ENCODER.encode(msgspec.structs.replace(run, plan=None))
 
 
 def decode_run(data: bytes) -> Run:
@@ -69,7 +100,10 @@ def decode_run(data: bytes) -> Run:
         Undecodable: it is not one of this version; fold the facts instead.
     """
     try:
-        run = _RUNS.decode(data)
+        shape, _, body = data.partition(b"\n")
+        if shape != _shape():
+            raise Undecodable("another version folded this run")
+        run = _RUNS.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(str(error)) from error
     if run.definition is None:

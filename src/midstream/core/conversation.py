@@ -23,7 +23,7 @@ USER: Final = "@user"
 """The author of what a person typed. Every agent sees those words as the user's, on either side."""
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """What a model asked for: a tool and its arguments (a JSON object)."""
 
     id: str

@@ -168,7 +168,7 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
     chosen = input.chosen if slot == "transition_handler" else None
     if chosen is not None and not isinstance(chosen, str):
         story.fail(
-            f"{handler}, the transition_handler of state {run.state!r}, returned {chosen!r:.80}.",
+            f"{handler}, the transition_handler of state {run.state!r}, returned {chosen!a:.80}.",
             "Return the name of the next state, as a string.",
             fault="author",
         )

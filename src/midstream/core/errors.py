@@ -94,5 +94,20 @@ class RunOwned(UserMistake):
         self.owner = owner
 
 
+class DefinitionDiffers(UserMistake):
+    """The workflow is not what the run is pinned to: go on with the old copy, the new one, or stop.
+
+    Args:
+        what, hint: as for every error.
+        run: the run's id.
+        changes: what is different now, a line each.
+    """
+
+    def __init__(self, what: str, *, run: str, changes: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.run = run
+        self.changes = changes
+
+
 class NotTrusted(UserMistake):
     """A file of an untrusted workspace would have had to be read."""

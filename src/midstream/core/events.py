@@ -99,7 +99,14 @@ class StateTransition(
     resumes: bool = False
 
 
-class ContextChange(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class ContextChange(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """One thing a handler did to a context: add a message, or clear it to its starting messages."""
 
     context: str
@@ -124,7 +131,14 @@ class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     chosen: str | None = None
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Usage(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """What one model request used. `cost_usd` is a decimal number as text, None when unknown."""
 
     model: str
@@ -322,7 +336,7 @@ class RunFailed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
 
 
 class RunStopped(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_stopped"):
-    """A person, or the end of the process, stopped the run."""
+    """A person stopped the run."""
 
     reason: str
 

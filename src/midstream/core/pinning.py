@@ -51,6 +51,10 @@ def _script_change(pinned: str | None, now: str | None) -> str:
     return f"script.py changed (+{added} -{removed} lines)"
 
 
+_PHASES = ("waiting", "pre", "turn", "post", "transition")
+"""Where a run can stand in a state that its spec has to have."""
+
+
 def misfit_of(run: Run, definition: Definition) -> str:
     """Return why a run cannot go on with a definition where it stands, "" if it can."""
     workflow = definition.workflow
@@ -62,12 +66,12 @@ def misfit_of(run: Run, definition: Definition) -> str:
     for name in (run.state, *(cut.state for cut in run.cuts)):
         if name and name not in states:
             return f"it has no state {name!r}, where the run stands"
-    if run.state and run.phase in ("waiting", "pre", "turn", "post", "transition"):
-        state = states[run.state]
-        if run.phase not in flow_of(state):
-            return f"the state {run.state!r} has no {run.phase} any more"
-        if run.phase == "turn" and run.turn is not None and run.turn.agent != state.agent:
-            return f"the state {run.state!r} has another agent"
+    stands = [(run.state, run.phase), *((cut.state, cut.phase) for cut in run.cuts)]
+    for name, phase in stands:
+        if name and phase in _PHASES and phase not in flow_of(states[name]).values():
+            return f"the state {name!r} has no {phase} any more"
+    if run.phase == "turn" and run.turn is not None and run.turn.agent != states[run.state].agent:
+        return f"the state {run.state!r} has another agent"
     if run.turn is not None and run.turn.agent and run.turn.agent not in agents:
         return f"it has no agent {run.turn.agent!r}, whose turn it is"
     for agent in workflow.agents:

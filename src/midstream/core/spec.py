@@ -141,7 +141,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.excludedTools is None or tool not in self.excludedTools
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
+class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a run is pinned to: the workflow, its roles by name, the tools by name.
 
     `digest` is the SHA-256 of the workflow's and the script's text, "" for one built in code.

@@ -5,9 +5,11 @@ engine closes. What other processes have for it comes as letters (`postman.py`).
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.names import Json
@@ -37,7 +39,9 @@ class LocalEngine:
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
         self._postman: Postman | None = None
+        self._told: dict[str, int] = {}
         self._snapped: dict[str, int] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._chores: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
@@ -56,11 +60,11 @@ class LocalEngine:
         machine = WorkflowStateMachine(
             definition, self.world, handlers=handlers, id=id, tap=self._tap
         )
-        await self._take_in(machine)
         try:
+            await self._take_in(machine)
             await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
         except BaseException:
-            await self._drop(machine)  # it has not begun, and never will
+            await self._drop(machine)  # nobody has it: what began of it goes on when resumed
             raise
         return machine
 
@@ -83,9 +87,16 @@ class LocalEngine:
             RunOwned: another process runs it.
             JournalDamaged: a fact is not what was written.
         """
-        known = self._machines.get(id)
-        if known is not None and not known.is_closed:
-            return known
+        # One at a time: whoever comes second gets the machine the first has made.
+        async with self._doors.setdefault(id, asyncio.Lock()):
+            known = self._machines.get(id)
+            if known is not None and not known.is_closed:
+                return known
+            return await self._taken_up(id, handlers, definition)
+
+    async def _taken_up(
+        self, id: str, handlers: Handlers | None, definition: Definition | None
+    ) -> WorkflowStateMachine:
         run = await opened(self.store, id)
         if run.is_over:
             raise UserMistake(
@@ -95,11 +106,11 @@ class LocalEngine:
         machine = WorkflowStateMachine(
             definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
         )
-        was_cut = await self._take_in(machine)
         try:
+            was_cut = await self._take_in(machine)
             # Once more: until it was ours, its owner may have gone on.
             run = await opened(self.store, id)
-            self._snapped[id] = run.seq
+            self._told[id] = self._snapped[id] = run.seq
             await machine.resume(run, was_cut=was_cut, definition=definition)
         except BaseException:
             await self._drop(machine)
@@ -142,31 +153,54 @@ class LocalEngine:
     async def _take_in(self, machine: WorkflowStateMachine) -> bool:
         """Claim a run and have its letters looked for; return whether it was cut."""
         claim = await self.store.claim(machine.id)
+        if self._is_closing:
+            raise UserMistake("The program is closing.")
         self._machines[machine.id] = machine
         if self._postman is None:
-            self._postman = Postman(self.store, self.machine, self.bells)
+            self._postman = Postman(self.store, self._addressee, self.bells)
         return claim.was_cut
 
+    def _addressee(self, id: str) -> WorkflowStateMachine | None:
+        """Return who takes a run's letters: nobody where it is not ours, not begun, or ended unkept."""
+        machine = self._machines.get(id)
+        if machine is None or machine.run.phase == "new":
+            return None  # it is ours already, but it does not hear yet: letters would be lost on it
+        if not machine.is_closed:
+            return machine
+        is_kept = machine.run.seq == self._told.get(id)
+        return machine if machine.run.is_over and is_kept else None
+
     async def _drop(self, machine: WorkflowStateMachine) -> None:
-        if self._machines.get(machine.id) is machine:
-            del self._machines[machine.id]
-        await self.store.release(machine.id)
+        """Let go of what could not be begun. It is done though the caller is cancelled again."""
+        await asyncio.wait((self._do(self._dropped(machine)),))
+
+    async def _dropped(self, machine: WorkflowStateMachine) -> None:
+        try:
+            await self._leave(machine)
+        finally:
+            if self._machines.get(machine.id) is machine:
+                del self._machines[machine.id]
 
     async def _leave(self, machine: WorkflowStateMachine) -> None:
         run = await machine.leave()
         await self._let_go(run)
 
     async def _let_go(self, run: Run) -> None:
-        """Keep how a run stands and release it. A store that fails loses no more than a cache."""
-        try:
-            if run.seq != self._snapped.get(run.id):
+        """Keep how a run stands and release it. A store that fails loses no more than a cache.
+
+        An end that could not be journaled is no part of the run: it is not kept.
+        """
+        with contextlib.suppress(MidstreamError):
+            if run.seq == self._told.get(run.id) != self._snapped.get(run.id):
                 await keep(self.store, run)
+                self._snapped[run.id] = run.seq
+        with contextlib.suppress(MidstreamError):
             await self.store.release(run.id)
-        except MidstreamError:
-            return
 
     def _tap(self, envelope: Envelope) -> None:
         """Tell every listener; one that raises keeps no other from hearing."""
+        if envelope.seq is not None:
+            self._told[envelope.run] = envelope.seq
         failures: list[Exception] = []
         for listener in tuple(self._listeners):
             try:
@@ -192,10 +226,11 @@ class LocalEngine:
             self._snapped[id] = seq
             self._do(keep(self.store, run))
 
-    def _do(self, chore: "asyncio._CoroutineLike[None]") -> None:
+    def _do(self, chore: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._chores.discard(task)

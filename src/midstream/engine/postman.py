@@ -26,7 +26,7 @@ class Postman:
 
     Args:
         store: where the letters are.
-        machine: returns the run of this process with an id, None for any other.
+        machine: returns the run of this process with an id, None where its letters are not ours.
         bells: the folder of the doorbells.
     """
 
@@ -66,13 +66,15 @@ class Postman:
             self._wake.clear()
 
     async def _round(self) -> None:
+        # Read while a run's letters are being handed over, some of its may be delivered by now.
+        busy = set(self._busy)
         by_run: dict[str, list[Letter]] = {}
         for letter in await self._store.letters():
             by_run.setdefault(letter.run, []).append(letter)
         for run, letters in by_run.items():
             machine = self._machine(run)
             # One task a run: a stop that takes its time holds up no other run's letters.
-            if machine is not None and run not in self._busy:
+            if machine is not None and run not in busy:
                 task = asyncio.create_task(self._deliver(machine, letters))
                 self._busy[run] = task
                 task.add_done_callback(partial(self._gone, run))
@@ -92,7 +94,7 @@ class Postman:
             with contextlib.suppress(UserMistake):
                 # What cannot be done any more, such as an answer to nothing, is not tried again.
                 await hand_over(machine, letter)
-            if machine.is_closed and not machine.run.is_over:
+            if self._machine(letter.run) is not machine:
                 return  # let go of meanwhile: the next owner has it
             await self._store.delivered(letter.run, letter.id)
 
@@ -121,5 +123,7 @@ async def hand_over(machine: Machine, letter: Letter) -> None:
             await machine.withdraw(letter.text)
         case "halt":
             await machine.halt()
+        case "unsuspend":
+            await machine.unsuspend()
         case "stop":
             await machine.stop(letter.text or "stopped by the user")

@@ -139,6 +139,17 @@ def unanswered(run: Run) -> str | None:
     )
 
 
+def left_words(run: Run) -> str:
+    """Return how a run that was left goes on, "" for one that has ended or a chat that only waits."""
+    is_chat = run.definition is not None and run.definition.kind == "chat"
+    if run.is_over or run.definition is None or (is_chat and run.phase == "waiting"):
+        return ""
+    if _wanted(run) is not None:
+        send = f"`midstream send {run.id} TEXT` answers it"
+        return f"Run {run.id} is kept: {send}, and `midstream resume {run.id}` goes on."
+    return f"Run {run.id} is kept where it stands: `midstream resume {run.id}` goes on."
+
+
 def _wanted(run: Run) -> Question | None:
     """Return the question that holds the run up; a chat that waits for its next line has none."""
     for question in run.open_questions:

@@ -1,1 +1,1 @@
-"""Journals, and nothing else."""
+"""Stores: what keeps runs (`midstream.storage`), in memory and in SQLite, and nothing else."""

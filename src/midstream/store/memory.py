@@ -1,32 +1,318 @@
-"""A journal in memory: what lives as long as its process."""
+"""A store in memory: what lives as long as its process.
 
-from collections.abc import Sequence
+`beside` gives another owner of the same contents, as a second process is to a file: tests of two
+consoles, of a crash (`die`) and of what comes after it need no disk.
+"""
 
-from midstream.core.errors import JournalMoved
+import asyncio
+import hashlib
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope
+from midstream.core.views.listing import Summary, summarised
+from midstream.offloop import call_soon
+from midstream.storage import Claim, KeptRun, Letter
+from midstream.store.refusals import (
+    closed,
+    elsewhere,
+    moved,
+    no_such_run,
+    nothing_by_then,
+    nothing_to_adopt,
+    owned,
+    taken,
+)
+from midstream.store.sealing import body_of, checked, letter_body
 
 
-class MemoryJournal:
-    """Facts of runs in lists. See the port `Journal`."""
+class _Run:
+    """A run's facts, of which a fork shares nothing: the values are the same and never change."""
+
+    def __init__(self, facts: Sequence[Envelope], ends: Collection[int], summary: Summary) -> None:
+        self.facts = list(facts)
+        self.ends = set(ends)
+        self.summary = summary
+        self.parent = ""
+        self.parent_seq = 0
+        self.is_foreign = False
+
+
+class _Contents:
+    """What all owners share."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, list[Envelope]] = {}
+        self.runs: dict[str, _Run] = {}
+        self.letters: dict[tuple[str, str], Letter] = {}
+        self.delivered: set[tuple[str, str]] = set()
+        self.leases: dict[str, str] = {}
+        self.snapshots: dict[str, tuple[int, bytes]] = {}
+        self.shelf: dict[str, bytes] = {}
+        self.owners: dict[str, MemoryStore] = {}
+        self.owners_made = 0
+
+    def living(self, run: str) -> str:
+        """Return the living owner of a run, "" for nobody."""
+        owner = self.leases.get(run, "")
+        return owner if owner in self.owners else ""
+
+
+class MemoryStore:
+    """See `midstream.storage.Store`."""
+
+    def __init__(self) -> None:
+        self._open(_Contents())
+
+    def beside(self) -> "MemoryStore":
+        """Return another owner of the same contents."""
+        other = MemoryStore()
+        other._open(self._contents)
+        return other
+
+    def die(self) -> None:
+        """Close as a killed process would: without letting go of anything."""
+        self._is_closed = True
+        self._contents.owners.pop(self._me, None)
+        self._note()
+
+    def _open(self, contents: _Contents) -> None:
+        self._contents = contents
+        self._is_closed = False
+        self._is_news = True
+        self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        contents.owners_made += 1
+        self._me = f"memory{contents.owners_made}"
+        contents.owners[self._me] = self
+
+    # --- the journal ----------------------------------------------------------------------------
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        """Keep the facts after position `expected`."""
-        kept = self._runs.get(run, [])
-        if len(kept) != expected:
-            raise JournalMoved(
-                f"Run {run} has {len(kept)} facts where {expected} were expected.",
-                hint="Another process goes on with this run.",
-            )
-        if facts:
-            self._runs.setdefault(run, kept).extend(facts)
+        """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
+        self._refuse_closed()
+        kept = self._contents.runs.get(run)
+        seq = 0 if kept is None else len(kept.facts)
+        if seq != expected:
+            raise moved(run, seq, expected)
+        if self._contents.living(run) not in ("", self._me):
+            raise elsewhere(run)
+        checked(run, expected, facts)
+        for envelope in facts:
+            body_of(envelope)
+        if not facts:
+            return
+        if kept is None:
+            kept = self._contents.runs[run] = _Run((), (), Summary())
+        for envelope in facts:
+            kept.facts.append(envelope)
+            kept.summary = summarised(kept.summary, envelope)
+        kept.ends.add(len(kept.facts))
+        self._changed()
 
-    async def read(self, run: str, after: int = 0) -> list[Envelope]:
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
         """Return the run's facts after position `after`."""
-        return self._runs.get(run, [])[after:]
+        self._refuse_closed()
+        kept = self._contents.runs.get(run)
+        if kept is None:
+            return []
+        return kept.facts[max(after, 0) : None if upto is None else max(upto, 0)]
 
     async def runs(self) -> list[str]:
         """Return the ids of all runs, the oldest first."""
-        return list(self._runs)
+        self._refuse_closed()
+        return list(self._contents.runs)
+
+    # --- the catalogue --------------------------------------------------------------------------
+
+    async def listing(self) -> list[KeptRun]:
+        """Return every run, the oldest first."""
+        self._refuse_closed()
+        return [
+            KeptRun(
+                id=id,
+                seq=len(run.facts),
+                summary=run.summary,
+                parent=run.parent,
+                parent_seq=run.parent_seq,
+                is_foreign=run.is_foreign,
+                owner=self._contents.living(id),
+                was_cut=id in self._contents.leases and not self._contents.living(id),
+            )
+            for id, run in self._contents.runs.items()
+        ]
+
+    async def fork(self, source: str, at: int, id: str) -> int:
+        """Make the run `id` of the first facts of `source`."""
+        self._refuse_closed()
+        kept = self._contents.runs.get(source)
+        if kept is None:
+            raise no_such_run(source)
+        seq = max((end for end in kept.ends if end <= at), default=0)
+        if not seq:
+            raise nothing_by_then(source, at)
+        facts = [msgspec.structs.replace(fact, run=id) for fact in kept.facts[:seq]]
+        self._add(id, _Run(facts, {end for end in kept.ends if end <= seq}, _summary(facts)))
+        self._contents.runs[id].parent = source
+        self._contents.runs[id].parent_seq = seq
+        return seq
+
+    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
+        """Keep an imported run, foreign for ever."""
+        self._refuse_closed()
+        imported = list(facts)
+        if not imported:
+            raise nothing_to_adopt(id)
+        checked(id, 0, imported)
+        for envelope in imported:
+            body_of(envelope)
+        run = _Run(imported, range(1, len(imported) + 1), _summary(imported))
+        run.is_foreign = True
+        self._add(id, run)
+
+    def _add(self, id: str, run: _Run) -> None:
+        if id in self._contents.runs:
+            raise taken(id)
+        self._contents.runs[id] = run
+        self._changed()
+
+    # --- the inbox ------------------------------------------------------------------------------
+
+    async def post(self, letter: Letter) -> Letter:
+        """Keep a letter and return the kept one."""
+        self._refuse_closed()
+        letter_body(letter)
+        kept = self._contents.letters.setdefault((letter.run, letter.id), letter)
+        self._changed()
+        return kept
+
+    async def letters(self, run: str | None = None) -> list[Letter]:
+        """Return the undelivered letters, the oldest first."""
+        self._refuse_closed()
+        return [
+            letter
+            for key, letter in self._contents.letters.items()
+            if key not in self._contents.delivered and run in (None, letter.run)
+        ]
+
+    async def delivered(self, run: str, id: str) -> None:
+        """Hand a letter out no more."""
+        self._refuse_closed()
+        if (run, id) in self._contents.letters:
+            self._contents.delivered.add((run, id))
+            self._changed()
+
+    # --- who has which run ----------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        """Return the name of this owner."""
+        return self._me
+
+    async def claim(self, run: str) -> Claim:
+        """Make the run ours."""
+        self._refuse_closed()
+        owner = self._contents.leases.get(run, "")
+        if owner == self._me:
+            return Claim(was_cut=False)
+        if self._contents.living(run):
+            raise owned(run, owner)
+        self._contents.leases[run] = self._me
+        self._changed()
+        return Claim(was_cut=bool(owner))
+
+    async def release(self, run: str) -> None:
+        """Let go of a run that is ours."""
+        self._refuse_closed()
+        if self._contents.leases.get(run) == self._me:
+            del self._contents.leases[run]
+            self._changed()
+
+    async def owner_of(self, run: str) -> str:
+        """Return the living owner of a run, "" if there is none."""
+        self._refuse_closed()
+        return self._contents.living(run)
+
+    # --- snapshots and the shelf ----------------------------------------------------------------
+
+    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+        """Keep how the run stood after fact `seq`."""
+        self._refuse_closed()
+        self._contents.snapshots[run] = (seq, data)
+
+    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
+        """Return the newest snapshot and its seq."""
+        self._refuse_closed()
+        return self._contents.snapshots.get(run)
+
+    async def forget_snapshots(self, run: str | None = None) -> None:
+        """Delete the snapshots of one run, or all."""
+        self._refuse_closed()
+        if run is None:
+            self._contents.snapshots.clear()
+        else:
+            self._contents.snapshots.pop(run, None)
+
+    async def put(self, data: bytes) -> str:
+        """Return the key of the data."""
+        self._refuse_closed()
+        key = hashlib.sha256(data).hexdigest()
+        self._contents.shelf[key] = data
+        return key
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key."""
+        self._refuse_closed()
+        if key not in self._contents.shelf:
+            raise WorldTrouble(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
+        return self._contents.shelf[key]
+
+    def where(self, key: str) -> str:
+        """Return what a person can say of the data: it is nowhere but in this process."""
+        return f"memory, as {key[:16]}"
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return once anything may have been written by anybody since the last call, or in time."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        try:
+            if not self._is_news and not self._is_closed:
+                self._waiters.add(waiter)
+                async with asyncio.timeout(timeout_s):
+                    await waiter[1].wait()
+        except TimeoutError:
+            return
+        finally:
+            self._waiters.discard(waiter)
+            self._is_news = False
+
+    async def aclose(self) -> None:
+        """Let go of every run and close."""
+        if self._is_closed:
+            return
+        leases = self._contents.leases
+        for run in [run for run, owner in leases.items() if owner == self._me]:
+            del leases[run]
+        self.die()
+        self._changed()
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise closed()
+
+    def _changed(self) -> None:
+        for owner in self._contents.owners.values():
+            owner._note()
+
+    def _note(self) -> None:
+        self._is_news = True
+        for loop, event in self._waiters:
+            call_soon(loop, event.set)
+
+
+def _summary(facts: Sequence[Envelope]) -> Summary:
+    summary = Summary()
+    for envelope in facts:
+        summary = summarised(summary, envelope)
+    return summary

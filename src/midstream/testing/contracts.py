@@ -35,7 +35,9 @@ P = ParamSpec("P")
 DEADLINE_S = 10.0
 
 
-def _soon(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
+def soon(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
+    """Return the test with a deadline."""
+
     @functools.wraps(test)
     async def within(*args: P.args, **kwargs: P.kwargs) -> None:
         async with asyncio.timeout(DEADLINE_S):
@@ -65,55 +67,55 @@ async def _is_refused(append: Awaitable[None]) -> bool:
 class JournalContract:
     """The port `Journal`. Fixture `journal`: an empty one; it closes what it opens."""
 
-    @_soon
+    @soon
     async def test_a_new_journal_knows_no_run(self, journal: Journal) -> None:
         assert await journal.runs() == []
 
-    @_soon
+    @soon
     async def test_an_unknown_run_has_no_facts(self, journal: Journal) -> None:
         assert await journal.read("nobody") == []
         assert await journal.runs() == []
 
-    @_soon
+    @soon
     async def test_reading_gives_back_what_was_appended(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @_soon
+    @soon
     async def test_facts_stay_in_the_order_of_their_appends(self, journal: Journal) -> None:
         for seq in range(1, 21):
             await journal.append("r", seq - 1, [fact("r", seq)])
 
         assert [envelope.seq for envelope in await journal.read("r")] == list(range(1, 21))
 
-    @_soon
+    @soon
     async def test_reading_may_begin_after_a_position(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 5))
 
         assert await journal.read("r", 3) == facts("r", 4, 5)
         assert await journal.read("r", 0) == facts("r", 1, 5)
 
-    @_soon
+    @soon
     async def test_after_the_last_fact_there_is_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
 
         assert await journal.read("r", 2) == []
         assert await journal.read("r", 99) == []
 
-    @_soon
+    @soon
     async def test_an_append_behind_is_refused(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await _is_refused(journal.append("r", 2, [fact("r", 3, "other")]))
 
-    @_soon
+    @soon
     async def test_an_append_ahead_is_refused(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
 
         assert await _is_refused(journal.append("r", 4, [fact("r", 5)]))
 
-    @_soon
+    @soon
     async def test_a_refused_append_keeps_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 3))
         await _is_refused(journal.append("r", 1, [fact("r", 2, "other"), fact("r", 3, "other")]))
@@ -121,13 +123,13 @@ class JournalContract:
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @_soon
+    @soon
     async def test_a_refused_first_append_makes_no_run(self, journal: Journal) -> None:
         assert await _is_refused(journal.append("r", 1, [fact("r", 2)]))
 
         assert await journal.runs() == []
 
-    @_soon
+    @soon
     async def test_after_a_refusal_the_right_position_is_taken(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
         await _is_refused(journal.append("r", 0, [fact("r", 1, "other")]))
@@ -135,7 +137,7 @@ class JournalContract:
 
         assert await journal.read("r") == facts("r", 1, 3)
 
-    @_soon
+    @soon
     async def test_an_append_of_nothing_changes_nothing(self, journal: Journal) -> None:
         await journal.append("r", 0, [])
 
@@ -143,7 +145,7 @@ class JournalContract:
         await journal.append("r", 0, [fact("r", 1)])
         assert await journal.read("r") == [fact("r", 1)]
 
-    @_soon
+    @soon
     async def test_runs_do_not_mix(self, journal: Journal) -> None:
         await journal.append("a", 0, facts("a", 1, 2))
         await journal.append("b", 0, facts("b", 1, 1))
@@ -152,7 +154,7 @@ class JournalContract:
         assert await journal.read("a") == facts("a", 1, 3)
         assert await journal.read("b") == facts("b", 1, 1)
 
-    @_soon
+    @soon
     async def test_runs_are_listed_the_oldest_first(self, journal: Journal) -> None:
         for run in ("b", "c", "a"):
             await journal.append(run, 0, [fact(run, 1)])
@@ -160,7 +162,7 @@ class JournalContract:
 
         assert await journal.runs() == ["b", "c", "a"]
 
-    @_soon
+    @soon
     async def test_of_many_writers_at_one_position_one_wins(self, journal: Journal) -> None:
         await journal.append("r", 0, [fact("r", 1)])
         refused = await asyncio.gather(
@@ -170,7 +172,7 @@ class JournalContract:
         assert refused.count(False) == 1
         assert len(await journal.read("r")) == 2
 
-    @_soon
+    @soon
     async def test_many_runs_are_written_at_once(self, journal: Journal) -> None:
         async def write(run: str) -> None:
             for seq in range(1, 6):
@@ -183,7 +185,7 @@ class JournalContract:
         for name in names:
             assert await journal.read(name) == facts(name, 1, 5)
 
-    @_soon
+    @soon
     async def test_readers_never_see_half_an_append(self, journal: Journal) -> None:
         seen: list[int] = []
 
@@ -200,14 +202,14 @@ class JournalContract:
 
         assert {length % 7 for length in seen} == {0}
 
-    @_soon
+    @soon
     async def test_what_was_read_is_the_readers_own(self, journal: Journal) -> None:
         await journal.append("r", 0, facts("r", 1, 2))
         (await journal.read("r")).clear()
 
         assert len(await journal.read("r")) == 2
 
-    @_soon
+    @soon
     async def test_what_was_appended_may_be_changed_afterwards(self, journal: Journal) -> None:
         batch = facts("r", 1, 2)
         await journal.append("r", 0, batch)
@@ -215,7 +217,7 @@ class JournalContract:
 
         assert len(await journal.read("r")) == 2
 
-    @_soon
+    @soon
     async def test_facts_of_every_shape_come_back_whole(self, journal: Journal) -> None:
         state = State(name="start", next="stop")
         definition = Definition(
@@ -231,7 +233,7 @@ class JournalContract:
 
         assert await journal.read("r") == told
 
-    @_soon
+    @soon
     async def test_a_large_append_is_kept_whole(self, journal: Journal) -> None:
         long = [fact("r", seq, "x" * 10_000) for seq in range(1, 101)]
         await journal.append("r", 0, long)
@@ -242,18 +244,18 @@ class JournalContract:
 class ClockContract:
     """The port `Clock`. Fixtures `clock`, and `pass_time`: lets so many seconds pass for it."""
 
-    @_soon
+    @soon
     async def test_time_never_runs_backwards(self, clock: Clock) -> None:
         first = clock.now()
         await clock.sleep(0)
 
         assert clock.now() >= first
 
-    @_soon
+    @soon
     async def test_a_sleep_of_no_time_returns(self, clock: Clock) -> None:
         await clock.sleep(0)
 
-    @_soon
+    @soon
     async def test_a_sleeper_wakes_when_its_time_has_come(
         self, clock: Clock, pass_time: Callable[[float], Awaitable[None]]
     ) -> None:
@@ -265,7 +267,7 @@ class ClockContract:
 
         assert clock.now() >= before + 0.009
 
-    @_soon
+    @soon
     async def test_a_cancelled_sleeper_is_gone(self, clock: Clock) -> None:
         sleeper = asyncio.ensure_future(clock.sleep(3600))
         await asyncio.sleep(0)
@@ -304,7 +306,7 @@ class ModelContract:
     `slow_model`: streams a piece and then nothing more.
     """
 
-    @_soon
+    @soon
     async def test_the_reply_is_what_was_streamed(
         self, model: Model, model_request: ModelRequest
     ) -> None:
@@ -315,7 +317,7 @@ class ModelContract:
         assert reply.text
         assert "".join(heard.pieces) == reply.text
 
-    @_soon
+    @soon
     async def test_cancelling_closes_the_stream(
         self, slow_model: Model, model_request: ModelRequest
     ) -> None:
@@ -344,13 +346,13 @@ class ToolsContract:
             workspace=workspace, run="r", agent="a", stop=asyncio.Event(), progress=said.append
         )
 
-    @_soon
+    @soon
     async def test_every_tool_is_listed_by_its_name(self, tools: Tools) -> None:
         for name, spec in tools.specs().items():
             assert spec.name == name
             assert spec.parameters.get("type") == "object"
 
-    @_soon
+    @soon
     async def test_a_call_has_an_outcome(
         self, tools: Tools, good_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:
@@ -359,7 +361,7 @@ class ToolsContract:
         assert isinstance(ended, ToolOutcome)
         assert ended.outcome == "completed"
 
-    @_soon
+    @soon
     async def test_an_unknown_tool_fails_without_raising(
         self, tools: Tools, tmp_path: Path
     ) -> None:
@@ -367,7 +369,7 @@ class ToolsContract:
 
         assert ended.outcome == "failed"
 
-    @_soon
+    @soon
     async def test_a_call_told_to_stop_ends(
         self, tools: Tools, endless_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:
@@ -378,7 +380,7 @@ class ToolsContract:
 
         assert (await calling).outcome in ("stopped", "completed", "failed", "unknown")
 
-    @_soon
+    @soon
     async def test_a_cancelled_call_is_gone(
         self, tools: Tools, endless_call: tuple[str, dict[str, Any]], tmp_path: Path
     ) -> None:

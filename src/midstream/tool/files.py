@@ -1,7 +1,9 @@
 """Reading, writing and editing files of the workspace."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -9,6 +11,7 @@ import msgspec
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.names import Json
 from midstream.core.spec import ToolSpec
+from midstream.offloop import in_thread
 from midstream.ports import ToolContext
 from midstream.tool.base import Tool, check_stop, parameters_of, typed
 from midstream.tool.edits import Edit, edited
@@ -19,13 +22,14 @@ from midstream.tool.paths import (
     opened_folder,
     parent_of,
     read_bytes,
-    read_with_mode,
 )
 from midstream.tool.text import MAX_CHARS, shortened
 
 MAX_LINES: Final = 2_000
 MAX_LINE_CHARS: Final = 1_000
 MAX_WRITE_CHARS: Final = 5_000_000
+MAX_KEPT_BYTES: Final = 100_000_000
+"""The largest file that is replaced: what it held is kept, so that the change can be taken back."""
 _SNIFFED_BYTES: Final = 8_192
 
 # --- read_files ---------------------------------------------------------------------------------
@@ -133,14 +137,19 @@ class WriteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
+async def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
     """Write a whole file, folders included: afterwards it is all there, or as it was before."""
     wanted = typed(arguments, WriteFile)
-    place = _writable(context, wanted.path)
-    data = _encoded(wanted.content)
-    was_there = replace_file(place, data, context)
+
+    def prepared() -> _Change:
+        place = _writable(context, wanted.path)
+        return _Change(place=place, before=contents_of(place), after=_encoded(wanted.content))
+
+    change = await in_thread(prepared)
+    await _change_file(change, context)
     lines = len(wanted.content.splitlines())
-    return f"{'Replaced' if was_there else 'Created'} {place.name} ({lines} lines)."
+    done = "Created" if change.before is None else "Replaced"
+    return f"{done} {change.place.name} ({lines} lines)."
 
 
 def _writable(context: ToolContext, path: str) -> Place:
@@ -160,34 +169,102 @@ def _encoded(content: str) -> bytes:
         ) from error
 
 
-def replace_file(place: Place, data: bytes, context: ToolContext) -> bool:
-    """Put `data` in a file's place at once, its permissions kept; return whether it was there.
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, what it holds (None: there is none), and what it is to hold."""
+
+    place: Place
+    before: bytes | None
+    after: bytes
+
+
+async def _change_file(change: _Change, context: ToolContext) -> None:
+    """Record a change and make it.
 
     Raises:
         Stopped: nobody waits any more; nothing was changed.
+        UserMistake: somebody has changed the file meanwhile; it is as they left it.
+        WorldTrouble: the disk refused, or nothing can be recorded; the file is as it was.
+    """
+    place = change.place
+    check_stop(context)
+    await context.changing(place.root.joinpath(*place.parts), change.before, change.after)
+    last_look = partial(check_stop, context)
+    await in_thread(
+        partial(put_in_place, place, change.after, expected=change.before, last_look=last_look),
+        name="midstream-tool-writing",
+    )
+
+
+def contents_of(place: Place) -> bytes | None:
+    """Return what a file holds, None where there is none.
+
+    Raises:
+        UserMistake: it is no regular file, or too large to be kept.
+        WorldTrouble: it cannot be read.
+    """
+    try:
+        os.lstat(place.root.joinpath(*place.parts))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return read_bytes(place, max_bytes=MAX_KEPT_BYTES)
+
+
+def put_in_place(
+    place: Place,
+    data: bytes,
+    *,
+    expected: bytes | None,
+    last_look: Callable[[], None] | None = None,
+) -> None:
+    """Put `data` in a file's place at once, its permissions kept, if it still holds `expected`.
+
+    `last_look` is called right before the file changes; what it raises leaves the file as it is.
+
+    Raises:
+        UserMistake: the file holds something else by now (None: it is there by now, or gone).
         WorldTrouble: the disk refused; the file is as it was.
     """
-    check_stop(context)
     try:
         with opened_folder(parent_of(place), create=True) as folder:
             mode = mode_in(folder, place)
-            name = place.parts[-1]
             # The name must not grow past the limit of 255 bytes.
             beside = f".{os.urandom(6).hex()}.midstream-tmp"
             try:
                 _write_new(folder, beside, data, mode)
-                check_stop(context)
-                os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+                # Somebody may have saved the file meanwhile: their work is not undone.
+                _require_unchanged(place, expected)
+                if last_look is not None:
+                    last_look()
+                os.rename(beside, place.parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(beside, dir_fd=folder)
                 raise
             os.fsync(folder)
-            return mode is not None
     except OSError as error:
-        raise WorldTrouble(
-            f"{place.name} cannot be written: {error.strerror}.", hint="The file is as it was."
-        ) from error
+        raise _refused(place, error) from error
+
+
+def take_away(place: Place, *, expected: bytes) -> None:
+    """Remove a file if it still holds `expected`; raises as `put_in_place` does."""
+    try:
+        with opened_folder(parent_of(place)) as folder:
+            _require_unchanged(place, expected)
+            os.unlink(place.parts[-1], dir_fd=folder)
+            os.fsync(folder)
+    except OSError as error:
+        raise _refused(place, error) from error
+
+
+def _require_unchanged(place: Place, expected: bytes | None) -> None:
+    if contents_of(place) != expected:
+        raise UserMistake(f"{place.name} has just been changed by somebody else.", hint="Read it.")
+
+
+def _refused(place: Place, error: OSError) -> WorldTrouble:
+    return WorldTrouble(
+        f"{place.name} cannot be written: {error.strerror}.", hint="The file is as it was."
+    )
 
 
 def _write_new(folder: int, name: str, data: bytes, mode: int | None) -> None:
@@ -217,22 +294,23 @@ class EditFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-def edit_file(arguments: dict[str, Json], context: ToolContext) -> str:
+async def edit_file(arguments: dict[str, Json], context: ToolContext) -> str:
     """Replace pieces of a text file: all of the edits, or none."""
     wanted = typed(arguments, EditFile)
+    change, report = await in_thread(partial(_edited, wanted, context))
+    await _change_file(change, context)
+    return f"Edited {change.place.name}: {report}."
+
+
+def _edited(wanted: EditFile, context: ToolContext) -> tuple[_Change, str]:
     place = _writable(context, wanted.path)
-    data, _mode = read_with_mode(place)
+    data = read_bytes(place)
     try:
         before = data.decode()
     except UnicodeDecodeError as error:
         raise UserMistake(f"{place.name} is not UTF-8 text (byte {error.start}).") from error
     after, report = edited(before, wanted.edits)
-    content = _encoded(after)
-    # Somebody may have saved the file while the edits were worked out: their work is not undone.
-    if read_bytes(place) != data:
-        raise UserMistake(f"{place.name} has just been changed by somebody else.", hint="Read it.")
-    replace_file(place, content, context)
-    return f"Edited {place.name}: {report}."
+    return _Change(place=place, before=data, after=_encoded(after)), report
 
 
 TOOLS: tuple[Tool, ...] = (

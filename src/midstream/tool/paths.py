@@ -164,11 +164,6 @@ def read_bytes(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         UserMistake: there is no such file, it is not a regular one, or it is larger than that.
         WorldTrouble: it cannot be read.
     """
-    return read_with_mode(place, max_bytes=max_bytes)[0]
-
-
-def read_with_mode(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, int]:
-    """Return what a regular file holds and its permission bits; see `read_bytes`."""
     if not place.parts:
         raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     with opened_folder(parent_of(place)) as folder:
@@ -183,7 +178,7 @@ def read_with_mode(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> tuple[by
                 )
             with open(handle, "rb", closefd=False) as file:
                 # A file that grows meanwhile stays bounded.
-                return file.read(max_bytes), stat.S_IMODE(found.st_mode)
+                return file.read(max_bytes)
         finally:
             os.close(handle)
 

@@ -11,6 +11,7 @@ from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
 from midstream.core.names import Outcome
 from midstream.core.spec import Context
+from midstream.workflow.json_values import MAX_BYTES
 from midstream.workflow.words import readable
 
 
@@ -74,12 +75,15 @@ class WorkflowContext:
         """Add a message at the end.
 
         Raises:
-            ValueError: `role` is not system, user or assistant, or `content` is no text.
+            ValueError: `role` is not system, user or assistant, or `content` is no text or longer
+                than any conversation.
         """
         if role not in ("system", "user", "assistant"):
             raise ValueError(f"role is {role!r}; expected 'system', 'user' or 'assistant'")
         if not isinstance(content, str):
             raise ValueError(f"content is {type(content).__name__}; expected text")
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"content has {len(content):,} characters; at most {MAX_BYTES:,} join")
         content = readable(content)
         self._changes.append(
             ContextChange(context=self.name, action="add", role=role, text=content)

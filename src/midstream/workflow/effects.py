@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from midstream.core.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.core.inputs import (
@@ -26,6 +26,7 @@ from midstream.core.inputs import (
     Shown,
     ToolFinished,
 )
+from midstream.core.names import Outcome
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -36,11 +37,11 @@ from midstream.core.notices import (
 from midstream.core.pending import AskModel, CallTool, RunHandler
 from midstream.core.run import Run
 from midstream.core.steering import NOT_RUN, UNKNOWN
-from midstream.offloop import call_soon
+from midstream.offloop import call_soon, in_thread
 from midstream.ports import Handlers, Shelf, ToolContext
 from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
-from midstream.workflow.json_values import copied
+from midstream.workflow.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
@@ -51,6 +52,9 @@ Notify: TypeAlias = Callable[[AnyNotice], None]
 
 MAX_TEXT = 1_000_000
 """Characters of a reply or a result that join a conversation. No model reads more."""
+
+MAX_ERROR = 10_000
+"""Characters of an error that are kept of it."""
 
 SOFT_STOP_S = 10.0
 """Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
@@ -97,8 +101,11 @@ class Flight:
         self._is_closed = False
 
     def shown(self) -> Shown:
-        """Return what a reader has seen of the reply."""
-        return Shown(key=self.key, text="".join(self._shown), has_calls=self.has_calls)
+        """Return what a reader has seen of the reply, of an endless one its ends."""
+        text = "".join(self._shown)
+        if len(text) > MAX_TEXT:
+            text = _cut(text, "the middle was left out")
+        return Shown(key=self.key, text=text, has_calls=self.has_calls)
 
     def hold(self) -> None:
         """Hold back what streams in from now on."""
@@ -163,10 +170,14 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
     try:
         request = WorkflowAgent(run, effect.agent).request()
         reply = await world.model.request(request, flight)
-        text = await _capped(readable(reply.text), world.shelf)
-        answer = ModelReplied(key=effect.key, text=text, calls=reply.calls, usage=reply.usage)
+        answer = ModelReplied(
+            key=effect.key,
+            text=await _kept(reply.text, world.shelf),
+            calls=tuple(map(kept_call, reply.calls)),
+            usage=kept_usage(reply.usage),
+        )
     except MidstreamError as error:
-        answer = ModelFailed(key=effect.key, error=error.what, hint=error.hint)
+        answer = ModelFailed(key=effect.key, error=_short(error.what), hint=_short(error.hint))
     except _EDGE as error:
         if not _is_for_us(error):
             raise
@@ -199,7 +210,9 @@ async def call_tool(
     )
     try:
         ended = await world.tools.call(call.name, copied(call.arguments), context)
-        text = await _capped(readable(ended.text), world.shelf)
+        if ended.outcome not in get_args(Outcome):
+            raise ValueError(f"{ended.outcome!r} is no outcome")
+        text = await _kept(ended.text, world.shelf)
         answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
     except _EDGE as error:
         if not _is_for_us(error):
@@ -218,20 +231,47 @@ async def _changing(
     after: bytes | None,
 ) -> None:
     """Keep what a file holds and journal that it is about to change; see `ToolContext`."""
+    name = readable(str(path))
+    if name != str(path):
+        raise WorldTrouble(f"{name} was left as it is: its name is no Unicode text.")
     kept = None if before is None else await shelf.put(before)
-    then = None if after is None else hashlib.sha256(after).hexdigest()
-    await put(FileChanging(key=flight.key, path=str(path), before=kept, after=then))
+    then = None if after is None else await in_thread(lambda: hashlib.sha256(after).hexdigest())
+    await put(FileChanging(key=flight.key, path=name, before=kept, after=then))
     if flight.is_closed:
-        raise WorldTrouble(f"{path} was left as it is: the call was stopped.")
+        raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
 
 
-async def _capped(text: str, shelf: Shelf) -> str:
-    """Return a text a conversation can hold; the whole of a larger one goes on the shelf."""
+async def capped(text: str, shelf: Shelf) -> str:
+    """Return a readable text a conversation can hold; the whole of a larger one goes on the shelf.
+
+    Raises:
+        JournalFull: there is no room for it.
+    """
     if len(text) <= MAX_TEXT:
-        return text
-    key = await shelf.put(text.encode())
-    where = f"{len(text)} characters, the whole is in {shelf.where(key)}"
-    return f"{text[: MAX_TEXT // 2]}\n[cut: {where}]\n{text[-MAX_TEXT // 2 :]}"
+        return readable(text)
+    # Off the loop: 100 MB take a while to look through.
+    text, whole = await in_thread(lambda: ((clean := readable(text)), clean.encode()))
+    return _cut(text, f"the whole is in {shelf.where(await shelf.put(whole))}")
+
+
+async def _kept(text: str, shelf: Shelf) -> str:
+    """Return the same where the run cannot be asked again: without room the middle is lost."""
+    try:
+        return await capped(text, shelf)
+    except WorldTrouble as error:
+        text = await in_thread(lambda: readable(text))
+        return _cut(text, f"the whole could not be kept: {_short(error.what)}")
+
+
+def _cut(text: str, where: str) -> str:
+    head, tail = text[: MAX_TEXT // 2], text[-MAX_TEXT // 2 :]
+    return f"{head}\n[cut: {len(text)} characters, {where}]\n{tail}"
+
+
+def _short(text: str) -> str:
+    """Return the words of an error, of which a person reads no more."""
+    text = readable(text[: MAX_ERROR + 1])
+    return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}..."
 
 
 async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
@@ -246,7 +286,9 @@ async def run_handler(
     """Call one handler and deliver what it did, its log lines posted on the way."""
 
     def log(text: str) -> None:
-        post(HandlerLogged(key=effect.key, text=readable(text)))
+        is_long = len(text) > MAX_TEXT
+        words = _cut(text, "the middle was left out") if is_long else text
+        post(HandlerLogged(key=effect.key, text=readable(words)))
 
     answer: AnyInput
     try:
@@ -257,10 +299,11 @@ async def run_handler(
             removed=result.removed,
             variables=result.variables,
             contexts=result.contexts,
-            chosen=result.chosen,
+            chosen=kept_choice(result.chosen),
         )
     except MidstreamError as error:
-        answer = HandlerFailed(key=effect.key, error=error.what, hint=error.hint, fault=error.fault)
+        what, hint = _short(error.what), _short(error.hint)
+        answer = HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
@@ -278,4 +321,4 @@ def _is_for_us(error: BaseException) -> bool:
 
 
 def _named(error: BaseException) -> str:
-    return readable(f"{type(error).__name__}: {error}")
+    return _short(f"{type(error).__name__}: {error}")

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 import msgspec
 
 from midstream.core.errors import AuthorMistake
+from midstream.core.events import Usage
+from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
+from midstream.workflow.words import readable
 
 
 def copied(value: Json) -> Json:
@@ -32,15 +35,62 @@ def changed_keys(name: str, before: Mapping[str, Json], after: Json) -> dict[str
     changed = {
         key: value for key, value in after.items() if not _is_same(before.get(key, nothing), value)
     }
-    _require_json(name, changed)
+    kept: dict[str, Json] = plain(name, changed)
+    return kept
+
+
+def plain(name: str, value: Json) -> Json:
+    """Return a value as a journal gives it back, by way of JSON text.
+
+    Raises:
+        AuthorMistake: it is no JSON, or more of it than a run should carry.
+    """
+    _require_json(name, value)
     try:
-        kept: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(changed, enc_hook=_plain))
+        text = msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError as error:
         raise AuthorMistake(
-            f"{name} holds text that is no Unicode: {error}.",
+            f"{name} holds text that is no Unicode: {readable(str(error))}.",
             hint="Read such text with errors='replace'.",
         ) from error
-    return kept
+    if len(text) > MAX_BYTES:
+        raise AuthorMistake(
+            f"{name}: {len(text):,} bytes at once are more than the {MAX_BYTES:,} a run may keep.",
+            hint="Write it to a file and keep the file's path.",
+        )
+    return msgspec.json.decode(text)
+
+
+def kept_call(call: RequestedCall) -> RequestedCall:
+    """Return a model's call as a journal can keep it; what it cannot becomes a problem of the call."""
+    name = readable(call.name[:MAX_NAME])
+    try:
+        if len(call.name) > MAX_NAME:
+            raise AuthorMistake(f"The tool's name has {len(call.name):,} characters.")
+        return RequestedCall(
+            name=name,
+            arguments=dict(plain("arguments", call.arguments)),
+            problem=readable(call.problem),
+        )
+    except AuthorMistake as error:
+        return RequestedCall(name=name, arguments={}, problem=readable(error.what))
+
+
+def kept_usage(usage: Usage | None) -> Usage | None:
+    """Return what a request used, None where the numbers are none."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(usage), Usage | None)
+    except (msgspec.ValidationError, TypeError):
+        return None
+
+
+def kept_choice(chosen: Json) -> Json:
+    """Return what a transition handler returned, if it can be the name of a state or be shown."""
+    if isinstance(chosen, str):
+        return readable(chosen[:MAX_NAME])
+    if chosen is None or isinstance(chosen, int | float):
+        return chosen
+    return [readable(reprlib.repr(chosen))]
 
 
 def _is_same(one: Json, other: Json) -> bool:
@@ -60,6 +110,16 @@ MAX_DEPTH = 200
 """How deep lists and dicts may stand in each other; what holds itself is deeper than any."""
 
 
+MAX_BITS = 4096
+"""Bits of a whole number. Python refuses to write out numbers some times as long."""
+
+MAX_BYTES = 16_000_000
+"""Bytes of JSON one handler may add to a run, or one may be started with."""
+
+MAX_NAME = 200
+"""Characters of the name of a tool or a state that are looked at."""
+
+
 def _require_json(path: str, value: Json, depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise AuthorMistake(
@@ -70,13 +130,17 @@ def _require_json(path: str, value: Json, depth: int = 0) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise AuthorMistake(
-                    f"{path} has the key {key!r}, which is no text.",
+                    f"{path} has the key {reprlib.repr(key)}, which is no text.",
                     hint="Keys of JSON objects are strings.",
                 )
             _require_json(f"{path}.{key}", item, depth + 1)
     elif isinstance(value, list):
         for number, item in enumerate(value):
             _require_json(f"{path}[{number}]", item, depth + 1)
+    elif isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise AuthorMistake(
+            f"{path} is a number of {value.bit_length():,} bits.", hint="Keep it as text."
+        )
     elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
         raise AuthorMistake(
             f"{path} is {_shown(value)}, which is no JSON value.",

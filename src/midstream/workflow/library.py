@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import AuthorMistake
+from midstream.config.places import WORKSPACE_FOLDER
+from midstream.core.errors import AuthorMistake, UserMistake
 from midstream.core.jsontext import parse
 from midstream.core.names import Json
 from midstream.core.problem import as_text
@@ -13,7 +16,8 @@ from midstream.core.shape import Report
 from midstream.core.spec import Definition, Role, ToolSpec
 from midstream.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
-from midstream.workflow.loader import LoadedWorkflow, decoded, load_workflow
+from midstream.workflow.loader import LoadedWorkflow, decoded, load_workflow, script_beside
+from midstream.workflow.script import source_of
 
 OFFLINE_NAME = "offline.json"
 
@@ -45,13 +49,21 @@ class WorkflowLibrary:
     async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow and the handlers of its script, read and imported off the loop."""
         loaded, part = await in_thread(lambda: self._read(name))
-        definition = loaded.definition
+        definition = msgspec.structs.replace(loaded.definition, found_as=name)
         for warning in loaded.warnings:
             self._config.notice(str(warning))
         self._offline_parts[definition.workflow.workflow_name] = part
         if loaded.script is None:
             return definition, ScriptHandlers({}, where="The workflow, which has no script,")
         return definition, await load_script(loaded.script, loaded.script_source)
+
+    async def pinned(self, definition: Definition) -> ScriptHandlers:
+        """Return the handlers of the script a run is pinned to, whatever the files are now."""
+        if definition.script is None:
+            where = "The workflow the run is pinned to, which has no script,"
+            return ScriptHandlers({}, where=where)
+        source = source_of(definition.script)
+        return await load_script(self._script_path(definition.found_as), source)
 
     def offline_part(self, workflow: str) -> Json:
         """Return what the offline model plays of a loaded workflow, None if it has no such part.
@@ -70,6 +82,14 @@ class WorkflowLibrary:
             path, roles=self._config.roles(), tools=self._tools, read=self._config.read
         )
         return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
+
+    def _script_path(self, name: str) -> Path:
+        """Return where the script of a workflow stands, or stood."""
+        try:
+            return script_beside(self._config.workflow_path(name))
+        except UserMistake:
+            folder = self._config.workspace / WORKSPACE_FOLDER / "workflows"
+            return script_beside(folder / f"{name}.json")
 
     def _read_offline(self, path: Path) -> Json | AuthorMistake:
         """Return an offline part. What is wrong with it concerns the offline model alone."""

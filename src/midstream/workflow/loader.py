@@ -18,7 +18,7 @@ from midstream.core.errors import AuthorMistake, MidstreamError
 from midstream.core.lint import lint_workflow
 from midstream.core.problem import Problem, as_text, has_errors
 from midstream.core.spec import Definition, Role, ToolSpec, Workflow
-from midstream.workflow.script import Script, script_problems
+from midstream.workflow.script import Script, script_problems, text_of
 
 SCRIPT_NAME = "script.py"
 
@@ -70,7 +70,7 @@ def load_workflow(
         said = "a problem" if count == 1 else f"{count} problems"
         raise AuthorMistake(f"{shown_path(path)} has {said}:\n{as_text(problems)}")
     return LoadedWorkflow(
-        definition=_definition(workflow, digest(source, script_source), roles, tools),
+        definition=_definition(workflow, source, script_source, roles, tools),
         path=path,
         script=None if script_source is None else script,
         script_source=script_source,
@@ -165,7 +165,11 @@ def _checked(
 
 
 def _definition(
-    workflow: Workflow, digest: str, roles: Mapping[str, Role], tools: Mapping[str, ToolSpec]
+    workflow: Workflow,
+    source: bytes,
+    script_source: bytes | None,
+    roles: Mapping[str, Role],
+    tools: Mapping[str, ToolSpec],
 ) -> Definition:
     used = {agent.agent_role: roles[agent.agent_role] for agent in workflow.agents}
     usable = {
@@ -173,4 +177,10 @@ def _definition(
         for name, spec in tools.items()
         if any(role.may_use(name) for role in used.values())
     }
-    return Definition(workflow=workflow, roles=used, tools=usable, digest=digest)
+    return Definition(
+        workflow=workflow,
+        roles=used,
+        tools=usable,
+        digest=digest(source, script_source),
+        script=None if script_source is None else text_of(script_source),
+    )

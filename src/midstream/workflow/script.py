@@ -1,8 +1,11 @@
 """What a workflow's script holds, read off its syntax tree: nothing is imported, nothing runs."""
 
 import ast
+import io
+import tokenize
 import warnings
 from collections.abc import Iterable, Iterator
+from importlib.util import decode_source
 
 import msgspec
 
@@ -44,6 +47,17 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
             elif isinstance(node, ast.ClassDef):
                 unfit[name] = "is a class"
         return cls(file=file, lines=lines, unfit=unfit)
+
+
+def text_of(source: bytes) -> str:
+    """Return a script's text, read in the encoding it declares; its lines end with a line feed."""
+    return decode_source(source)
+
+
+def source_of(text: str) -> bytes:
+    """Return the bytes that are read as this text, in the encoding the text declares."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(text.encode()).readline)
+    return text.encode(encoding)
 
 
 def script_problems(script: Script, workflow: Workflow | None) -> tuple[Problem, ...]:

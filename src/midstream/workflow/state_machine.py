@@ -9,10 +9,11 @@ halt, a late reply or a question needs follows from the facts; there is no other
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import Context, copy_context
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -72,12 +73,13 @@ from midstream.workflow.effects import (
     Flight,
     ask_model,
     call_tool,
+    capped,
     run_handler,
     stop_for_good,
 )
 from midstream.workflow.emitter import Emitter
 from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.json_values import copied
+from midstream.workflow.json_values import plain
 from midstream.workflow.words import (
     checked,
     fitting_input,
@@ -131,12 +133,14 @@ class WorkflowStateMachine:
         "_is_closing",
         "_is_leaving",
         "_is_taking",
+        "_patience",
         "_run",
         "_settled",
         "_stalled",
         "_taker",
         "_tap",
         "_task",
+        "_unkept",
         "_wake",
         "_world",
     )
@@ -163,11 +167,13 @@ class WorkflowStateMachine:
         self._is_closing = False
         self._is_leaving = False
         self._stalled: JournalFull | None = None
+        self._patience: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._settled: list[asyncio.Future[None]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._taker: asyncio.Task[None] | None = None
         self._fault: Exception | None = None
+        self._unkept: Exception | None = None
         self._context: Context | None = None
 
     # --- what a person or a program does with a run -----------------------------------------
@@ -207,16 +213,16 @@ class WorkflowStateMachine:
             approvals: `deny` refuses tool calls that need approval, where nobody could give it.
         """
         workflow, validate = self._definition.workflow, self._world.validate
-        fitting = await fitting_input(workflow, copied(input), validate)
-        if self._task is not None:
-            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+        given, changed = plain("The input", input), plain("variables", variables or {})
+        fitting = await fitting_input(workflow, given, validate)
+        self._require_new()
         begin = Start(
             definition=self._definition,
             input=fitting,
-            variables=copied(variables or {}),
+            variables=changed,
             allowed=tuple(allowed),
             approvals=approvals,
-            workspace=str(self._world.workspace),
+            workspace=readable(str(self._world.workspace)),
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(begin)
@@ -234,10 +240,11 @@ class WorkflowStateMachine:
 
         Raises:
             UserMistake: the definition does not fit where the run stands; nothing changed.
-            WorldTrouble: the journal took nothing; nothing changed.
+            WorldTrouble: the journal took nothing; nothing changed, and the machine is closed.
+
+        Cancelling the call takes nothing back; `leave` lets go of the run.
         """
-        if self._task is not None:
-            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+        self._require_new()
         if definition is not None and (misfit := misfit_of(run, definition)):
             raise UserMistake(
                 f"Run {self.id} cannot go on with what the workflow is now: {misfit}.",
@@ -246,6 +253,9 @@ class WorkflowStateMachine:
         self._run = run
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(Recovered(was_cut=was_cut, definition=definition))
+        if self._unkept is not None:
+            await asyncio.wait((self._task,))
+            raise self._unkept
 
     async def unsuspend(self) -> None:
         """Let a suspended run go on; any other stays as it is."""
@@ -257,9 +267,9 @@ class WorkflowStateMachine:
         Nothing new begins. Running `once` calls are stopped softly and how they ended is journaled;
         whatever else is in flight is cut off, and made again by that process.
         """
+        self._is_leaving = True
         if self._task is None:
             return self._run
-        self._is_leaving = True
         calls = () if self._run.turn is None else self._run.turn.calls
         once = {call_key(self._run, c.call.id) for c in calls if c.effect == "once"}
         for key, flight in tuple(self._flights.items()):
@@ -268,6 +278,7 @@ class WorkflowStateMachine:
             else:
                 del self._flights[key]
                 self._abandon(flight)
+        self._try_again()
         self._rouse()
         return await self.wait()
 
@@ -297,8 +308,11 @@ class WorkflowStateMachine:
 
         Raises:
             UserMistake: several questions are open and nothing says which is meant; nothing was said.
+            JournalFull: there is no room to keep the words; nothing was said.
         """
-        text = readable(text)
+        text = await capped(text, self._world.shelf)
+        if policy not in (None, *get_args(Policy)):
+            raise UserMistake(f"{policy!r} is no policy.", hint=", ".join(get_args(Policy)))
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(Withdraw(input_id=""))
@@ -310,11 +324,11 @@ class WorkflowStateMachine:
             if asked is not None and asked.schema is not None:
                 answer, problem = await checked(text, asked.schema, self._world.validate)
         said = UserSaid(
-            id=id or secrets.token_hex(6),
+            id=readable(id) if id else secrets.token_hex(6),
             text=text,
             at=self._world.clock.now(),
-            source=source,
-            question=question,
+            source=readable(source),
+            question=None if question is None else readable(question),
             answer=answer,
             problem=problem,
             policy=policy,
@@ -334,7 +348,9 @@ class WorkflowStateMachine:
         self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
     ) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is."""
-        await self._put(Approve(question=question, granted=granted, for_run=for_run, note=note))
+        await self._put(
+            Approve(question=question, granted=granted, for_run=for_run, note=readable(note))
+        )
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
@@ -342,7 +358,7 @@ class WorkflowStateMachine:
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run. Returns when its tools have stopped and the end is journaled."""
-        await self._put(Stop(reason=reason))
+        await self._put(Stop(reason=readable(reason)))
         await self.wait()
 
     async def wait(self) -> Run:
@@ -411,7 +427,8 @@ class WorkflowStateMachine:
             if self._fault is not None:
                 raise self._fault
         except Exception as error:
-            await self._give_up(error)
+            if error is not self._unkept:
+                await self._give_up(error)
         finally:
             await self._close()
 
@@ -435,7 +452,8 @@ class WorkflowStateMachine:
             self._fault = error
         finally:
             self._taker = None
-            if self._inputs or self._settled or self._fault is not None or self._run.is_over:
+            is_end = self._run.is_over or self._is_leaving or self._fault is not None
+            if self._inputs or self._settled or is_end:
                 self._rouse()
 
     def _has_nothing_to_do(self) -> bool:
@@ -444,7 +462,7 @@ class WorkflowStateMachine:
         return is_taken_care_of and self._fault is None and not is_done
 
     def _has_left(self) -> bool:
-        is_idle = not (self._flights or self._inputs)
+        is_idle = self._taker is None and not (self._flights or self._inputs)
         return self._is_leaving and self._run.phase != "new" and is_idle
 
     async def _take_all(self) -> None:
@@ -456,12 +474,13 @@ class WorkflowStateMachine:
             self._is_taking = True
             try:
                 await self._take(input)
-            except JournalFull as error:
-                if done is None or isinstance(input, Start):
+            except Exception as error:
+                if isinstance(input, Recovered):
+                    self._unkept = error  # the run goes on elsewhere, or later: it has not failed
+                is_refusable = done is not None and not isinstance(input, Start | Recovered)
+                if not is_refusable or not isinstance(error, JournalFull):
                     raise
-                # Nothing of it is true: whoever did it hears so, and may do it again.
-                if not done.done():
-                    done.set_exception(error)
+                _refuse(done, error)
             finally:
                 self._is_taking = False
                 _settle(done)
@@ -475,16 +494,18 @@ class WorkflowStateMachine:
             input = msgspec.structs.replace(input, shown=self._shown())
         elif isinstance(input, ModelFailed) and input.key in self._flights:
             input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
-        story = judged(self._run, input)
-        if story.facts:
-            if not isinstance(input, _FROM_EFFECTS):
-                await self._record(story)
-            elif not await self._record_patiently(story):
-                self._flights.pop(input.key, None)
-                return
-            self._reconcile()
-        for flight in self._flights.values():
-            flight.release()
+        try:
+            story = judged(self._run, input)
+            if story.facts:
+                if not isinstance(input, _FROM_EFFECTS):
+                    await self._record(story)
+                elif not await self._record_patiently(story):
+                    self._forget(input.key)
+                    return
+                self._reconcile()
+        finally:
+            for flight in self._flights.values():
+                flight.release()
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""
@@ -510,15 +531,40 @@ class WorkflowStateMachine:
                 if self._stalled is None:
                     self._notify(JournalStalled(error=error.what, hint=error.hint))
                 self._stalled = error
+                self._refuse_waiting(error)
                 if self._is_leaving:
                     return False
-                await self._world.clock.sleep(STALL_RETRY_S)
+                await self._pause()
             else:
                 break
         if self._stalled is not None:
             self._stalled = None
             self._notify(JournalWorks())
         return True
+
+    async def _pause(self) -> None:
+        """Wait a while for room in the journal, less if the run is being left."""
+        self._patience = asyncio.create_task(self._world.clock.sleep(STALL_RETRY_S))
+        try:
+            await asyncio.wait((self._patience,))
+        finally:
+            self._patience.cancel()
+
+    def _try_again(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def _refuse_waiting(self, error: JournalFull) -> None:
+        """Tell whoever did something meanwhile that there is no room for it."""
+        for waiting in tuple(self._inputs):
+            if waiting[1] is not None:
+                self._inputs.remove(waiting)
+                _refuse(waiting[1], error.again())
+
+    def _forget(self, key: EffectKey) -> None:
+        flight = self._flights.pop(key, None)
+        if flight is not None:
+            self._abandon(flight)
 
     def _reconcile(self) -> None:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
@@ -603,6 +649,7 @@ class WorkflowStateMachine:
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
         if isinstance(error, JournalMoved):
+            self._unkept = error
             self._notify(RunTaken())
             return
         story = Story(self._run)
@@ -612,19 +659,20 @@ class WorkflowStateMachine:
             story.fail(f"The journal failed: {error}", CHECK_DISK, fault=WorldTrouble.fault)
         else:
             story.fail(f"{type(error).__name__}: {error}", REPORT_BUG, fault=OurBug.fault)
-        try:
-            await self._record(story)
-        except Exception:
-            # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
-            self._run = story.run
-            at = self._world.clock.now()
-            for fact in story.facts:
-                self._tell(Envelope(run=self.id, at=at, event=fact))
+        with contextlib.suppress(Exception):
+            if self._run.phase != "new":  # the end of what never began is nothing to journal
+                await self._record(story)
+                return
+        # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
+        self._run = story.run
+        at = self._world.clock.now()
+        for fact in story.facts:
+            self._tell(Envelope(run=self.id, at=at, event=fact))
 
     # --- small parts ------------------------------------------------------------------------
 
     def _post(self, input: AnyInput) -> None:
-        if self._is_closing:
+        if self._is_closing or (self._is_leaving and isinstance(input, HandlerLogged)):
             return
         self._inputs.append((input, None))
         self._rouse()
@@ -645,6 +693,10 @@ class WorkflowStateMachine:
         self._rouse()
         await done
 
+    def _require_new(self) -> None:
+        if self._task is not None or self._is_leaving:
+            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+
     def _begun(self) -> asyncio.Task[None]:
         if self._task is None:
             raise UserMistake(f"Run {self.id} has not begun.", hint="Call start first.")
@@ -659,6 +711,8 @@ class WorkflowStateMachine:
             return f"the run has failed: {self._run.error}"
         if self._run.is_over:
             return "the run has ended"
+        if isinstance(self._unkept, JournalMoved):
+            return "another process goes on with the run"
         return "the run has not begun" if self._task is None else "the program is closing"
 
     def _shown(self) -> tuple[Shown, ...]:
@@ -706,3 +760,9 @@ def new_run_id() -> str:
 def _settle(waiter: asyncio.Future[None] | None) -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)
+
+
+def _refuse(waiter: asyncio.Future[None] | None, error: JournalFull) -> None:
+    """Say that nothing of an input is true: whoever did it may do it again."""
+    if waiter is not None and not waiter.done():
+        waiter.set_exception(error)

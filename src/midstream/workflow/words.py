@@ -10,6 +10,11 @@ from midstream.core.spec import Workflow, input_schema
 from midstream.offloop import in_thread
 from midstream.ports import Validator
 
+MAX_JSON = 1_000_000
+"""Characters of a line that is read as JSON; a longer one is text."""
+
+MAX_DEPTH = 64
+
 
 def readable(text: str) -> str:
     """Return words as Unicode that can be kept and sent: no lone surrogates, no NUL."""
@@ -82,7 +87,19 @@ def value_of(text: str, schema: dict[str, Json]) -> Json:
     """Return the JSON value a person means by a line: the text itself where a string is wanted."""
     if schema.get("type") == "string":
         return text
-    try:
-        return msgspec.json.decode(text.encode())
-    except (msgspec.DecodeError, RecursionError):
+    if len(text) > MAX_JSON:
         return text
+    try:
+        value = msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return text
+    return text if _is_deep(value) else value
+
+
+def _is_deep(value: Json, depth: int = 0) -> bool:
+    """Return whether lists and objects stand deeper in each other than anyone means them to."""
+    if depth > MAX_DEPTH:
+        return True
+    if isinstance(value, dict):
+        return any(_is_deep(item, depth + 1) for item in value.values())
+    return isinstance(value, list) and any(_is_deep(item, depth + 1) for item in value)

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.events import (
+    DefinitionChanged,
     QuestionAnswered,
     QuestionAsked,
     QuestionSuperseded,
@@ -17,6 +18,7 @@ from midstream.core.events import (
     StateTransition,
 )
 from midstream.core.notices import Envelope
+from midstream.core.spec import Definition
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
@@ -73,14 +75,20 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
             return {"status": "failed", "asking": (), "awaits_input": False}
         case RunStopped():
             return {"status": "stopped", "asking": (), "awaits_input": False}
+        case DefinitionChanged(definition=definition):
+            return _pinned_to(definition)
         case RunStarted() as started:
-            definition = started.definition
-            return {
-                "workflow": started.workflow,
-                "found_as": definition.found_as,
-                "kind": definition.kind,
+            return _pinned_to(started.definition) | {
                 "workspace": started.workspace,
                 "started_at": envelope.at,
             }
         case _:
             return {}
+
+
+def _pinned_to(definition: Definition) -> dict[str, object]:
+    return {
+        "workflow": definition.workflow.workflow_name,
+        "found_as": definition.found_as,
+        "kind": definition.kind,
+    }

@@ -41,6 +41,8 @@ def what_enter_does(run: Run) -> str:
     """Return what a line would do now, "" where none is taken."""
     if run.phase in ("new", "ended"):
         return ""
+    if run.suspended:
+        return "lets it go on"
     if run.phase == "waiting":
         agent = plan_for(run).states[run.state].agent if run.state else None
         return "starts" if not run.state else f"sends to {agent or run.state}"
@@ -68,6 +70,8 @@ def _unasked(run: Run) -> str:
 
 
 def _doing(run: Run) -> str:
+    if run.suspended and not run.is_over:
+        return f"suspended: {run.suspended}"
     match run.phase:
         case "new":
             return "not started"

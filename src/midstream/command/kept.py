@@ -1,0 +1,94 @@
+"""Commands about runs wherever they live: here, in other processes, or kept where they stand."""
+
+from typing import cast
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.core.nearest import did_you_mean
+from midstream.ports import Choice, Operator
+
+CHOICES = ("old", "new", "stop")
+
+
+async def _runs(operator: Operator, argument: str) -> None:
+    lines = await operator.runs.lines()
+    operator.tell("\n".join(lines) or "Nothing has run yet.")
+
+
+async def _resume(operator: Operator, argument: str) -> None:
+    run, _, choice = argument.partition(" ")
+    if run in CHOICES and not choice:
+        run, choice = "", run
+    choice = choice.strip().casefold()
+    if choice and choice not in CHOICES:
+        hint = did_you_mean(choice, CHOICES)
+        raise UserMistake(f"{choice!r} is none of old, new and stop.", hint=hint)
+    await operator.runs.resume(run, cast(Choice, choice))
+
+
+async def _attach(operator: Operator, argument: str) -> None:
+    if not argument:
+        raise UserMistake("Which run?", hint="/attach RUN; /runs lists them.")
+    await operator.runs.attach(argument)
+
+
+async def _detach(operator: Operator, argument: str) -> None:
+    await operator.runs.detach()
+
+
+async def _send(operator: Operator, argument: str) -> None:
+    run, _, text = argument.partition(" ")
+    if not text.strip():
+        raise UserMistake("What should which run be told?", hint="/send RUN TEXT")
+    await operator.runs.send(run, text.strip())
+
+
+async def _answer(operator: Operator, argument: str) -> None:
+    run, _, text = argument.partition(" ")
+    if run.startswith("#"):
+        run, text = "", argument
+    if not text.strip():
+        raise UserMistake("What is the answer?", hint="/answer RUN TEXT, or /answer #2 TEXT here.")
+    await operator.runs.answer(run, text.strip())
+
+
+def _names(operator: Operator) -> list[tuple[str, str]]:
+    return operator.runs.names()
+
+
+KEPT_COMMANDS = (
+    Command(name="runs", summary="list the runs of this workspace", action=_runs),
+    Command(
+        name="resume",
+        arguments="[RUN] [old | new | stop]",
+        summary="go on with a run that was left or cut off",
+        action=_resume,
+        complete=_names,
+    ),
+    Command(
+        name="attach",
+        arguments="RUN",
+        summary="let lines go to a run, of another process too",
+        action=_attach,
+        complete=_names,
+    ),
+    Command(
+        name="detach",
+        summary="let lines go to the role again; the run goes on",
+        action=_detach,
+    ),
+    Command(
+        name="send",
+        arguments="RUN TEXT",
+        summary="tell any run something",
+        action=_send,
+        complete=_names,
+    ),
+    Command(
+        name="answer",
+        arguments="RUN TEXT",
+        summary="answer what a run asks, without going there",
+        action=_answer,
+        complete=_names,
+    ),
+)

@@ -1,0 +1,103 @@
+"""The first difference between two values of the same shape, such as two folded runs, in words.
+
+Structs are walked field by field, dicts key by key, tuples and lists item by item. A run's plan is
+left out: it is worked out from the definition, which is compared itself.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+MAX_SHOWN = 120
+"""Characters of a value that are shown."""
+
+_DERIVED = "plan"
+_NOTHING = "nothing"
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two values part: `field` is a path such as `contexts.talk[3].text`; both values, short."""
+
+    field: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        return f"{self.field or 'the whole'}: {self.expected} -> {self.found}"
+
+
+def first_difference(expected: object, found: object) -> Difference | None:
+    """Return the first place where `found` is not what was expected, None if there is none."""
+    waiting: list[Iterator[tuple[str, object, object]]] = [iter((("", expected, found),))]
+    # A stack of its own: values nest as deep as JSON may, and Python's stack does not.
+    while waiting:
+        step = next(waiting[-1], None)
+        if step is None:
+            waiting.pop()
+            continue
+        path, left, right = step
+        if left is right:
+            continue
+        parts = _parts(path, left, right)
+        if parts is not None:
+            waiting.append(parts)
+        elif not _is_same(left, right):
+            return Difference(field=path, expected=_shown(left), found=_shown(right))
+    return None
+
+
+class _Nothing:
+    """What stands where one side has no such key or item."""
+
+
+_MISSING = _Nothing()
+
+
+def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object, object]] | None:
+    """Return the parts of two values of one shape side by side, None if they are not."""
+    match left, right:
+        case msgspec.Struct(), msgspec.Struct() if type(left) is type(right):
+            return (
+                (f"{path}.{name}" if path else name, getattr(left, name), getattr(right, name))
+                for name in left.__struct_fields__
+                if name != _DERIVED
+            )
+        case dict(), dict():
+            keys = dict.fromkeys((*left, *right))
+            return (
+                (
+                    f"{path}.{key}" if path else str(key),
+                    left.get(key, _MISSING),
+                    right.get(key, _MISSING),
+                )
+                for key in keys
+            )
+        case ((tuple() | list()), (tuple() | list())):
+            size = max(len(left), len(right))
+            return (
+                (f"{path}[{index}]", _item(left, index), _item(right, index))
+                for index in range(size)
+            )
+        case _:
+            return None
+
+
+def _item(items: "tuple[object, ...] | list[object]", index: int) -> object:
+    return items[index] if index < len(items) else _MISSING
+
+
+def _is_same(left: object, right: object) -> bool:
+    """Return whether two leaves are the same JSON: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, _Nothing):
+        return _NOTHING
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    left = len(text) - MAX_SHOWN
+    return text if left <= 0 else f"{text[:MAX_SHOWN]} [+{left} characters]"

@@ -1,0 +1,197 @@
+"""What a run did to the world after a point of its past: what going back to there leaves behind.
+
+A fork goes back in the run's own memory alone. Files can be put back, from the contents kept before
+each write; a command or a message that was sent cannot, so it is named.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from midstream.core.events import (
+    DefinitionChanged,
+    FileWritten,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from midstream.core.names import Json, Outcome
+from midstream.core.notices import Envelope
+from midstream.core.spec import ToolSpec
+
+_HARMLESS: tuple[Outcome | None, ...] = ("denied", "not_run")
+_MAX_WORDS = 300
+
+
+class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a `once` tool. `outcome` None: it had not ended by the run's last fact.
+
+    `seq` is where it began. `command` is what it ran, for a tool that runs commands. `has_files`: it
+    recorded the files it wrote, so that they tell what it did.
+    """
+
+    seq: int
+    call_id: str
+    name: str
+    arguments: dict[str, Json]
+    outcome: Outcome | None = None
+    command: str = ""
+    has_files: bool = False
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a file: SHA-256 in hex, None where there is no file.
+
+    `before` is from before the first write after the point, `after` is what the last one left. `seq`
+    is the first write, `times` how many there were. `is_mixed`: somebody else changed the file
+    between two of them. `or_else` is what the file held before the last write, where the call that
+    was to make it did not complete: then it may never have been made.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    seq: int
+    times: int = 1
+    is_mixed: bool = False
+    or_else: tuple[str | None, ...] = ()
+
+
+class SideEffects(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done after a point, calls and files each in the order they began."""
+
+    calls: tuple[MadeCall, ...] = ()
+    files: tuple[FileChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Return whether anything was done."""
+        return bool(self.calls or self.files)
+
+
+def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
+    """Return what a run did after fact `after`.
+
+    A call that was under way at that point counts: nobody knows how far it had got.
+
+    Args:
+        facts: all facts of the run, from its first.
+        after: the point, as a seq.
+    """
+    tools: Mapping[str, ToolSpec] = {}
+    calls: dict[str, MadeCall] = {}
+    writes: dict[str, list[tuple[int, FileWritten]]] = {}
+    completed: set[str] = set()
+    for envelope in facts:
+        seq = envelope.seq or 0
+        match envelope.event:
+            case RunStarted(definition=definition) | DefinitionChanged(definition=definition):
+                tools = definition.tools
+            case ToolCalled() as made:
+                # A tool nobody declares any more may have done anything.
+                if made.name not in tools or tools[made.name].effect == "once":
+                    calls[made.call_id] = _begun(seq, made)
+            case FileWritten() as written:
+                writes.setdefault(written.call_id, []).append((seq, written))
+                if written.call_id in calls:
+                    known = calls[written.call_id]
+                    calls[written.call_id] = msgspec.structs.replace(known, has_files=True)
+            case ToolReturned() as ended:
+                if ended.outcome == "completed":
+                    completed.add(ended.call_id)
+                if seq <= after:
+                    calls.pop(ended.call_id, None)
+                    writes.pop(ended.call_id, None)
+                elif ended.call_id in calls:
+                    known = calls[ended.call_id]
+                    calls[ended.call_id] = msgspec.structs.replace(known, outcome=ended.outcome)
+            case _:
+                pass
+    done = tuple(call for call in calls.values() if call.outcome not in _HARMLESS)
+    flat = sorted((item for items in writes.values() for item in items), key=lambda item: item[0])
+    return SideEffects(calls=done, files=_by_file(flat, completed))
+
+
+def _begun(seq: int, made: ToolCalled) -> MadeCall:
+    command = made.arguments.get("command")
+    return MadeCall(
+        seq=seq,
+        call_id=made.call_id,
+        name=made.name,
+        arguments=made.arguments,
+        command=command if isinstance(command, str) else "",
+    )
+
+
+def _by_file(
+    writes: Iterable[tuple[int, FileWritten]], completed: Collection[str]
+) -> tuple[FileChange, ...]:
+    found: dict[str, FileChange] = {}
+    for seq, written in writes:
+        known = found.get(written.path)
+        or_else = () if written.call_id in completed else (written.before,)
+        if known is None:
+            found[written.path] = FileChange(
+                path=written.path,
+                before=written.before,
+                after=written.after,
+                seq=seq,
+                or_else=or_else,
+            )
+        else:
+            found[written.path] = msgspec.structs.replace(
+                known,
+                after=written.after,
+                or_else=or_else,
+                times=known.times + 1,
+                is_mixed=known.is_mixed or known.after != written.before,
+            )
+    return tuple(
+        change
+        for change in found.values()
+        if any(left != change.before for left in (change.after, *change.or_else))
+    )
+
+
+def in_words(effects: SideEffects, *, workspace: str = "") -> tuple[str, ...]:
+    """Return the side effects for a person, a line each, files last.
+
+    Paths below `workspace` are shortened. Foreign text stands as it is, on one line: sanitize before
+    drawing. Calls that a file tells are told by the file, unless they ended badly.
+    """
+    calls = (
+        _call_words(call)
+        for call in effects.calls
+        if not (call.has_files and call.outcome == "completed")
+    )
+    return (*calls, *(_file_words(change, workspace) for change in effects.files))
+
+
+def _call_words(call: MadeCall) -> str:
+    what = call.command or msgspec.json.encode(call.arguments).decode()
+    ended = "not ended" if call.outcome is None else call.outcome
+    return f"{call.name}: {_one_line(what)} ({ended})"
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    left = len(flat) - _MAX_WORDS
+    return flat if left <= 0 else f"{flat[:_MAX_WORDS]} [+{left} characters]"
+
+
+def _file_words(change: FileChange, workspace: str) -> str:
+    path = short_path(change.path, workspace)
+    if change.before is None:
+        what = "created"
+    elif change.after is None:
+        what = "removed"
+    else:
+        what = "changed"
+    times = f", {change.times} writes" if change.times > 1 else ""
+    mixed = ", changed by others in between" if change.is_mixed else ""
+    return f"{path}: {what}{times}{mixed}"
+
+
+def short_path(path: str, workspace: str) -> str:
+    """Return a path below the workspace as people read it; any other as it is."""
+    head = f"{workspace.rstrip('/')}/"
+    return path.removeprefix(head) if workspace else path

@@ -1,0 +1,76 @@
+"""What the background needs: a store's runs on one side, the console's prompt on the other."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from midstream.core.notices import Envelope
+from midstream.ports import Choice, Machine
+from midstream.storage import KeptRun
+
+
+class Travelled(Protocol):
+    """What came of going back in time."""
+
+    @property
+    def id(self) -> str:
+        """Return the run that goes on."""
+
+    @property
+    def told(self) -> Sequence[str]:
+        """Return what a person should hear of it, such as effects that stay."""
+
+
+class Keeping(Protocol):
+    """The runs of a workspace in a store, as a console uses them."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether runs are kept beyond this process."""
+
+    async def listing(self) -> list[KeptRun]:
+        """Return every run of the workspace, the oldest first."""
+
+    async def left(self) -> list[KeptRun]:
+        """Return the runs of the workspace that wait for a process to go on with them."""
+
+    async def resume(self, id: str, choice: Choice) -> Machine | None:
+        """Return a kept run that goes on here, None for one that was stopped instead.
+
+        Raises:
+            DefinitionDiffers: its workflow has changed, and nobody has chosen; nothing changed.
+            UserMistake: it cannot go on here; nothing changed.
+        """
+
+    async def watch(self, id: str, hear: Callable[[Envelope], None]) -> Machine:
+        """Return a run that lives elsewhere, or nowhere. New events of it go to `hear`."""
+
+    async def unwatch(self, machine: Machine) -> None:
+        """Hear no more of a run that was watched."""
+
+    async def fork(self, id: str, at: int | None) -> Travelled:
+        """Make a copy of a run as it was; `at` None: as it is."""
+
+    async def undo(self, machine: Machine) -> Travelled:
+        """End a run of this process and make a copy of it as it was before its last turn."""
+
+    async def put_back(self) -> Sequence[str]:
+        """Put files back that were written after the point last gone back to; say what became."""
+
+
+class Prompt(Protocol):
+    """What the background needs of the console: what its lines go to."""
+
+    def active(self) -> Machine | None:
+        """Return the run that lines go to now."""
+
+    def own_machines(self) -> tuple[Machine, ...]:
+        """Return the runs that live in this console, ended ones included."""
+
+    async def turn_to(self, machine: Machine) -> None:
+        """Let lines go to a run."""
+
+    async def turn_home(self) -> None:
+        """Let lines go to the role again."""
+
+    def hear(self, envelope: Envelope) -> None:
+        """Show an event of a run that lives elsewhere."""

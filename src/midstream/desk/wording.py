@@ -1,0 +1,111 @@
+"""Words about runs: what a console says of them, wherever they live. Pure."""
+
+from collections.abc import Collection, Sequence
+
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.views.listing import Summary
+from midstream.ports import Machine, Receipt
+from midstream.storage import KeptRun
+
+_SHORT = 4
+
+FORK = "/fork goes on from an earlier point of the active run, midstream fork of any."
+
+
+def name_of(machine: Machine) -> str:
+    """Return the name of a run's workflow, `role:NAME` for a chat."""
+    definition = machine.run.definition
+    return "" if definition is None else definition.workflow.workflow_name
+
+
+def found_as(machine: Machine) -> str:
+    """Return the name a run's workflow is started by, which its own may differ from."""
+    definition = machine.run.definition
+    return (definition.found_as if definition is not None else "") or name_of(machine)
+
+
+def is_chat(machine: Machine) -> bool:
+    """Return whether a run is a chat with a role."""
+    definition = machine.run.definition
+    return definition is not None and definition.kind == "chat"
+
+
+def is_done(machine: Machine) -> bool:
+    """Return whether no line can go to a run any more, at least not through this machine."""
+    return machine.run.is_over or machine.is_closed
+
+
+def short_of(id: str, others: Collection[str]) -> str:
+    """Return the shortest beginning of an id, of four characters at least, that no other has."""
+    for length in range(_SHORT, len(id)):
+        if not any(other != id and other.startswith(id[:length]) for other in others):
+            return id[:length]
+    return id
+
+
+def left_words(run: Run, name: str, short: str, *, is_lasting: bool) -> str:
+    """Return what is said of a run that is left, "" for one that needs no words.
+
+    A chat that only waits is left silently: nothing of it is under way.
+    """
+    is_idle_chat = run.definition is not None and run.definition.kind == "chat"
+    if run.is_over or (is_idle_chat and run.phase == "waiting"):
+        return ""
+    if not is_lasting:
+        return f"{name} ({run.id}) ends here: nothing keeps it beyond this process."
+    return (
+        f"{name} ({run.id}) is kept where it stands: /resume {short} or "
+        f"`midstream resume {short}` goes on."
+    )
+
+
+def kept_line(kept: KeptRun) -> str:
+    """Return where a run stands that does not live in this console, on one line."""
+    summary = kept.summary
+    name = summary.found_as or summary.workflow or "?"
+    state = f" [{summary.state}]" if summary.state and not summary.is_over else ""
+    return f"{kept.id}  {name}{state}: {_how(kept, summary)}"
+
+
+def _how(kept: KeptRun, summary: Summary) -> str:
+    if kept.damaged:
+        return f"damaged ({kept.damaged})"
+    if summary.is_over:
+        return summary.status
+    parts = ["suspended"] if summary.status == "suspended" else []
+    if kept.owner:
+        parts.append("runs in another process")
+    elif kept.is_foreign:
+        parts.append("imported")
+    else:
+        parts.append("was cut off" if kept.was_cut else "was left")
+    count = len(summary.asking)
+    if count:
+        parts.append(f"waits for your answer{f' to {count} questions' if count > 1 else ''}")
+    elif summary.awaits_input:
+        parts.append("waits for your words")
+    return ", ".join(parts)
+
+
+def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
+    """Return why a line answers nothing a run asks."""
+    if asked:
+        return f"Words do not approve a tool call: /attach {short} and press y or n."
+    return f"It asks nothing now: /send {short} TEXT tells it something."
+
+
+def receipt_words(receipt: Receipt) -> str:
+    """Return what becomes of a line, as a run took it."""
+    how = {
+        "answer": "answered",
+        "interrupt": "it is interrupted",
+        "steer": "it hears that with its next request",
+        "queue": "it hears that once its state is done",
+    }
+    return how.get(receipt.handling, receipt.reason or "it hears that as soon as it goes on")
+
+
+def why_not(machine: Machine, receipt: Receipt) -> str:
+    """Return why a run took no words."""
+    return receipt.reason or f"Run {machine.run.id} took no words."

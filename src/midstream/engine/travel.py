@@ -1,0 +1,302 @@
+"""Going back in a run's past: forks, undo, and putting files back.
+
+A fork is a new run that begins with the facts of another, by reference. Nothing of the old run
+changes, and nothing is repeated: what was in flight at that point is taken up as after a crash, so a
+`once` call that was under way is asked about. What the old run did to the world after that point
+stays done; `Fork.effects` lists it, and `put_back` puts files back.
+
+`/undo` and `midstream undo` are the fork to before the last turn, in place of the run:
+
+    at = await before_last_turn(store, id)
+    await machine.stop(...)                  or engine.resuming.stop_here: the old run goes on nowhere
+    forked = await fork(store, id, at)
+    machine = await engine.resume(forked.id, handlers=...)        the caller goes on with the fork
+    report = await put_back(store, forked.effects.files, Path(forked.workspace))   if the person says so
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from midstream.core.apply import apply
+from midstream.core.errors import JournalDamaged, MidstreamError, UserMistake
+from midstream.core.events import (
+    Fact,
+    InputDisposed,
+    InputReceived,
+    QuestionAsked,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    StateTransition,
+    WordsJoined,
+    WorkflowOutput,
+)
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.views.side_effects import FileChange, SideEffects, side_effects
+from midstream.offloop import in_thread
+from midstream.ports import Shelf
+from midstream.storage import KeptRun, Store
+from midstream.tool.files import contents_of, put_in_place, take_away
+from midstream.tool.paths import Place, locate
+from midstream.workflow.state_machine import new_run_id
+
+_ENDS = (RunFinished, RunFailed, RunStopped)
+_FIRST = (RunStarted, StateTransition, WordsJoined, QuestionAsked, WorkflowOutput)
+"""All that the start of a run can consist of; an effect's result or a person's words never do."""
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run: the first `seq` facts of `source`.
+
+    `effects` is what `source` did to the world after that point. `workspace` is the folder both work
+    in. `is_foreign`: the past is that of an imported run, whose files are not ours to put back.
+    """
+
+    id: str
+    source: str
+    seq: int
+    effects: SideEffects
+    workspace: str
+    is_foreign: bool = False
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a file that was to be put back.
+
+    `put_back`: it holds what it held before; `removed`: it had not been there, and is gone again;
+    `already`: it held that anyway; `left`: it is as it was found, for `why`.
+    """
+
+    path: str
+    result: Literal["put_back", "removed", "already", "left"]
+    why: str = ""
+
+
+# --- forks ------------------------------------------------------------------------------------
+
+
+async def fork(store: Store, source: str, at: int | None = None) -> Fork:
+    """Return a new run that begins with the facts of `source` up to fact `at`, or a little before.
+
+    Facts appended together stay together: of those that `at` cuts, none is taken. None: as late as
+    the run can go on from, which for one that has ended is before what ended it.
+
+    Raises:
+        UserMistake: there is no such run, or it was not under way by then.
+        JournalDamaged: a fact before that point is not what was written.
+    """
+    facts, damage = await whole_facts(store, source)
+    if at is None:
+        if damage is None and facts and isinstance(facts[-1].event, _ENDS):
+            at = await in_thread(partial(_last_open_point, source, facts))
+        else:
+            at = len(facts)
+    if at > len(facts) and damage is not None:
+        raise damage
+    if at < 1 or at > len(facts):
+        raise UserMistake(
+            f"Run {source} has {len(facts)} facts; {at} is none of them.",
+            hint=f"midstream events {source} lists them.",
+        )
+    is_foreign = has_foreign_past(await store.listing(), source)
+    id = new_run_id()
+    seq = await store.fork(source, _whole_append(facts, at) if is_foreign else at, id)
+    started = facts[0].event
+    return Fork(
+        id=id,
+        source=source,
+        seq=seq,
+        effects=await in_thread(partial(side_effects, facts, seq)),
+        workspace=started.workspace if isinstance(started, RunStarted) else "",
+        is_foreign=is_foreign,
+    )
+
+
+async def undo(store: Store, id: str) -> Fork:
+    """Return the fork of a run to before its last turn; see `before_last_turn`."""
+    return await fork(store, id, await before_last_turn(store, id))
+
+
+async def before_last_turn(store: Store, id: str) -> int:
+    """Return the fact to go back to so that the last turn has not been: the one before its words.
+
+    A turn is begun by words of the user that were answered, interrupted, steered or queued; words
+    that were refused, taken back or still wait began none. Of words that took effect together, such
+    as two that joined one halt, the first counts. A run without any begins with its start.
+
+    Raises:
+        UserMistake: there is no such run, or nothing to undo in it.
+    """
+    facts, _ = await whole_facts(store, id)
+    point = await in_thread(partial(_turn_began, facts))
+    if point is None:
+        raise UserMistake(
+            f"There is nothing to undo in run {id}.", hint="midstream runs lists all."
+        )
+    return point
+
+
+def _turn_began(facts: Sequence[Envelope]) -> int | None:
+    """Return the fact before the words of the last turn, None where nothing has happened yet."""
+    received: dict[str, int] = {}
+    began: list[str] = []
+    was_disposal = False
+    for envelope in facts:
+        match envelope.event:
+            case InputReceived(input_id=input_id):
+                received[input_id] = envelope.seq or 0
+            case InputDisposed(input_id=input_id, disposition=disposition):
+                if disposition in ("rejected", "withdrawn"):
+                    continue
+                began = [*began, input_id] if was_disposal else [input_id]
+                was_disposal = True
+                continue
+            case WordsJoined():
+                continue
+            case _:
+                pass
+        was_disposal = False
+    if began:
+        return min(received[input_id] for input_id in began) - 1
+    later = (envelope.seq or 0 for envelope in facts if not isinstance(envelope.event, _FIRST))
+    first = next(later, None)
+    if first is None or first < 2 or isinstance(facts[first - 1].event, _ENDS):
+        return None
+    return first - 1
+
+
+async def whole_facts(store: Store, id: str) -> tuple[list[Envelope], JournalDamaged | None]:
+    """Return the facts of a run up to the first damaged one, and the damage.
+
+    Raises:
+        UserMistake: there is no such run.
+    """
+    damage: JournalDamaged | None = None
+    try:
+        facts = await store.read(id)
+    except JournalDamaged as error:
+        damage = error
+        facts = await store.read(id, 0, error.seq - 1)
+    if not facts and damage is None:
+        raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
+    return facts, damage
+
+
+def lineage(listing: Iterable[KeptRun], id: str) -> list[KeptRun]:
+    """Return a run and the runs it was forked from, the run itself first."""
+    runs: Mapping[str, KeptRun] = {kept.id: kept for kept in listing}
+    found: list[KeptRun] = []
+    while id in runs and runs[id] not in found:
+        found.append(runs[id])
+        id = runs[id].parent
+    return found
+
+
+def has_foreign_past(listing: Iterable[KeptRun], id: str) -> bool:
+    """Return whether a run, or one it was forked from, was imported."""
+    return any(kept.is_foreign for kept in lineage(listing, id))
+
+
+def _whole_append(facts: Sequence[Envelope], at: int) -> int:
+    """Return the end of the last append before `at` of an imported run.
+
+    Where its appends ended is not known any more, but facts appended together have one time.
+    """
+    while at < len(facts) and at > 0 and facts[at - 1].at == facts[at].at:
+        at -= 1
+    return at
+
+
+def _last_open_point(id: str, facts: Sequence[Envelope]) -> int:
+    """Return the last fact after which the run was neither over nor about to be stopped."""
+    run, point = Run(id=id), 0
+    for seq, envelope in enumerate(facts, 1):
+        assert isinstance(envelope.event, Fact)
+        run = apply(run, envelope.event)
+        if not run.is_over and run.halting_for != "stop":
+            point = seq
+    return point
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+async def put_back(
+    shelf: Shelf, files: Iterable[FileChange], workspace: Path
+) -> tuple[Returned, ...]:
+    """Put files back to what they held before, and return what became of each.
+
+    Only a file that still holds exactly what the run left is touched, and only inside the workspace;
+    no link is followed. All are looked at before the first is changed. Each is changed at once or not
+    at all, and what it held is on the shelf first: nobody's work is lost.
+    """
+    looked = [(change, await _looked_at(shelf, change, workspace)) for change in files]
+    return tuple([await _back(shelf, change, found) for change, found in looked])
+
+
+async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> "Place | Returned":
+    """Return where a file is to be put back, or why not."""
+    try:
+        place = await in_thread(partial(_place_of, change, workspace))
+        present = await in_thread(partial(_key_of, place))
+        if present == change.before:
+            return Returned(path=change.path, result="already")
+        if present not in (change.after, *change.or_else):
+            return _left(change, "it has been changed since" if present else "it is gone")
+        if change.before is not None:
+            await shelf.get(change.before)
+    except MidstreamError as error:
+        return _left(change, error.what)
+    except OSError as error:
+        return _left(change, error.strerror or str(error))
+    return place
+
+
+async def _back(shelf: Shelf, change: FileChange, found: "Place | Returned") -> Returned:
+    if isinstance(found, Returned):
+        return found
+    try:
+        present = await in_thread(partial(contents_of, found))
+        if present is not None:
+            await shelf.put(present)
+        if _hash(present) not in (change.after, *change.or_else):
+            return _left(change, "it has just been changed")
+        if change.before is None:
+            if present is None:
+                return Returned(path=change.path, result="already")
+            await in_thread(partial(take_away, found, expected=present))
+            return Returned(path=change.path, result="removed")
+        data = await shelf.get(change.before)
+        await in_thread(partial(put_in_place, found, data, expected=present))
+    except MidstreamError as error:
+        return _left(change, error.what)
+    except OSError as error:
+        return _left(change, error.strerror or str(error))
+    return Returned(path=change.path, result="put_back")
+
+
+def _place_of(change: FileChange, workspace: Path) -> Place:
+    """Return the place of a file the run wrote. Raises UserMistake where a link stands there now."""
+    place = locate(workspace, change.path, purpose="write")
+    if str(place.root.joinpath(*place.parts)) != change.path:
+        raise UserMistake("a link leads elsewhere now")
+    return place
+
+
+def _key_of(place: Place) -> str | None:
+    return _hash(contents_of(place))
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _left(change: FileChange, why: str) -> Returned:
+    return Returned(path=change.path, result="left", why=why)

@@ -1,0 +1,56 @@
+"""Going on with a run that was left or cut off, without a person at the keyboard."""
+
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.headless.run import ANSWER, Given
+from midstream.ports import Machine
+
+
+async def go_on(machine: Machine, given: Given) -> Run:
+    """Return a run taken up once it has ended, or waits for what was not given beforehand.
+
+    A run that was suspended goes on: it was asked for by name. Tool calls wait for approval as they
+    did where it began; those of the tools that are allowed now are granted.
+    """
+    if machine.run.suspended:
+        await machine.unsuspend()
+    answers = list(given.answers)
+    while True:
+        run = await machine.settled()
+        if run.is_over or machine.is_closed:
+            return run
+        approval = next((q for q in run.open_questions if _tool_of(run, q) in given.allowed), None)
+        asked = next((q for q in run.open_questions if _is_asked(run, q)), None)
+        if approval is not None:
+            await machine.approve(approval.id, granted=True, for_run=True)
+        elif asked is not None and answers:
+            await machine.say(answers.pop(0), question=asked.id, source=ANSWER)
+        else:
+            return run
+
+
+def unapproved(run: Run) -> str | None:
+    """Return what a run that waits for an approval is told to be missing, None if it does not."""
+    if run.is_over:
+        return None
+    tools = {name: None for q in run.open_questions if (name := _tool_of(run, q))}
+    if not tools:
+        return None
+    names = " and ".join(tools)
+    allowing = " ".join(f"--allow {name}" for name in tools)
+    return (
+        f"Run {run.id} waits for your approval of {names}. Decide in the console "
+        f"(midstream, then /resume), or let it run: midstream resume {run.id} {allowing}"
+    )
+
+
+def _is_asked(run: Run, question: Question) -> bool:
+    return question.kind == "question" or (question.kind == "input" and not run.state)
+
+
+def _tool_of(run: Run, question: Question) -> str:
+    """Return the tool a question asks to approve, "" for any other question."""
+    if question.kind != "approval" or run.turn is None:
+        return ""
+    calls = (each.call for each in run.turn.calls if each.call.id == question.call_id)
+    return next((call.name for call in calls), "")

@@ -1,0 +1,314 @@
+"""Runs in lines and JSON objects, for the commands about them. Pure: words in a terminal are made
+harmless by whoever prints them.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.events import FileWritten
+from midstream.core.names import Json
+from midstream.core.notices import Envelope, to_dict
+from midstream.core.question import Question
+from midstream.core.run import InputRecord, Run
+from midstream.core.views.costs import costs, in_words
+from midstream.core.views.status import where
+from midstream.headless.codes import FAILED, FINISHED, PARKED
+from midstream.ports import Receipt
+from midstream.storage import KeptRun, Letter
+
+KeptStatus: TypeAlias = Literal[
+    "running",
+    "waiting",
+    "suspended",
+    "cut_off",
+    "left",
+    "imported",
+    "damaged",
+    "finished",
+    "failed",
+    "stopped",
+]
+
+_WORDS: dict[KeptStatus, str] = {
+    "running": "running in another process",
+    "waiting": "waits for you",
+    "cut_off": "cut off",
+    "left": "left, nobody runs it",
+}
+
+_SHOWN_EVENTS = 10
+_LONGEST = 72
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `show` tells of one run. `journal` is the file that keeps it."""
+
+    kept: KeptRun
+    run: Run
+    facts: Sequence[Envelope]
+    letters: Sequence[Letter]
+    journal: str
+
+
+# --- a list of runs -----------------------------------------------------------------------------
+
+
+def status_of(kept: KeptRun) -> KeptStatus:
+    """Return where a run stands. A question is `waiting`, whoever runs it or does not."""
+    summary = kept.summary
+    if kept.damaged:
+        return "damaged"
+    if summary.status in ("finished", "failed", "stopped"):
+        return summary.status
+    if kept.is_foreign:
+        return "imported"
+    if summary.status == "suspended":
+        return "suspended"
+    if summary.asking or summary.awaits_input:
+        return "waiting"
+    if kept.owner:
+        return "running"
+    return "cut_off" if kept.was_cut else "left"
+
+
+def status_words(kept: KeptRun) -> str:
+    """Return where a run stands, in words for a person."""
+    status = status_of(kept)
+    words = _WORDS.get(status, status)
+    if status == "waiting" and not kept.summary.asking:
+        words = "waits for its next line"
+    if status in ("waiting", "suspended") and not kept.owner:
+        return f"{words} ({'cut off' if kept.was_cut else 'nobody runs it'})"
+    return words
+
+
+def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -> list[str]:
+    """Return a line for each run, the newest first."""
+    rows = [
+        (
+            kept.id,
+            kept.summary.workflow,
+            kept.summary.state or "-",
+            status_words(kept),
+            age(now - kept.summary.updated_at),
+            *([kept.summary.workspace] if with_folders else []),
+        )
+        for kept in reversed(runs)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, such as `3 min ago`."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now" if seconds < 1 else f"{int(seconds)} s ago"
+
+
+def run_object(kept: KeptRun) -> dict[str, Json]:
+    """Return a run as `runs --json` writes it. Times are in seconds since 1970."""
+    summary = kept.summary
+    return {
+        "type": "run",
+        "run": kept.id,
+        "workflow": summary.workflow,
+        "kind": summary.kind,
+        "state": summary.state,
+        "status": status_of(kept),
+        "asking": list(summary.asking),
+        "owner": kept.owner,
+        "was_cut": kept.was_cut,
+        "is_foreign": kept.is_foreign,
+        "workspace": summary.workspace,
+        "started_at": summary.started_at,
+        "updated_at": summary.updated_at,
+        "seq": kept.seq,
+        "parent": kept.parent,
+        "parent_seq": kept.parent_seq,
+        "damaged": kept.damaged,
+    }
+
+
+# --- one run ------------------------------------------------------------------------------------
+
+
+def shown_lines(shown: Shown, *, now: float) -> list[str]:
+    """Return everything about a run, for a person."""
+    kept, run = shown.kept, shown.run
+    total = costs(run.usages).total
+    rows: list[tuple[str, str]] = [
+        ("status", status_words(kept)),
+        ("state", f"{run.state or '-'}: {where(run).doing}"),
+    ]
+    rows += [("asks", question_line(question)) for question in where(run).questions]
+    rows += [("waiting", f"{record.handling}: {record.text}") for record in run.undelivered]
+    rows += [("not heard", letter.text or letter.kind) for letter in shown.letters]
+    tokens = f"{total.input_tokens} tokens in, {total.output_tokens} out"
+    rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
+    if run.output is not None:
+        rows.append(("output", _short(run.output)))
+    if kept.parent:
+        rows.append(("fork of", f"{kept.parent} at {kept.parent_seq}"))
+    rows.append(("folder", run.workspace))
+    rows += [("wrote", path) for path in _written(shown.facts)]
+    rows.append(("journal", shown.journal))
+    began = age(now - kept.summary.started_at)
+    return [
+        f"Run {kept.id}: {kept.summary.workflow}, begun {began}",
+        *(f"  {name.ljust(9)}  {text}" for name, text in rows),
+        "",
+        *map(event_line, shown.facts[-_SHOWN_EVENTS:]),
+    ]
+
+
+def shown_object(shown: Shown) -> dict[str, Json]:
+    """Return everything about a run as `show --json` writes it."""
+    run, total = shown.run, costs(shown.run.usages).total
+    return run_object(shown.kept) | {
+        "doing": where(run).doing,
+        "questions": [_question_object(question) for question in where(run).questions],
+        "cost": {
+            "requests": total.requests,
+            "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens,
+            "usd": str(total.usd),
+            "unpriced": total.unpriced,
+        },
+        "waiting_inputs": [_input_object(record) for record in run.undelivered],
+        "letters": [{"input_id": each.id, "text": each.text} for each in shown.letters],
+        "output": run.output,
+        "error": run.error,
+        "files_written": _written(shown.facts),
+        "journal": shown.journal,
+        "last_events": [_event_object(fact) for fact in shown.facts[-_SHOWN_EVENTS:]],
+    }
+
+
+def question_line(question: Question) -> str:
+    """Return a question with what it is answered by."""
+    choices = [f"{number} {choice}" for number, choice in enumerate(question.choices, 1)]
+    listed = f" ({', '.join(choices)})" if choices else ""
+    return f"#{question.number} {question.id}: {question.text}{listed}"
+
+
+def _question_object(question: Question) -> dict[str, Json]:
+    return {
+        "id": question.id,
+        "number": question.number,
+        "kind": question.kind,
+        "text": question.text,
+        "agent": question.agent,
+        "choices": list(question.choices),
+        "schema": question.schema,
+    }
+
+
+def _input_object(record: InputRecord) -> dict[str, Json]:
+    return {"input_id": record.id, "text": record.text, "handling": record.handling}
+
+
+def _written(facts: Iterable[Envelope]) -> list[str]:
+    """Return the files a run has written, in the order of their first change."""
+    paths = {fact.event.path: None for fact in facts if isinstance(fact.event, FileWritten)}
+    return list(paths)
+
+
+# --- its events ---------------------------------------------------------------------------------
+
+
+def event_line(envelope: Envelope) -> str:
+    """Return a fact on one line: its place, the time of day, what it is, what it holds."""
+    at = time.strftime("%H:%M:%S", time.localtime(envelope.at))
+    held = _event_object(envelope)
+    said = [f"{key}={_short(value)}" for key, value in held.items() if key not in _HEAD]
+    return f"{envelope.seq:>6}  {at}  {envelope.type}  {' '.join(said)}".rstrip()
+
+
+_HEAD = ("type", "run", "at", "seq", "definition")
+
+
+def _event_object(envelope: Envelope) -> dict[str, Json]:
+    """Return a fact without the definition a run is pinned to, which is long."""
+    held = to_dict(envelope)
+    return {key: value for key, value in held.items() if key != "definition"}
+
+
+def _short(value: Json) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+# --- what became of words -----------------------------------------------------------------------
+
+
+def receipt_line(run: str, receipt: Receipt, record: InputRecord | None) -> str:
+    """Return what is done with a line that was sent."""
+    if is_refused(receipt, record):
+        return f"Run {run} did not take it: {_reason(receipt, record)}."
+    how = {
+        "answer": "takes it as the answer",
+        "interrupt": "is interrupted by it",
+        "steer": "hears it with its next request",
+        "queue": "hears it when its state is done",
+    }[receipt.handling]
+    if receipt.reason:
+        how = f"hears it later: {receipt.reason}"
+    return f"Run {run} {how}."
+
+
+def receipt_object(run: str, receipt: Receipt, record: InputRecord | None) -> dict[str, Json]:
+    """Return a receipt as `send --json` writes it."""
+    return {
+        "type": "receipt",
+        "run": run,
+        "input_id": receipt.input_id,
+        "handling": receipt.handling,
+        "is_taken": not is_refused(receipt, record),
+        "reason": _reason(receipt, record),
+    }
+
+
+def disposition_object(run: str, input_id: str, record: InputRecord | None) -> dict[str, Json]:
+    """Return what became of a line as `send --wait --json` writes it; null: nothing yet."""
+    return {
+        "type": "disposition",
+        "run": run,
+        "input_id": input_id,
+        "disposition": None if record is None else record.disposition,
+        "reason": "" if record is None else record.reason,
+    }
+
+
+def disposition_line(record: InputRecord | None) -> str:
+    """Return what became of a line, for a person."""
+    if record is None or record.disposition is None:
+        return "It is kept and was not delivered yet."
+    reason = f": {record.reason}" if record.reason else ""
+    return f"It was {record.disposition}{reason}."
+
+
+def code_of(receipt: Receipt, record: InputRecord | None, *, waited: bool) -> int:
+    """Return the exit code of a line that was sent: 1 refused, 4 waited for and not delivered yet."""
+    if is_refused(receipt, record):
+        return FAILED
+    if waited and (record is None or record.disposition is None):
+        return PARKED
+    return FINISHED
+
+
+def is_refused(receipt: Receipt, record: InputRecord | None) -> bool:
+    """Return whether a line had no effect and never will."""
+    is_rejected = record is not None and record.disposition == "rejected"
+    return is_rejected or receipt.handling == "reject"
+
+
+def _reason(receipt: Receipt, record: InputRecord | None) -> str:
+    return receipt.reason or ("" if record is None else record.reason)

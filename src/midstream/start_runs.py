@@ -1,0 +1,296 @@
+"""Commands about the runs of any process. They need no model, no settings and no trust."""
+
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from midstream.assembly import Options, SystemClock, bells, journal_path, opened_store
+from midstream.config.manager import ConfigManager
+from midstream.core.errors import UserMistake
+from midstream.core.names import Json, Policy
+from midstream.core.notices import Envelope, to_dict
+from midstream.core.run import Run
+from midstream.engine.opening import found, opened
+from midstream.engine.remote import RemoteMachine
+from midstream.engine.resuming import stop_here
+from midstream.headless.codes import FINISHED
+from midstream.headless.runs import (
+    Shown,
+    code_of,
+    disposition_line,
+    disposition_object,
+    event_line,
+    listed,
+    question_line,
+    receipt_line,
+    receipt_object,
+    run_object,
+    shown_lines,
+    shown_object,
+)
+from midstream.offloop import in_thread
+from midstream.process import HANGUPS, STDOUT, is_terminal, run_until_signalled, write_out
+from midstream.storage import KeptRun, Store
+
+STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
+
+_READ_AT_ONCE = 1_000
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """An open store, and what belongs to it."""
+
+    store: Store
+    journal: Path
+    bells: Path
+
+    @asynccontextmanager
+    async def attached(
+        self, id: str, tap: Callable[[Envelope], None] | None = None
+    ) -> AsyncIterator[RemoteMachine]:
+        """Give a run of another process, or of none."""
+        machine = await RemoteMachine.attached(
+            self.store, id, bells=self.bells, clock=SystemClock(), tap=tap
+        )
+        try:
+            yield machine
+        finally:
+            await machine.aclose()
+
+
+def listing(options: Options, *, everywhere: bool) -> int:
+    """Write the runs of the workspace, or of all, the newest first; return the exit code."""
+
+    async def work(place: _Place) -> int:
+        here = str(options.workspace)
+        runs = await place.store.listing()
+        kept = [each for each in runs if everywhere or each.summary.workspace in (here, "")]
+        if options.is_json:
+            _write_objects(run_object(each) for each in kept)
+        elif kept:
+            now = SystemClock().now()
+            _write(listed(kept, now=now, with_folders=everywhere))
+        else:
+            others = f" {len(runs)} elsewhere: midstream runs --all" if runs else ""
+            _write([f"No runs in {here}.{others}"])
+        return FINISHED
+
+    return _with_store(options, work)
+
+
+def show(options: Options, prefix: str) -> int:
+    """Write how one run stands; return the exit code."""
+
+    async def work(place: _Place) -> int:
+        kept = await found(place.store, prefix)
+        shown = Shown(
+            kept=kept,
+            run=await opened(place.store, kept.id),
+            facts=await place.store.read(kept.id),
+            letters=await place.store.letters(kept.id),
+            journal=str(place.journal),
+        )
+        if options.is_json:
+            _write_objects([shown_object(shown)])
+        else:
+            _write(shown_lines(shown, now=SystemClock().now()))
+        return FINISHED
+
+    return _with_store(options, work)
+
+
+def events(options: Options, prefix: str, *, after: int, follow: bool) -> int:
+    """Write the facts of a run, with `follow` until it has ended; return the exit code."""
+
+    def tell(envelope: Envelope) -> None:
+        if options.is_json:
+            _write_objects([to_dict(envelope)])
+        else:
+            _write([event_line(envelope)])
+
+    async def work(place: _Place) -> int:
+        id = (await found(place.store, prefix)).id
+        if not follow:
+            await _tell_facts(place.store, id, after, None, tell)
+            return FINISHED
+        unheard: list[Envelope] = []
+        async with place.attached(id, unheard.append) as machine:
+            upto = machine.run.seq
+            await _tell_facts(place.store, id, after, upto, tell)
+            while True:
+                is_over = machine.is_closed
+                while unheard:
+                    envelope = unheard.pop(0)
+                    if (envelope.seq or 0) > after:
+                        tell(envelope)
+                if is_over:
+                    return FINISHED
+                await machine.moved()
+
+    return _with_store(options, work)
+
+
+async def _tell_facts(
+    store: Store, id: str, after: int, upto: int | None, tell: Callable[[Envelope], None]
+) -> None:
+    """Tell facts, some at a time: a run may be long."""
+    while upto is None or after < upto:
+        last = after + _READ_AT_ONCE
+        facts = await store.read(id, after, last if upto is None else min(last, upto))
+        for fact in facts:
+            tell(fact)
+        if not facts:
+            return
+        after = facts[-1].seq or last
+
+
+def send(
+    options: Options,
+    prefix: str,
+    text: str,
+    *,
+    question: str | None,
+    key: str | None,
+    policy: Policy | None,
+    waits: bool,
+) -> int:
+    """Give a run a line, and write what is done with it; return the exit code."""
+    words = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    words = words.rstrip("\n") if text == "-" else words
+    if not words.strip():
+        raise UserMistake("There is nothing to send.", hint="midstream send RUN TEXT")
+    if question is not None and policy is not None:
+        raise UserMistake("An answer has no policy.", hint="Leave out --question, or the policy.")
+
+    async def work(place: _Place) -> int:
+        kept = await found(place.store, prefix)
+        id = kept.id
+        if kept.is_foreign:
+            raise UserMistake(
+                f"Run {id} was imported: nobody will ever hear it there.",
+                hint=f"Fork it and talk to the fork: midstream fork {id} --at {kept.seq}",
+            )
+        async with place.attached(id) as machine:
+            if question is None and policy is None:
+                _refuse_several(machine.run)
+            receipt = await machine.say(
+                words,
+                question=None if question is None else _question_id(machine.run, question),
+                policy=policy,
+                source="send",
+                id=key,
+            )
+            record = machine.run.inbox.get(receipt.input_id)
+            if options.is_json:
+                _write_objects([receipt_object(id, receipt, record)])
+            else:
+                _write([receipt_line(id, receipt, record)])
+            code = code_of(receipt, record, waited=False)
+            if waits and code == FINISHED:
+                record = await machine.disposed(receipt.input_id)
+                if options.is_json:
+                    _write_objects([disposition_object(id, receipt.input_id, record)])
+                else:
+                    _write([disposition_line(record)])
+                code = code_of(receipt, record, waited=True)
+            return code
+
+    return _with_store(options, work)
+
+
+def _refuse_several(run: Run) -> None:
+    """Raise UserMistake where several questions are open: nothing says which is meant."""
+    asked = [question for question in run.open_questions if question.kind == "question"]
+    if len(asked) > 1:
+        listed = "; ".join(map(question_line, asked))
+        raise UserMistake(
+            f"Run {run.id} asks several questions: {listed}.",
+            hint="Say which you answer: --question 2.",
+        )
+
+
+def _question_id(run: Run, named: str) -> str:
+    """Return the id of the question a person names by its id or number, closed ones included."""
+    number = named.removeprefix("#")
+    for question in run.questions:
+        if number == str(question.number):
+            return question.id
+    return named
+
+
+def stop(options: Options, prefix: str) -> int:
+    """End a run, whoever runs it; return the exit code once it has ended."""
+
+    async def work(place: _Place) -> int:
+        kept = await found(place.store, prefix)
+        if kept.summary.is_over:
+            _tell_stopped(options, kept, f"has ended already: {kept.summary.status}")
+            return FINISHED
+        if kept.owner:
+            async with place.attached(kept.id) as machine:
+                await machine.stop(STOPPED_FROM_OUTSIDE)
+        else:
+            clock = SystemClock()
+            await stop_here(place.store, clock, kept.id, reason=STOPPED_FROM_OUTSIDE)
+        unheard = await _left_behind(place.store, kept.id)
+        _tell_stopped(options, kept, "is stopped", unheard)
+        return FINISHED
+
+    return _with_store(options, work)
+
+
+async def _left_behind(store: Store, id: str) -> list[str]:
+    """Return the words an ended run will never hear, and keep them for it no longer."""
+    letters = await store.letters(id)
+    for letter in letters:
+        await store.delivered(id, letter.id)
+    return [letter.text for letter in letters if letter.kind == "say"]
+
+
+def _tell_stopped(options: Options, kept: KeptRun, how: str, unheard: Sequence[str] = ()) -> None:
+    if options.is_json:
+        told = {"type": "stopped", "run": kept.id, "text": how, "unheard": list(unheard)}
+        _write_objects([told])
+        return
+    _write([f"Run {kept.id} {how}.", *(f"It never heard: {text}" for text in unheard)])
+
+
+# --- the store and the screen -------------------------------------------------------------------
+
+
+def _with_store(options: Options, work: Callable[[_Place], Awaitable[int]]) -> int:
+    config = ConfigManager(options.workspace)
+
+    async def worked() -> int:
+        store = await in_thread(lambda: opened_store(config))
+        try:
+            place = _Place(store=store, journal=journal_path(config), bells=bells(config))
+            return await work(place)
+        finally:
+            await store.aclose()
+
+    return _run(worked())
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    return run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
+
+
+def _write(lines: Sequence[str]) -> None:
+    text = "\n".join(lines)
+    if is_terminal(STDOUT):
+        from midstream.console.sanitize import sanitized
+
+        text = sanitized(text)
+    write_out(f"{text}\n")
+
+
+def _write_objects(objects: Iterable[dict[str, Json]]) -> None:
+    for each in objects:
+        write_out(f"{json.dumps(each)}\n")

@@ -1,0 +1,375 @@
+"""The table of facts and the heads of runs: appending, reading strictly, forking.
+
+Reading goes along the chain of checksums, through the runs a fork came from, and stops at the first
+fact that is missing or is not what was written.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
+from midstream.core.notices import Envelope
+from midstream.core.views.listing import Summary, summarised
+from midstream.store.owners import Owners
+from midstream.store.refusals import (
+    damaged,
+    elsewhere,
+    moved,
+    no_such_run,
+    nothing_by_then,
+    nothing_to_adopt,
+    taken,
+)
+from midstream.store.sealing import body_of, checked, fact_of, marked, seal
+
+_SUMMARY = msgspec.json.Decoder(Summary)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's row: how far it is. `is_whole`: the row is what was written."""
+
+    number: int
+    id: str
+    seq: int
+    checksum: bytes
+    summary: bytes
+    parent: int | None
+    parent_seq: int
+    is_foreign: bool
+    is_whole: bool
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact as it was read and found whole. `ends`: it is the last one of its append."""
+
+    envelope: Envelope
+    checksum: bytes
+    ends: bool
+
+
+class Prefix(msgspec.Struct, frozen=True, kw_only=True):
+    """The first `seq` facts of a run, as a new run begins with them."""
+
+    parent: int
+    seq: int
+    checksum: bytes
+    summary: Summary
+
+
+# What was damaged need not be text any more: it is read as bytes.
+_COLUMNS = (
+    "number, cast(id as blob), seq, cast(head as blob), cast(summary as blob), parent, parent_seq,"
+    " is_foreign, cast(seal as blob)"
+)
+
+
+def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) -> Head | None:
+    """Return the row of a run, None where there is none.
+
+    `expected`: it should be there. Then one the index does not lead to is looked for in all rows:
+    an index that was damaged must not hide a run.
+    """
+    query = f"select {_COLUMNS} from runs where id=?"
+    rows = connection.execute(query, (run,)).fetchall()
+    if not rows and expected:
+        rows = connection.execute(query.replace("where id", "where +id"), (run,)).fetchall()
+    return head_in(rows[0]) if rows else None
+
+
+def heads(connection: apsw.Connection) -> Iterator[Head]:
+    """Return the rows of all runs, the oldest first."""
+    for row in connection.execute(f"select {_COLUMNS} from runs order by number"):
+        yield head_in(row)
+
+
+def head_in(row: Sequence[Any]) -> Head:
+    """Return the row as a value. Of one that is not whole only what can be used is there."""
+    number, name, seq, checksum, summary, parent, parent_seq, is_foreign, sealed = row
+    id = text_in(name)
+    is_whole = seal((number, id, *row[2:-1])) == sealed
+    return Head(
+        number=number,
+        id=id,
+        seq=seq if isinstance(seq, int) else 0,
+        checksum=checksum,
+        summary=summary if isinstance(summary, bytes) else b"",
+        parent=parent if isinstance(parent, int) else None,
+        parent_seq=parent_seq if isinstance(parent_seq, int) else 0,
+        is_foreign=bool(is_foreign),
+        is_whole=is_whole,
+    )
+
+
+def text_in(column: object) -> str:
+    """Return the text of a column read as bytes: one that was damaged need not be text any more."""
+    return column.decode(errors="replace") if isinstance(column, bytes) else repr(column)
+
+
+def summary_of(head: Head) -> Summary:
+    """Return a run's line in a listing; an empty one where it cannot be read."""
+    try:
+        return _SUMMARY.decode(head.summary)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Summary()
+
+
+class Append:
+    """Facts on their way into the journal. The checks come before anything is written."""
+
+    def __init__(self, run: str, expected: int, facts: Sequence[Envelope], owners: Owners) -> None:
+        self._run = run
+        self._expected = expected
+        self._facts = tuple(facts)
+        self._owners = owners
+        self._bodies: list[bytes] = []
+
+    def prepare(self) -> None:
+        """Turn the facts into bytes; the journal is not locked meanwhile."""
+        checked(self._run, self._expected, self._facts)
+        self._bodies = [body_of(envelope) for envelope in self._facts]
+
+    def __call__(self, connection: apsw.Connection) -> None:
+        """Append. Raises JournalMoved, JournalDamaged, and what the checks of facts raise."""
+        head = head_of(connection, self._run, expected=self._expected > 0)
+        self._refuse_moved(connection, head)
+        if self._facts:
+            append(connection, self._run, head, self._facts, self._bodies)
+
+    def _refuse_moved(self, connection: apsw.Connection, head: Head | None) -> None:
+        run, kept = self._run, 0 if head is None else head.seq
+        if head is not None and not head.is_whole:
+            raise damaged(run, kept + 1, "the row of the run is not what was written")
+        if kept != self._expected:
+            raise moved(run, kept, self._expected)
+        owner = lease_of(connection, run)
+        if owner not in ("", self._owners.me) and self._owners.is_alive(owner):
+            raise elsewhere(run)
+
+
+class Adopt:
+    """An imported run on its way into the journal."""
+
+    def __init__(self, id: str, facts: Collection[Envelope]) -> None:
+        self._id = id
+        self._facts = tuple(facts)
+        self._bodies: list[bytes] = []
+
+    def prepare(self) -> None:
+        """Turn the facts into bytes; the journal is not locked meanwhile."""
+        if not self._facts:
+            raise nothing_to_adopt(self._id)
+        checked(self._id, 0, self._facts)
+        self._bodies = [body_of(envelope) for envelope in self._facts]
+
+    def __call__(self, connection: apsw.Connection) -> None:
+        """Keep the run. Raises UserMistake where the id is taken."""
+        refuse_taken(connection, self._id)
+        append(connection, self._id, None, self._facts, self._bodies, is_foreign=True)
+
+
+def append(
+    connection: apsw.Connection,
+    run: str,
+    head: Head | None,
+    facts: Sequence[Envelope],
+    bodies: Sequence[bytes],
+    *,
+    is_foreign: bool = False,
+) -> None:
+    """Write facts that were checked. Foreign ones may be cut anywhere: each ends an append."""
+    seq, checksum = (0, FIRST) if head is None else (head.seq, head.checksum)
+    summary = Summary() if head is None else summary_of(head)
+    number = _new_number(connection, run) if head is None else head.number
+    rows = []
+    last = len(facts) - 1
+    for index, (envelope, body) in enumerate(zip(facts, bodies, strict=True)):
+        seq += 1
+        at = float(envelope.at)
+        ends = is_foreign or index == last
+        checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
+        rows.append((number, seq, at, body, checksum, int(ends), FORMAT))
+        summary = summarised(summary, envelope)
+    connection.executemany("insert into facts values(?,?,?,?,?,?,?)", rows)
+    parent, parent_seq = (None, 0) if head is None else (head.parent, head.parent_seq)
+    foreign = is_foreign or (head is not None and head.is_foreign)
+    keep_head(connection, number, run, seq, checksum, summary, parent, parent_seq, foreign)
+
+
+def _new_number(connection: apsw.Connection, run: str) -> int:
+    connection.execute("insert into runs values(null,?,0,x'',x'',null,0,0,x'')", (run,))
+    return connection.last_insert_rowid()
+
+
+def keep_head(
+    connection: apsw.Connection,
+    number: int,
+    run: str,
+    seq: int,
+    checksum: bytes,
+    summary: Summary,
+    parent: int | None,
+    parent_seq: int,
+    is_foreign: bool,
+) -> None:
+    """Write how far a run is."""
+    body = _ENCODER.encode(summary)
+    row = (number, run, seq, checksum, body, parent, parent_seq, int(is_foreign))
+    connection.execute(
+        "update runs set seq=?3, head=?4, summary=?5, parent=?6, parent_seq=?7, is_foreign=?8,"
+        " seal=?9 where number=?1 and id=?2",
+        (*row, seal(row)),
+    )
+
+
+def lease_of(connection: apsw.Connection, run: str) -> str:
+    """Return the owner a run was last claimed by and not released, alive or not; "" for none."""
+    rows = connection.execute(
+        "select cast(owner as blob) from leases where run=?", (run,)
+    ).fetchall()
+    return text_in(rows[0][0]) if rows else ""
+
+
+def read(connection: apsw.Connection, run: str, after: int, upto: int | None) -> list[Envelope]:
+    """Return the facts of a run after a position, up to one. Raises JournalDamaged."""
+    head = head_of(connection, run, expected=True)
+    if head is None:
+        return []
+    return [kept.envelope for kept in _verified(connection, head, run, max(after, 0), upto)]
+
+
+def prefix(connection: apsw.Connection, source: str, at: int) -> Prefix:
+    """Return the longest beginning of a run that has at most `at` facts and cuts no append.
+
+    Raises:
+        UserMistake: there is no such run, or no such beginning.
+        JournalDamaged: one of the facts is not what was written.
+    """
+    head = head_of(connection, source, expected=True)
+    if head is None:
+        raise no_such_run(source)
+    summary, whole = Summary(), None
+    for kept in _verified(connection, head, source, 0, max(at, 0)):
+        summary = summarised(summary, kept.envelope)
+        if kept.ends and kept.envelope.seq is not None:
+            whole = (kept.envelope.seq, kept.checksum, summary)
+    if whole is None:
+        raise nothing_by_then(source, at)
+    seq, checksum, summary = whole
+    return Prefix(parent=head.number, seq=seq, checksum=checksum, summary=summary)
+
+
+def begin_fork(connection: apsw.Connection, id: str, begun: Prefix) -> int:
+    """Make a run that begins with a prefix of another; return how many facts it has."""
+    refuse_taken(connection, id)
+    number = _new_number(connection, id)
+    keep_head(
+        connection,
+        number,
+        id,
+        begun.seq,
+        begun.checksum,
+        begun.summary,
+        begun.parent,
+        begun.seq,
+        is_foreign=False,
+    )
+    return begun.seq
+
+
+def refuse_taken(connection: apsw.Connection, id: str) -> None:
+    """Raise UserMistake where a run of that id is there."""
+    if head_of(connection, id) is not None:
+        raise taken(id)
+
+
+def _verified(
+    connection: apsw.Connection, head: Head, run: str, after: int, upto: int | None
+) -> Iterator[Kept]:
+    """Walk the chain of a run from `after`, checking every fact."""
+    is_all = upto is None or upto >= head.seq
+    # Where the row is not whole its length is no proof: whatever chains is read, and then reported.
+    end = (upto if upto is not None else 1 << 62) if not head.is_whole else head.seq
+    if upto is not None:
+        end = min(end, upto)
+    before = FIRST
+    seq = after
+    try:
+        pieces = _pieces(connection, head, end)
+        if after:
+            before = _checksum_at(connection, pieces, after)
+        for number, first, last in pieces:
+            for row in connection.execute(
+                "select seq, at, body, checksum, ends, format from facts"
+                " where run=? and seq>? and seq<=? order by seq",
+                (number, max(first - 1, after), last),
+            ):
+                seq += 1
+                kept = _kept(run, seq, before, row)
+                before = kept.checksum
+                yield kept
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        raise damaged(run, seq + 1, str(error)) from error
+    if not head.is_whole:
+        if upto is None or seq < upto:
+            raise damaged(run, seq + 1, "the row of the run is not what was written")
+    elif after < head.seq:
+        if seq < end:
+            raise damaged(run, seq + 1, "it is missing")
+        if is_all and before != head.checksum:
+            raise damaged(run, seq, "it is not the one the run ended with")
+
+
+def _pieces(connection: apsw.Connection, head: Head, end: int) -> list[tuple[int, int, int]]:
+    """Return (run number, first, last) for where a run's facts are, the oldest piece first."""
+    found: list[tuple[int, int, int]] = []
+    number, parent, parent_seq = head.number, head.parent, head.parent_seq
+    while True:
+        first = parent_seq + 1 if parent is not None else 1
+        if end >= first:
+            found.append((number, first, end))
+        # A parent is older than its fork; a row that says otherwise is damaged.
+        if parent is None or parent >= number:
+            break
+        end, number = min(end, parent_seq), parent
+        rows = connection.execute(
+            "select parent, parent_seq from runs where number=?", (number,)
+        ).fetchall()
+        if not rows:
+            break
+        ((above, above_seq),) = rows
+        if not isinstance(above_seq, int) or not (above is None or isinstance(above, int)):
+            break
+        parent, parent_seq = above, above_seq
+    return found[::-1]
+
+
+def _checksum_at(
+    connection: apsw.Connection, pieces: Sequence[tuple[int, int, int]], seq: int
+) -> bytes:
+    for number, first, last in pieces:
+        if first <= seq <= last:
+            rows = connection.execute(
+                "select checksum from facts where run=? and seq=?", (number, seq)
+            ).fetchall()
+            return bytes(rows[0][0]) if rows and isinstance(rows[0][0], bytes) else FIRST
+    return FIRST
+
+
+def _kept(run: str, seq: int, before: bytes, row: Sequence[Any]) -> Kept:
+    found, at, body, checksum, ends, format = row
+    if found != seq:
+        raise damaged(run, seq, "it is missing")
+    try:
+        covered = marked(body, ends=ends, format=format)
+        if chained(before, seq, at, covered) != checksum:
+            raise damaged(run, seq, "its checksum is wrong")
+        event = fact_of(body, format)
+    except (TypeError, ValueError) as error:
+        why = str(error) if isinstance(error, Undecodable) else "it is not what was written"
+        raise damaged(run, seq, why) from error
+    envelope = Envelope(run=run, at=at, event=event, seq=seq)
+    return Kept(envelope=envelope, checksum=checksum, ends=bool(ends))

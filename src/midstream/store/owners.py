@@ -1,0 +1,85 @@
+"""Who is alive: each owner holds a lock on a file of its own for as long as it lives.
+
+The kernel lets go of the lock when the process ends, however it ends, so a dead owner is known at
+once, without heartbeats, and a stopped or slow one is never taken for dead. Names are not used twice.
+
+A child made by `os.fork` without `exec` keeps the lock of its parent alive: do not fork a process
+that has a store open, or close the store first. Programs that are started do not inherit it.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+
+class Owners:
+    """This owner, and whether others live.
+
+    Args:
+        folder: where the locks are; it is made. Shared by all owners of a journal.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self.me = secrets.token_hex(8)
+        self._lock: int | None = self._locked()
+
+    def is_alive(self, owner: str) -> bool:
+        """Return whether an owner lives. The lock file of a dead one is removed. Blocking, briefly."""
+        if owner == self.me:
+            return self._lock is not None
+        return self._probe(self._path(owner)) if _is_name(owner) else False
+
+    def sweep(self) -> None:
+        """Remove the lock files of all dead owners."""
+        for path in self._folder.glob("*.lock"):
+            if path != self._path(self.me):
+                self._probe(path)
+
+    def close(self, *, is_cut: bool = False) -> None:
+        """Be dead. `is_cut`: leave the file as a killed process would."""
+        if self._lock is None:
+            return
+        if not is_cut:
+            with contextlib.suppress(OSError):
+                self._path(self.me).unlink()
+        os.close(self._lock)
+        self._lock = None
+
+    def _path(self, owner: str) -> Path:
+        return self._folder / f"{owner}.lock"
+
+    def _locked(self) -> int:
+        """Return my lock. Whoever sweeps between making and locking removes it: then once more."""
+        path = self._path(self.me)
+        while True:
+            lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if os.fstat(lock).st_nlink > 0:
+                return lock
+            os.close(lock)
+
+    @staticmethod
+    def _probe(path: Path) -> bool:
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            # It is removed while it is locked: nobody can take the name in between.
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            return False
+        finally:
+            os.close(lock)
+
+
+def _is_name(owner: str) -> bool:
+    return owner.isalnum() and owner.isascii()

@@ -1,0 +1,74 @@
+"""What the stores refuse, in the same words."""
+
+from midstream.core.errors import (
+    JournalDamaged,
+    JournalMoved,
+    RunOwned,
+    UserMistake,
+    WorldTrouble,
+)
+
+
+def moved(run: str, kept: int, expected: int) -> JournalMoved:
+    """Return the refusal of an append at a place that is not the end."""
+    return JournalMoved(
+        f"Run {run} has {kept} facts where {expected} were expected.",
+        hint="Another process goes on with this run.",
+    )
+
+
+def elsewhere(run: str) -> JournalMoved:
+    """Return the refusal of an append to a run that another owner has."""
+    return JournalMoved(
+        f"Run {run} belongs to another process now.",
+        hint="It goes on there; `midstream runs` lists who has what.",
+    )
+
+
+def owned(run: str, owner: str) -> RunOwned:
+    """Return the refusal to claim a run that another owner has."""
+    return RunOwned(
+        f"Another process has run {run}.",
+        owner=owner,
+        hint=f"Watch it with `midstream events {run} --follow`; talk to it with `midstream send`.",
+    )
+
+
+def taken(id: str) -> UserMistake:
+    """Return the refusal of an id that is in use."""
+    return UserMistake(f"There is a run {id} already.", hint="Choose another name for the new one.")
+
+
+def no_such_run(id: str) -> UserMistake:
+    """Return the refusal of an unknown run."""
+    return UserMistake(f"There is no run {id}.", hint="`midstream runs` lists them.")
+
+
+def nothing_by_then(id: str, at: int) -> UserMistake:
+    """Return the refusal to fork a run before its first append was done."""
+    return UserMistake(
+        f"Run {id} had not begun at {at}.", hint=f"Choose a later place: `midstream events {id}`."
+    )
+
+
+def nothing_to_adopt(id: str) -> UserMistake:
+    """Return the refusal to keep an imported run without facts."""
+    return UserMistake(f"There are no facts to make run {id} of.", hint="Export it once more.")
+
+
+def damaged(run: str, seq: int, why: str) -> JournalDamaged:
+    """Return the report of a fact that cannot be used."""
+    before = (
+        f"Everything before it is whole: midstream fork {run} --at {seq - 1} goes on from there."
+    )
+    return JournalDamaged(
+        f"Fact {seq} of run {run} is damaged: {why}.",
+        run=run,
+        seq=seq,
+        hint=before if seq > 1 else "Nothing of this run can be used; the others can.",
+    )
+
+
+def closed() -> WorldTrouble:
+    """Return the refusal of anything after the end."""
+    return WorldTrouble("The journal is closed.", hint="Open it again.")

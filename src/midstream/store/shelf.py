@@ -1,0 +1,119 @@
+"""Large contents as files beside the journal, named by their SHA-256. Everything here blocks."""
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from midstream.core.errors import JournalFull, WorldTrouble
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
+
+class FileShelf:
+    """A folder of contents.
+
+    Args:
+        folder: it is made with the first thing that is put there.
+        owner: names the files that are being written, so that those of the dead can be told.
+    """
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self._folder = folder
+        self._owner = owner
+        self._numbers = itertools.count(1)
+
+    def put(self, data: bytes) -> str:
+        """Return the key once the data is on the disk.
+
+        Raises:
+            JournalFull: there is no room. Nothing was kept.
+            WorldTrouble: it cannot be written.
+        """
+        key = hashlib.sha256(data).hexdigest()
+        if self._whole(key) is not None:
+            return key
+        try:
+            self._write(key, data)
+        except OSError as error:
+            kind = JournalFull if error.errno in _NO_ROOM else WorldTrouble
+            raise kind(
+                f"Nothing can be put into {self._folder}: {error.strerror or error}.",
+                hint="Free some space there, or make it writable; then try again.",
+            ) from error
+        return key
+
+    def get(self, key: str) -> bytes:
+        """Return the data of a key.
+
+        Raises:
+            WorldTrouble: it is missing, or not what was put there.
+        """
+        data = self._whole(key)
+        if data is None:
+            raise WorldTrouble(
+                f"The contents {key[:16]} are missing from {self._folder}, or damaged.",
+                hint="They cannot be put back; everything else is as it was.",
+            )
+        return data
+
+    def where(self, key: str) -> str:
+        """Return the path of the file with the data of a key."""
+        return str(self._path(key)) if _KEY.fullmatch(key) else str(self._folder)
+
+    def sweep(self, is_alive: Callable[[str], bool]) -> None:
+        """Remove what owners that have died were in the middle of writing."""
+        for path in self._folder.glob("*.tmp"):
+            if not is_alive(path.name.split(".")[0]):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / key
+
+    def _whole(self, key: str) -> bytes | None:
+        if not _KEY.fullmatch(key):
+            return None
+        try:
+            data = self._path(key).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == key else None
+
+    def _write(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        self._made(path.parent)
+        draft = self._folder / f"{self._owner}.{next(self._numbers)}.tmp"
+        try:
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+            with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+        _flush_folder(path.parent)
+
+    def _made(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _flush_folder(self._folder.parent)
+        _flush_folder(self._folder)
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,186 @@
+"""A store in one SQLite file, shared by the processes of one machine.
+
+    store = await in_thread(lambda: SqliteStore.opened(path))
+    try:
+        ...
+    finally:
+        await store.aclose()
+
+Beside the file stands a folder `<file>.d` with the locks of the owners and the shelf. All work is
+done in threads: one writes, with group commit, one reads, one watches. What an append has returned
+from is on the disk (`synchronous=FULL`). A store may be used from any event loop of its process.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+import apsw
+
+from midstream.core.notices import Envelope
+from midstream.offloop import in_thread
+from midstream.storage import Claim, KeptRun, Letter
+from midstream.store import facts as journal
+from midstream.store import rows, schema
+from midstream.store.owners import Owners
+from midstream.store.schema import prepared, reading
+from midstream.store.shelf import FileShelf
+from midstream.store.watching import Watch
+from midstream.store.writer import Committing, Reading, Worker
+
+
+class SqliteStore:
+    """See `midstream.storage.Store`. Made by `opened`."""
+
+    def __init__(
+        self,
+        path: Path,
+        owners: Owners,
+        writing: apsw.Connection,
+        reading: apsw.Connection,
+        watching: apsw.Connection,
+    ) -> None:
+        self._owners = owners
+        self._shelf = FileShelf(Path(f"{path}.d") / "shelf", owners.me)
+        self._waiting = rows.Waiting()
+        self._watch = Watch(watching)
+        self._writer = Worker("midstream-journal", writing, Committing(path, self._watch.note))
+        self._reader = Worker("midstream-reading", reading, Reading(path))
+        self._shelf.sweep(owners.is_alive)
+
+    @classmethod
+    def opened(cls, path: Path, vfs: str | None = None) -> "SqliteStore":
+        """Return the store in a file, which is made where there is none. Blocking: use a thread.
+
+        `vfs` names an SQLite file system that was registered, for tests of what disks do.
+
+        Raises:
+            JournalTooNew: a newer midstream wrote it; it was not touched.
+            WorldTrouble: it is no journal, is damaged, or cannot be opened; the hint says how to
+                move it aside.
+        """
+        path = path.absolute()
+        connections: list[apsw.Connection] = []
+        try:
+            connections.append(prepared(path, vfs))
+            connections += [reading(path, vfs), reading(path, vfs)]
+            owners = Owners(Path(f"{path}.d"))
+        except BaseException:
+            for connection in connections:
+                connection.close()
+            raise
+        owners.sweep()
+        return cls(path, owners, *connections)
+
+    # --- the journal ----------------------------------------------------------------------------
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
+        appending = journal.Append(run, expected, facts, self._owners)
+        await self._writer.submit(appending, prepare=appending.prepare)
+
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the run's facts after position `after`."""
+        return await self._reader.submit(partial(journal.read, run=run, after=after, upto=upto))
+
+    async def runs(self) -> list[str]:
+        """Return the ids of all runs, the oldest first."""
+        return await self._reader.submit(lambda c: [head.id for head in journal.heads(c)])
+
+    # --- the catalogue --------------------------------------------------------------------------
+
+    async def listing(self) -> list[KeptRun]:
+        """Return every run, the oldest first."""
+        return await self._reader.submit(partial(rows.listed, owners=self._owners))
+
+    async def fork(self, source: str, at: int, id: str) -> int:
+        """Make the run `id` of the first facts of `source`, by reference."""
+        # What was read stays as it is: facts are never changed. So no write waits for it.
+        begun = await self._reader.submit(partial(journal.prefix, source=source, at=at))
+        return await self._writer.submit(partial(journal.begin_fork, id=id, begun=begun))
+
+    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
+        """Keep an imported run, foreign for ever."""
+        adopting = journal.Adopt(id, facts)
+        await self._writer.submit(adopting, prepare=adopting.prepare)
+
+    # --- the inbox ------------------------------------------------------------------------------
+
+    async def post(self, letter: Letter) -> Letter:
+        """Keep a letter and return the kept one."""
+        return await self._writer.submit(partial(rows.post, letter=letter))
+
+    async def letters(self, run: str | None = None) -> list[Letter]:
+        """Return the undelivered letters, the oldest first."""
+        return await self._reader.submit(partial(self._waiting.letters, run=run))
+
+    async def delivered(self, run: str, id: str) -> None:
+        """Hand a letter out no more."""
+        await self._writer.submit(partial(rows.deliver, run=run, id=id))
+
+    # --- who has which run ----------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        """Return the name of this owner."""
+        return self._owners.me
+
+    async def claim(self, run: str) -> Claim:
+        """Make the run ours."""
+        return await self._writer.submit(partial(rows.claim, run=run, owners=self._owners))
+
+    async def release(self, run: str) -> None:
+        """Let go of a run that is ours."""
+        await self._writer.submit(partial(rows.release, run=run, owners=self._owners))
+
+    async def owner_of(self, run: str) -> str:
+        """Return the living owner of a run, "" if there is none."""
+        return await self._reader.submit(partial(rows.living_owner, run=run, owners=self._owners))
+
+    # --- snapshots and the shelf ----------------------------------------------------------------
+
+    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+        """Keep how the run stood after fact `seq`."""
+        await self._writer.submit(partial(rows.keep_snapshot, run=run, seq=seq, data=data))
+
+    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
+        """Return the newest snapshot and its seq."""
+        return await self._reader.submit(partial(rows.newest_snapshot, run=run))
+
+    async def forget_snapshots(self, run: str | None = None) -> None:
+        """Delete the snapshots of one run, or all."""
+        await self._writer.submit(partial(rows.forget_snapshots, run=run))
+
+    async def put(self, data: bytes) -> str:
+        """Return the key once the data is safe on the disk."""
+        return await in_thread(partial(self._shelf.put, data), name="midstream-shelf")
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key."""
+        return await in_thread(partial(self._shelf.get, key), name="midstream-shelf")
+
+    def where(self, key: str) -> str:
+        """Return the path of the file with the data of a key."""
+        return self._shelf.where(key)
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return once anything may have been written by anybody since the last call, or in time."""
+        await self._watch.changed(timeout_s)
+
+    async def set_quota(self, max_bytes: int) -> None:
+        """Let the file grow to so many bytes; it keeps what it has. More is refused (JournalFull)."""
+        await self._writer.submit(partial(schema.limit, max_bytes=max_bytes))
+
+    async def aclose(self) -> None:
+        """Let go of every run and close."""
+        await in_thread(self.close, name="midstream-closing")
+
+    def close(self, *, is_cut: bool = False) -> None:
+        """Close, without a loop. Blocking. `is_cut`: leave everything as a killed process would."""
+        self._watch.close()
+        self._reader.close()
+        letting_go = partial(rows.release, run=None, owners=self._owners)
+        self._writer.close(last=None if is_cut else letting_go)
+        self._owners.close(is_cut=is_cut)

@@ -1,0 +1,963 @@
+"""What every store keeps (`midstream.storage.Store`), as tests: subclass it and give it fixtures.
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        async def store(self, tmp_path):
+            store = await MyStore.opened(tmp_path)
+            yield store
+            await store.aclose()
+
+        @pytest.fixture
+        def journal(self, store):
+            return store
+
+`store` is an open, empty store. `journal` is the same one: a store keeps `JournalContract` too.
+`another` is an async function: it opens a further store on the same contents, which has an owner of
+its own as a second process has; after `store.aclose()` that is opening it again. `cut` is an async
+function: it ends a store as `kill -9` would, without letting go of anything. The fixtures close what
+they opened.
+"""
+# ruff: noqa: D102 - a test's name says what it checks
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from midstream.core.errors import (
+    AuthorMistake,
+    JournalMoved,
+    MidstreamError,
+    RunOwned,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.core.events import (
+    AnyFact,
+    HandlerRan,
+    QuestionAnswered,
+    QuestionAsked,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    StateTransition,
+    ToolReturned,
+    WorkflowOutput,
+)
+from midstream.core.notices import Envelope, TextDelta
+from midstream.core.spec import Definition, State, Workflow
+from midstream.storage import KeptRun, Letter, Store
+from midstream.testing.contracts import JournalContract, fact, facts, soon
+
+Another: TypeAlias = Callable[[], Awaitable[Store]]
+Cut: TypeAlias = Callable[[Store], Awaitable[None]]
+
+
+def told(run: str, *events: AnyFact, after: int = 0) -> list[Envelope]:
+    """Return facts of a run at the positions after `after`."""
+    return [
+        Envelope(run=run, at=float(seq), event=event, seq=seq)
+        for seq, event in enumerate(events, after + 1)
+    ]
+
+
+def started(run: str) -> list[Envelope]:
+    """Return the first fact of a run of the workflow `tidy`."""
+    states = (State(name="start", next="stop"), State(name="stop"))
+    definition = Definition(workflow=Workflow(workflow_name="tidy", states=states), roles={})
+    return told(run, RunStarted(workflow="tidy", definition=definition, workspace="/home/me"))
+
+
+async def error_of(doing: Awaitable[object]) -> MidstreamError | None:
+    """Return the error something ends with, None if it ends well."""
+    try:
+        await doing
+    except MidstreamError as error:
+        return error
+    return None
+
+
+async def listed(store: Store, id: str) -> KeptRun:
+    """Return a run as the store lists it."""
+    (found,) = [run for run in await store.listing() if run.id == id]
+    return found
+
+
+async def _reopened(store: Store, another: Another) -> Store:
+    await store.aclose()
+    return await another()
+
+
+def _hostile() -> list[Any]:
+    circle: list[Any] = []
+    circle.append(circle)
+    return [
+        float("nan"),
+        float("-inf"),
+        "half \ud800 pair",
+        {"\udfff": 1},
+        {1},
+        {2: 1},
+        b"x",
+        circle,
+        object(),
+    ]
+
+
+class StoreContract(JournalContract):
+    """The port `Store`. Fixtures: see the module."""
+
+    # --- reading a part -------------------------------------------------------------------------
+
+    @soon
+    async def test_reading_may_end_at_a_position(self, store: Store) -> None:
+        await store.append("r", 0, facts("r", 1, 5))
+
+        assert await store.read("r", upto=3) == facts("r", 1, 3)
+        assert await store.read("r", 1, 3) == facts("r", 2, 3)
+
+    @soon
+    async def test_reading_up_to_nothing_or_beyond_the_end(self, store: Store) -> None:
+        await store.append("r", 0, facts("r", 1, 2))
+
+        assert await store.read("r", upto=0) == []
+        assert await store.read("r", 2, 1) == []
+        assert await store.read("r", upto=99) == facts("r", 1, 2)
+
+    @soon
+    async def test_every_part_of_a_run_reads_alike(self, store: Store) -> None:
+        for first in (1, 3, 4):
+            await store.append("r", first - 1, facts("r", first, {1: 2, 3: 3, 4: 6}[first]))
+
+        for after in range(7):
+            for upto in range(after, 7):
+                assert await store.read("r", after, upto) == facts("r", after + 1, upto)
+
+    # --- what is refused ------------------------------------------------------------------------
+
+    @soon
+    async def test_facts_that_leave_a_gap_among_them_are_refused(self, store: Store) -> None:
+        with_gap = [fact("r", 1), fact("r", 3)]
+
+        assert await error_of(store.append("r", 0, with_gap)) is not None
+        assert await store.runs() == []
+
+    @soon
+    async def test_facts_numbered_for_another_place_are_refused(self, store: Store) -> None:
+        await store.append("r", 0, [fact("r", 1)])
+
+        assert await error_of(store.append("r", 1, [fact("r", 5)])) is not None
+        assert await store.read("r") == [fact("r", 1)]
+
+    @soon
+    async def test_facts_of_another_run_are_refused(self, store: Store) -> None:
+        assert await error_of(store.append("r", 0, [fact("other", 1)])) is not None
+        assert await store.runs() == []
+
+    @soon
+    async def test_notices_are_refused(self, store: Store) -> None:
+        notice = Envelope(run="r", at=1.0, event=TextDelta(agent="a", text="hi"), seq=1)
+
+        assert await error_of(store.append("r", 0, [notice])) is not None
+        assert await store.runs() == []
+
+    @soon
+    async def test_a_fact_without_a_time_is_refused(self, store: Store) -> None:
+        timeless = Envelope(run="r", at=float("nan"), event=RunStopped(reason=""), seq=1)
+
+        assert await error_of(store.append("r", 0, [timeless])) is not None
+        assert await store.runs() == []
+
+    @soon
+    async def test_what_is_no_json_is_refused_and_nothing_of_it_kept(self, store: Store) -> None:
+        await store.append("r", 0, [fact("r", 1)])
+        for value in _hostile():
+            bad = HandlerRan(state="s", handler="h", slot="pre_handler", changed={"k": value})
+            error = await error_of(store.append("r", 1, [fact("r", 2), *told("r", bad, after=2)]))
+
+            assert isinstance(error, AuthorMistake)
+            assert "handler_ran" in error.what
+            assert "run r" in error.what
+        await store.append("r", 1, [fact("r", 2)])
+        assert await store.read("r") == facts("r", 1, 2)
+
+    @soon
+    async def test_a_fact_of_a_wrong_shape_is_refused(self, store: Store) -> None:
+        wrong = told("r", WorkflowOutput(text=5))  # type: ignore[arg-type]
+
+        assert isinstance(await error_of(store.append("r", 0, wrong)), AuthorMistake)
+        assert await store.runs() == []
+
+    @soon
+    async def test_a_fact_that_is_far_too_large_is_refused(self, store: Store) -> None:
+        huge = told(
+            "r", ToolReturned(call_id="c", name="t", outcome="completed", result="x" * 65 * 2**20)
+        )
+
+        assert isinstance(await error_of(store.append("r", 0, huge)), AuthorMistake)
+        await store.append("r", 0, [fact("r", 1)])
+        assert await store.read("r") == [fact("r", 1)]
+
+    # --- values ---------------------------------------------------------------------------------
+
+    @soon
+    async def test_strange_values_come_back_whole(self, store: Store) -> None:
+        values: dict[str, Any] = {
+            "nul": "a\0b",
+            "large": [2**63, 2**64, -(2**63), 10**30],
+            "floats": [0.1, 1e308, -0.0, 5e-324],
+            "signs": "\x1b[31m \u202e \u2028 \ufeff \U0001f30a",
+            "": {"": {}},
+            "none": None,
+            "key with \0": [[], {}, "", False],
+        }
+        odd = told("r", HandlerRan(state="s", handler="h", slot="pre_handler", changed=values))
+        await store.append("r", 0, odd)
+
+        assert await store.read("r") == odd
+
+    @soon
+    async def test_deep_values_come_back_or_are_refused(self, store: Store) -> None:
+        for depth in (10, 100, 400, 2000, 100_000):
+            value: Any = []
+            for _ in range(depth):
+                value = [value]
+            run = f"r{depth}"
+            deep = told(run, RunFinished(output=value))
+            if await error_of(store.append(run, 0, deep)) is None:
+                assert msgspec.json.encode(await store.read(run)) == msgspec.json.encode(deep)
+            else:
+                assert depth > 100
+
+    @soon
+    async def test_a_large_fact_comes_back_whole(self, store: Store) -> None:
+        large = told("r", WorkflowOutput(text="ü" * 3_000_000), WorkflowOutput(text="after"))
+        await store.append("r", 0, large)
+
+        assert await store.read("r") == large
+
+    @soon
+    async def test_runs_of_any_name_are_kept_apart(self, store: Store) -> None:
+        names = ["r", "R", "r ", "r\0", "r\0x", "", "%", "_", "r'; drop table runs", "ü", "u\u0308"]
+        for name in names:
+            await store.append(name, 0, [fact(name, 1, f"of {name}")])
+
+        assert await store.runs() == names
+        for name in names:
+            assert await store.read(name) == [fact(name, 1, f"of {name}")]
+
+    @soon
+    async def test_a_name_that_is_no_text_is_refused_or_kept(self, store: Store) -> None:
+        name = "half \ud800"
+        if await error_of(store.append(name, 0, [fact(name, 1)])) is None:
+            assert await store.read(name) == [fact(name, 1)]
+        await store.append("r", 0, [fact("r", 1)])
+
+        assert await store.read("r") == [fact("r", 1)]
+
+    @soon
+    async def test_the_time_of_a_fact_comes_back_exactly(self, store: Store) -> None:
+        times = [0.0, 1.0, 0.1 + 0.2, 1_763_700_000.123456, 1e15, -1.5]
+        kept = [
+            Envelope(run="r", at=at, event=RunStopped(reason=""), seq=seq)
+            for seq, at in enumerate(times, 1)
+        ]
+        await store.append("r", 0, kept)
+
+        assert [envelope.at for envelope in await store.read("r")] == times
+
+    # --- at once --------------------------------------------------------------------------------
+
+    @soon
+    async def test_a_reader_never_sees_a_fact_before_the_one_before_it(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        seen: list[list[int | None]] = []
+
+        async def write() -> None:
+            for seq in range(1, 31):
+                await store.append("r", seq - 1, [fact("r", seq)])
+
+        async def read(reader: Store) -> None:
+            while not seen or len(seen[-1]) < 30:
+                seen.append([envelope.seq for envelope in await reader.read("r")])
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write())
+            group.create_task(read(store))
+            group.create_task(read(other))
+
+        assert all(seqs == list(range(1, len(seqs) + 1)) for seqs in seen)
+
+    @soon
+    async def test_what_was_appended_is_seen_by_all_at_once(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        for seq in range(1, 11):
+            await store.append("r", seq - 1, [fact("r", seq)])
+
+            assert len(await other.read("r")) == seq
+            assert len(await store.read("r")) == seq
+
+    @soon
+    async def test_of_two_stores_at_one_position_one_wins(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        for seq in range(1, 11):
+            errors = await asyncio.gather(
+                error_of(store.append("r", seq - 1, [fact("r", seq, "ours")])),
+                error_of(other.append("r", seq - 1, [fact("r", seq, "theirs")])),
+            )
+
+            assert [type(error) for error in errors if error] == [JournalMoved]
+        assert len(await store.read("r")) == 10
+
+    @soon
+    async def test_two_stores_write_their_runs_at_once(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+
+        async def write(writer: Store, run: str) -> None:
+            for seq in range(1, 11):
+                await writer.append(run, seq - 1, [fact(run, seq)])
+
+        await asyncio.gather(
+            *(
+                write(writer, f"{n}-{run}")
+                for run in range(5)
+                for n, writer in enumerate((store, other))
+            )
+        )
+
+        assert len(await store.runs()) == 10
+        for run in await other.runs():
+            assert await other.read(run) == facts(run, 1, 10)
+
+    @soon
+    async def test_a_refusal_harms_none_of_the_others(self, store: Store) -> None:
+        good = [store.append(f"r{n}", 0, [fact(f"r{n}", 1)]) for n in range(20)]
+        bad = [store.append(f"b{n}", 7, [fact(f"b{n}", 8)]) for n in range(20)]
+        both = [doing for pair in zip(good, bad, strict=True) for doing in pair]
+        errors = await asyncio.gather(*map(error_of, both))
+
+        assert [type(error) for error in errors] == [type(None), JournalMoved] * 20
+        assert len(await store.runs()) == 20
+
+    @soon
+    async def test_appends_of_one_run_are_taken_in_the_order_they_were_made(
+        self, store: Store
+    ) -> None:
+        await asyncio.gather(
+            *(store.append("r", seq - 1, [fact("r", seq)]) for seq in range(1, 21))
+        )
+
+        assert await store.read("r") == facts("r", 1, 20)
+
+    @soon
+    async def test_a_cancelled_append_is_kept_whole_or_not_at_all(self, store: Store) -> None:
+        for run in map(str, range(10)):
+            appending = asyncio.ensure_future(store.append(run, 0, facts(run, 1, 3)))
+            await asyncio.sleep(0)
+            appending.cancel()
+            await asyncio.wait({appending})
+            # What was asked for later is done later: by then it is clear.
+            await store.append(f"after {run}", 0, [fact(f"after {run}", 1)])
+
+            kept = await store.read(run)
+            assert kept in ([], facts(run, 1, 3))
+            await store.append(run, len(kept), [fact(run, len(kept) + 1)])
+
+    @soon
+    async def test_cancelling_one_of_many_harms_none_of_the_others(self, store: Store) -> None:
+        names = [f"r{n}" for n in range(20)]
+        doing = [asyncio.ensure_future(store.append(n, 0, [fact(n, 1)])) for n in names]
+        await asyncio.sleep(0)
+        doing[7].cancel()
+        await asyncio.wait(doing)
+
+        assert {task.exception() for task in doing if not task.cancelled()} == {None}
+        assert set(names) - {"r7"} <= set(await store.runs())
+
+    # --- opening again --------------------------------------------------------------------------
+
+    @soon
+    async def test_facts_are_there_when_it_is_opened_again(
+        self, store: Store, another: Another
+    ) -> None:
+        await store.append("a", 0, facts("a", 1, 3))
+        await store.append("b", 0, started("b"))
+        again = await _reopened(store, another)
+
+        assert await again.runs() == ["a", "b"]
+        assert await again.read("a") == facts("a", 1, 3)
+        assert await again.read("b") == started("b")
+
+    @soon
+    async def test_a_run_goes_on_when_it_is_opened_again(
+        self, store: Store, another: Another
+    ) -> None:
+        await store.append("r", 0, facts("r", 1, 3))
+        again = await _reopened(store, another)
+
+        assert isinstance(await error_of(again.append("r", 0, [fact("r", 1)])), JournalMoved)
+        await again.append("r", 3, [fact("r", 4)])
+        assert await again.read("r") == facts("r", 1, 4)
+
+    @soon
+    async def test_facts_are_there_after_a_kill(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        other = await another()
+        await other.append("r", 0, facts("r", 1, 3))
+        await cut(other)
+
+        assert await store.read("r") == facts("r", 1, 3)
+        assert await (await another()).read("r") == facts("r", 1, 3)
+
+    @soon
+    async def test_a_closed_store_refuses_everything(self, store: Store) -> None:
+        await store.aclose()
+        await store.aclose()
+
+        assert isinstance(await error_of(store.append("r", 0, [fact("r", 1)])), WorldTrouble)
+        assert isinstance(await error_of(store.read("r")), WorldTrouble)
+        assert isinstance(await error_of(store.listing()), WorldTrouble)
+        assert isinstance(await error_of(store.post(Letter(id="1", run="r", at=1.0))), WorldTrouble)
+
+    # --- the listing ----------------------------------------------------------------------------
+
+    @soon
+    async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
+        assert await store.listing() == []
+
+    @soon
+    async def test_a_run_is_listed_with_how_it_stands(self, store: Store) -> None:
+        await store.append("r", 0, started("r"))
+        asked = QuestionAsked(question_id="q", number=1, kind="question", text="which?")
+        moving = StateTransition(source="", target="start", reason="begin")
+        await store.append("r", 1, told("r", moving, asked, after=1))
+        run = await listed(store, "r")
+
+        assert (run.seq, run.parent, run.owner) == (3, "", "")
+        assert (run.is_foreign, run.was_cut, run.damaged) == (False, False, "")
+        assert (run.summary.workflow, run.summary.workspace) == ("tidy", "/home/me")
+        assert (run.summary.state, run.summary.asking) == ("start", ("q",))
+        assert (run.summary.started_at, run.summary.updated_at) == (1.0, 3.0)
+
+        answered = QuestionAnswered(question_id="q", answer="that")
+        await store.append("r", 3, told("r", answered, RunFinished(), after=3))
+        run = await listed(store, "r")
+
+        assert (run.seq, run.summary.status, run.summary.asking) == (5, "finished", ())
+
+    @soon
+    async def test_runs_are_listed_in_the_order_they_began(self, store: Store) -> None:
+        for run in ("b", "c", "a"):
+            await store.append(run, 0, [fact(run, 1)])
+        await store.append("c", 1, [fact("c", 2)])
+        await store.fork("a", 1, "0")
+
+        assert [run.id for run in await store.listing()] == ["b", "c", "a", "0"]
+        assert await store.runs() == ["b", "c", "a", "0"]
+
+    @soon
+    async def test_the_listing_is_the_same_when_opened_again(
+        self, store: Store, another: Another
+    ) -> None:
+        await store.append("r", 0, started("r"))
+        await store.fork("r", 1, "f")
+        before = await store.listing()
+
+        assert await (await _reopened(store, another)).listing() == before
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    @soon
+    async def test_a_fork_begins_with_the_facts_of_its_source(self, store: Store) -> None:
+        for seq in range(1, 6):
+            await store.append("r", seq - 1, [fact("r", seq)])
+
+        assert await store.fork("r", 3, "f") == 3
+        assert await store.read("f") == facts("f", 1, 3)
+        run = await listed(store, "f")
+        assert (run.seq, run.parent, run.parent_seq) == (3, "r", 3)
+
+    @soon
+    async def test_a_fork_and_its_source_go_on_apart(self, store: Store) -> None:
+        for seq in range(1, 4):
+            await store.append("r", seq - 1, [fact("r", seq)])
+        await store.fork("r", 2, "f")
+        await store.append("f", 2, [fact("f", 3, "other"), fact("f", 4, "other")])
+        await store.append("r", 3, [fact("r", 4)])
+
+        assert await store.read("r") == facts("r", 1, 4)
+        assert await store.read("f") == [
+            *facts("f", 1, 2),
+            fact("f", 3, "other"),
+            fact("f", 4, "other"),
+        ]
+        assert await store.read("f", 1, 3) == [fact("f", 2), fact("f", 3, "other")]
+
+    @soon
+    async def test_a_fork_takes_no_part_of_an_append(self, store: Store) -> None:
+        await store.append("r", 0, facts("r", 1, 2))
+        await store.append("r", 2, facts("r", 3, 6))
+
+        assert await store.fork("r", 5, "f") == 2
+        assert await store.read("f") == facts("f", 1, 2)
+        assert await store.fork("r", 6, "g") == 6
+
+    @soon
+    async def test_a_fork_beyond_the_end_takes_all(self, store: Store) -> None:
+        await store.append("r", 0, facts("r", 1, 2))
+
+        assert await store.fork("r", 99, "f") == 2
+        assert await store.read("f") == facts("f", 1, 2)
+
+    @soon
+    async def test_a_fork_of_a_fork_of_a_fork(self, store: Store) -> None:
+        await store.append("r0", 0, [fact("r0", 1)])
+        for level in range(1, 6):
+            assert await store.fork(f"r{level - 1}", level, f"r{level}") == level
+            await store.append(f"r{level}", level, [fact(f"r{level}", level + 1)])
+
+        assert await store.read("r5") == facts("r5", 1, 6)
+        assert await store.fork("r5", 2, "early") == 2
+        assert await store.read("early") == facts("early", 1, 2)
+        assert (await listed(store, "early")).parent == "r5"
+        await store.append("early", 2, [fact("early", 3, "new")])
+        assert await store.read("early", 1) == [fact("early", 2), fact("early", 3, "new")]
+
+    @soon
+    async def test_a_fork_is_listed_as_its_source_was_then(self, store: Store) -> None:
+        await store.append("r", 0, started("r"))
+        await store.append("r", 1, told("r", RunFinished(), after=1))
+        await store.fork("r", 1, "f")
+
+        assert (await listed(store, "f")).summary.status == "running"
+        assert (await listed(store, "f")).summary.workflow == "tidy"
+        assert (await listed(store, "r")).summary.status == "finished"
+
+    @soon
+    async def test_a_fork_of_nothing_is_refused(self, store: Store) -> None:
+        await store.append("r", 0, facts("r", 1, 3))
+        refused = [
+            await error_of(store.fork("nobody", 1, "f")),
+            await error_of(store.fork("r", 0, "f")),
+            await error_of(store.fork("r", -5, "f")),
+            await error_of(store.fork("r", 2, "f")),
+        ]
+
+        assert [type(error) for error in refused] == [UserMistake] * 4
+        assert await store.runs() == ["r"]
+
+    @soon
+    async def test_a_fork_with_a_name_in_use_is_refused(self, store: Store) -> None:
+        for run in ("r", "s"):
+            await store.append(run, 0, [fact(run, 1)])
+
+        assert isinstance(await error_of(store.fork("r", 1, "s")), UserMistake)
+        assert isinstance(await error_of(store.fork("r", 1, "r")), UserMistake)
+        assert await store.read("s") == [fact("s", 1)]
+
+    @soon
+    async def test_a_fork_is_there_when_opened_again(self, store: Store, another: Another) -> None:
+        await store.append("r", 0, [fact("r", 1)])
+        await store.fork("r", 1, "f")
+        again = await _reopened(store, another)
+        await again.append("f", 1, [fact("f", 2)])
+
+        assert await again.read("f") == facts("f", 1, 2)
+
+    # --- imports --------------------------------------------------------------------------------
+
+    @soon
+    async def test_an_imported_run_is_foreign_for_ever(
+        self, store: Store, another: Another
+    ) -> None:
+        await store.adopt("r", [*started("r"), fact("r", 2)])
+        await store.append("r", 2, [fact("r", 3)])
+        again = await _reopened(store, another)
+        run = await listed(again, "r")
+
+        assert run.is_foreign
+        assert (run.seq, run.summary.workflow) == (3, "tidy")
+        assert await again.read("r") == [*started("r"), *facts("r", 2, 3)]
+
+    @soon
+    async def test_an_imported_run_may_be_forked_anywhere(self, store: Store) -> None:
+        await store.adopt("r", facts("r", 1, 4))
+
+        assert await store.fork("r", 3, "f") == 3
+
+    @soon
+    async def test_an_import_with_a_name_in_use_is_refused(self, store: Store) -> None:
+        await store.append("r", 0, [fact("r", 1)])
+
+        assert isinstance(await error_of(store.adopt("r", facts("r", 1, 4))), UserMistake)
+        assert await store.read("r") == [fact("r", 1)]
+
+    @soon
+    async def test_a_bad_import_keeps_nothing(self, store: Store) -> None:
+        bad = told("r", WorkflowOutput(text="fine"), WorkflowOutput(text="\ud800"))
+
+        assert await error_of(store.adopt("r", bad)) is not None
+        assert await error_of(store.adopt("r", [fact("r", 2)])) is not None
+        assert await error_of(store.adopt("r", [])) is not None
+        assert await store.runs() == []
+
+    # --- the inbox ------------------------------------------------------------------------------
+
+    @soon
+    async def test_a_letter_is_handed_out_until_it_is_delivered(self, store: Store) -> None:
+        letter = Letter(id="1", run="r", at=1.5, text="hi")
+
+        assert await store.post(letter) == letter
+        assert await store.letters("r") == [letter]
+        assert await store.letters("r") == [letter]
+        await store.delivered("r", "1")
+        assert await store.letters("r") == []
+        assert await store.letters() == []
+
+    @soon
+    async def test_letters_come_back_whole(self, store: Store, another: Another) -> None:
+        posted = [
+            Letter(id="1", run="r", at=0.1, text="a\0b \U0001f30a", question="q", source="cli"),
+            Letter(id="2", run="r", at=2.0, unasked=True, policy="queue"),
+            Letter(
+                id="3", run="r", at=3.0, kind="approve", question="q", granted=True, for_run=True
+            ),
+            Letter(id="4", run="r", at=4.0, kind="stop", text="enough"),
+        ]
+        for letter in posted:
+            await store.post(letter)
+
+        assert await (await another()).letters("r") == posted
+
+    @soon
+    async def test_the_same_id_again_is_the_same_letter(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        first = Letter(id="1", run="r", at=1.0, text="first")
+        second = Letter(id="1", run="r", at=2.0, text="second")
+        await store.post(first)
+
+        assert await store.post(second) == first
+        assert await other.post(second) == first
+        assert await store.letters() == [first]
+
+    @soon
+    async def test_a_delivered_letter_is_remembered(self, store: Store, another: Another) -> None:
+        first = Letter(id="1", run="r", at=1.0, text="first")
+        await store.post(first)
+        await store.delivered("r", "1")
+        again = await _reopened(store, another)
+
+        assert await again.post(Letter(id="1", run="r", at=2.0, text="second")) == first
+        assert await again.letters() == []
+
+    @soon
+    async def test_of_one_id_posted_at_once_one_is_kept(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        posting = [
+            writer.post(Letter(id="1", run="r", at=float(n), text=str(n)))
+            for n, writer in enumerate([store, other] * 5)
+        ]
+        receipts = await asyncio.gather(*posting)
+
+        assert len(set(receipts)) == 1
+        assert await store.letters() == [receipts[0]]
+
+    @soon
+    async def test_letters_are_the_oldest_first_and_of_their_run(self, store: Store) -> None:
+        posted = [Letter(id=str(n), run="ab"[n % 2], at=float(9 - n)) for n in range(6)]
+        for letter in posted:
+            await store.post(letter)
+
+        assert await store.letters() == posted
+        assert await store.letters("b") == posted[1::2]
+        assert await store.letters("nobody") == []
+
+    @soon
+    async def test_an_id_is_unique_for_its_run_only(self, store: Store) -> None:
+        await store.post(Letter(id="1", run="a", at=1.0))
+        await store.post(Letter(id="1", run="b", at=2.0))
+        await store.delivered("a", "1")
+
+        assert [letter.run for letter in await store.letters()] == ["b"]
+
+    @soon
+    async def test_an_unknown_letter_is_left_unknown(self, store: Store) -> None:
+        await store.delivered("r", "1")
+        letter = Letter(id="1", run="r", at=1.0)
+        await store.post(letter)
+
+        assert await store.letters() == [letter]
+
+    @soon
+    async def test_letters_delivered_out_of_order(self, store: Store) -> None:
+        posted = [Letter(id=str(n), run="r", at=float(n)) for n in range(5)]
+        for letter in posted:
+            await store.post(letter)
+        for id in ("3", "0", "1"):
+            await store.delivered("r", id)
+            await store.letters("r")
+
+        assert await store.letters("r") == [posted[2], posted[4]]
+        await store.post(late := Letter(id="late", run="r", at=9.0))
+        assert await store.letters("r") == [posted[2], posted[4], late]
+
+    @soon
+    async def test_letters_are_there_after_a_kill(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        other = await another()
+        letter = Letter(id="1", run="r", at=1.0, text="still here")
+        await other.post(letter)
+        await cut(other)
+
+        assert await store.letters("r") == [letter]
+
+    @soon
+    async def test_a_letter_that_is_no_text_is_refused(self, store: Store) -> None:
+        bad = Letter(id="1", run="r", at=1.0, text="half \ud800")
+
+        assert isinstance(await error_of(store.post(bad)), AuthorMistake)
+        assert isinstance(
+            await error_of(store.post(Letter(id="2", run="r", at=float("nan")))), AuthorMistake
+        )
+        assert await store.letters() == []
+
+    # --- who has which run ----------------------------------------------------------------------
+
+    @soon
+    async def test_a_run_is_claimed_and_let_go(self, store: Store) -> None:
+        assert await store.owner_of("r") == ""
+        assert not (await store.claim("r")).was_cut
+        assert await store.owner_of("r") == store.me
+        await store.release("r")
+        assert await store.owner_of("r") == ""
+
+    @soon
+    async def test_what_is_ours_stays_ours(self, store: Store) -> None:
+        await store.claim("r")
+
+        assert not (await store.claim("r")).was_cut
+        assert await store.owner_of("r") == store.me
+
+    @soon
+    async def test_another_owner_is_refused(self, store: Store, another: Another) -> None:
+        other = await another()
+        await store.claim("r")
+        error = await error_of(other.claim("r"))
+
+        assert other.me != store.me
+        assert isinstance(error, RunOwned)
+        assert error.owner == store.me
+        assert await other.owner_of("r") == store.me
+
+    @soon
+    async def test_a_run_let_go_may_be_claimed_and_was_not_cut(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        await store.claim("r")
+        await store.release("r")
+
+        assert not (await other.claim("r")).was_cut
+        assert await store.owner_of("r") == other.me
+
+    @soon
+    async def test_letting_go_of_anothers_run_changes_nothing(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        await store.claim("r")
+        await other.release("r")
+        await other.release("unknown")
+
+        assert await other.owner_of("r") == store.me
+
+    @soon
+    async def test_a_closed_store_has_let_go(self, store: Store, another: Another) -> None:
+        other = await another()
+        await store.append("r", 0, [fact("r", 1)])
+        await store.claim("r")
+        await store.aclose()
+
+        assert await other.owner_of("r") == ""
+        assert not (await listed(other, "r")).was_cut
+        assert not (await other.claim("r")).was_cut
+
+    @soon
+    async def test_the_run_of_a_dead_owner_is_listed_as_cut_and_may_be_claimed(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        other = await another()
+        await other.append("r", 0, [fact("r", 1)])
+        await other.claim("r")
+        assert (await listed(store, "r")).owner == other.me
+        await cut(other)
+
+        assert await store.owner_of("r") == ""
+        run = await listed(store, "r")
+        assert (run.owner, run.was_cut) == ("", True)
+        assert (await store.claim("r")).was_cut
+        run = await listed(store, "r")
+        assert (run.owner, run.was_cut) == (store.me, False)
+
+    @soon
+    async def test_of_many_that_claim_a_dead_owners_run_one_gets_it(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        dead = await another()
+        await dead.claim("r")
+        others = [store, await another(), await another()]
+        await cut(dead)
+        errors = await asyncio.gather(*(error_of(other.claim("r")) for other in others))
+
+        assert sorted(str(type(error).__name__) for error in errors) == [
+            "NoneType",
+            "RunOwned",
+            "RunOwned",
+        ]
+
+    @soon
+    async def test_nobody_appends_to_the_run_of_another_living_owner(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        other = await another()
+        await other.claim("r")
+        await other.append("r", 0, [fact("r", 1)])
+
+        assert isinstance(await error_of(store.append("r", 1, [fact("r", 2)])), JournalMoved)
+        await cut(other)
+        await store.append("r", 1, [fact("r", 2)])
+        assert await store.read("r") == facts("r", 1, 2)
+
+    @soon
+    async def test_a_claim_is_of_one_run_only(self, store: Store, another: Another) -> None:
+        other = await another()
+        await store.claim("a")
+        await other.claim("b")
+
+        assert await store.owner_of("a") == store.me
+        assert await store.owner_of("b") == other.me
+
+    # --- snapshots ------------------------------------------------------------------------------
+
+    @soon
+    async def test_the_newest_snapshot_is_kept(self, store: Store, another: Another) -> None:
+        assert await store.snapshot("r") is None
+        await store.keep_snapshot("r", 10, b"ten")
+        await store.keep_snapshot("r", 20, b"twenty\0\xff")
+        await store.keep_snapshot("s", 1, b"")
+
+        assert await store.snapshot("r") == (20, b"twenty\0\xff")
+        again = await _reopened(store, another)
+        assert await again.snapshot("r") == (20, b"twenty\0\xff")
+        assert await again.snapshot("s") == (1, b"")
+
+    @soon
+    async def test_snapshots_can_be_forgotten(self, store: Store) -> None:
+        for run in ("a", "b", "c"):
+            await store.append(run, 0, [fact(run, 1)])
+            await store.keep_snapshot(run, 1, b"x")
+        await store.forget_snapshots("a")
+
+        assert await store.snapshot("a") is None
+        assert await store.snapshot("b") == (1, b"x")
+        await store.forget_snapshots()
+        assert await store.snapshot("c") is None
+        assert await store.read("a") == [fact("a", 1)]
+
+    # --- the shelf ------------------------------------------------------------------------------
+
+    @soon
+    async def test_what_is_put_on_the_shelf_is_there(self, store: Store, another: Another) -> None:
+        for data in (b"", b"hello", bytes(range(256)) * 5000):
+            key = await store.put(data)
+
+            assert key == hashlib.sha256(data).hexdigest()
+            assert await store.get(key) == data
+        assert await (await _reopened(store, another)).get(key) == data
+
+    @soon
+    async def test_what_is_put_twice_has_one_key(self, store: Store, another: Another) -> None:
+        other = await another()
+        keys = await asyncio.gather(*(place.put(b"same" * 1000) for place in [store, other] * 4))
+
+        assert len(set(keys)) == 1
+        assert await store.get(keys[0]) == b"same" * 1000
+
+    @soon
+    async def test_what_is_not_on_the_shelf_is_trouble(self, store: Store) -> None:
+        for key in ("0" * 64, "", "../../etc/passwd", "0" * 63 + "\n", "Z" * 64):
+            assert isinstance(await error_of(store.get(key)), WorldTrouble)
+
+    # --- hearing of changes ---------------------------------------------------------------------
+
+    @soon
+    async def test_who_waits_hears_of_an_append(self, store: Store) -> None:
+        await store.changed(0)
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(store.changed(60))
+            await asyncio.sleep(0)
+            await store.append("r", 0, [fact("r", 1)])
+
+        assert waiting.done()
+
+    @soon
+    async def test_who_waits_hears_of_another_owners_letter(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        letter = Letter(id="1", run="r", at=1.0)
+
+        async def watch() -> None:
+            while not await store.letters():
+                await store.changed(60)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            await asyncio.sleep(0.03)
+            await other.post(letter)
+
+        assert await store.letters() == [letter]
+
+    @soon
+    async def test_a_change_between_two_waits_is_not_missed(
+        self, store: Store, another: Another
+    ) -> None:
+        other = await another()
+        await store.changed(0)
+        await other.post(Letter(id="1", run="r", at=1.0))
+        await store.changed(60)
+
+        assert len(await store.letters()) == 1
+
+    @soon
+    async def test_waiting_ends_in_time(self, store: Store) -> None:
+        for _ in range(3):
+            await store.changed(0.001)
+
+    @soon
+    async def test_a_cancelled_wait_is_gone(self, store: Store) -> None:
+        await store.changed(0)
+        waiting = asyncio.ensure_future(store.changed(3600))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+
+        assert waiting.cancelled()
+        await store.append("r", 0, [fact("r", 1)])

@@ -1,0 +1,85 @@
+"""A run on one line: kept up fact by fact, it says what the folded run says."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from storytelling import asks, call, define, flow, replayed, replies, says, state, tell
+from test_core_invariants import RESUMES, told
+
+from midstream.core.apply import apply
+from midstream.core.events import AnyFact
+from midstream.core.inputs import Recovered, Resume, Stop
+from midstream.core.notices import Envelope
+from midstream.core.run import Run, definition_of
+from midstream.core.views.listing import Summary, summarised
+
+PLAIN = flow(state("start", "dude"))
+
+
+def listed(facts: list[AnyFact], at: float = 0.0) -> Summary:
+    """Return the summary of a run with these facts, the first of them told at `at`."""
+    summary = Summary()
+    for seq, fact in enumerate(facts, 1):
+        told = Envelope(run="r", at=at + seq - 1, event=fact, seq=seq)
+        summary = summarised(summary, told)
+    return summary
+
+
+def test_a_run_is_listed_with_its_workflow_and_times() -> None:
+    _, facts = tell(PLAIN, workspace="/w")
+    summary = listed(facts, at=100.0)
+
+    assert (summary.workflow, summary.kind, summary.workspace) == ("w", "workflow", "/w")
+    assert (summary.started_at, summary.updated_at) == (100.0, 100.0 + len(facts) - 1)
+    assert (summary.state, summary.status, summary.is_over) == ("start", "running", False)
+
+
+def test_what_is_asked_is_listed_until_it_is_answered() -> None:
+    _, facts = tell(PLAIN, replies("", asks("Which?"), call("write")))
+    assert listed(facts).asking == ("q1", "q2")
+
+    _, facts = tell(PLAIN, replies("", asks("Which?"), call("write")), says("src", "q1"))
+    assert listed(facts).asking == ("q2",)
+
+
+def test_waiting_for_words_asks_nothing() -> None:
+    _, facts = tell(flow(state("start", "dude", awaits_input=True)), input=None)
+    summary = listed(facts)
+
+    assert (summary.asking, summary.awaits_input) == ((), True)
+
+
+def test_a_crash_loop_is_listed_until_a_person_ends_it() -> None:
+    _, facts = tell(PLAIN, *[Recovered()] * 5)
+    assert listed(facts).status == "suspended"
+
+    _, facts = tell(PLAIN, *[Recovered()] * 5, Resume())
+    assert listed(facts).status == "running"
+
+    _, facts = tell(PLAIN, *[Recovered()] * 5, Stop(reason="bye"))
+    assert (listed(facts).status, listed(facts).is_over) == ("stopped", True)
+
+
+def test_another_definition_is_listed() -> None:
+    now = define(flow(state("start", "dude"), workflow_name="w2"))
+    _, facts = tell(PLAIN, Recovered(definition=now))
+
+    assert listed(facts).workflow == "w2"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_after_every_fact_the_summary_agrees_with_the_run(data: st.DataObject) -> None:
+    run, facts = told(data, data.draw(st.sampled_from(RESUMES)))
+    assert replayed(facts) == run
+    summary, run = Summary(), Run(id="r")
+    for seq, fact in enumerate(facts, 1):
+        run = apply(run, fact)
+        summary = summarised(summary, Envelope(run="r", at=1.0, event=fact, seq=seq))
+        status = "suspended" if run.suspended and not run.is_over else run.status
+        assert (summary.state, summary.status, summary.is_over) == (run.state, status, run.is_over)
+        asking = tuple(q.id for q in run.open_questions if q.kind != "input")
+        assert summary.asking == asking
+        assert summary.awaits_input == any(q.kind == "input" for q in run.open_questions)
+        definition = definition_of(run)
+        assert summary.workflow == definition.workflow.workflow_name
+        assert summary.kind == definition.kind

@@ -1,0 +1,191 @@
+"""AICoderConsole over real runs, a scripted model and a store in memory, with everything in sight."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from midstream.ai_coder_console import AICoderConsole
+from midstream.config.manager import ConfigManager
+from midstream.core.errors import UserMistake
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.spec import Definition, Role
+from midstream.desk.addressing import Equipment
+from midstream.engine.keeping import WorkspaceRuns
+from midstream.engine.local import LocalEngine
+from midstream.ports import Desk, Handlers, Submitted
+from midstream.store.memory import MemoryStore
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeTools,
+    JumpingClock,
+    Line,
+    ScriptedModel,
+    define,
+    fake_world,
+)
+from midstream.workflow.handlers import ScriptHandlers
+
+DEADLINE_S = 20.0
+
+Told = Literal["info", "note", "warning", "error"]
+
+WORKS: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "ada", "context": "talk"}],
+    "states": [{"name": "start", "agent": "ada"}],
+}
+WORKFLOWS: dict[str, dict[str, Any]] = {
+    "review": WORKS,
+    "survey": WORKS,
+    "deaf": {**WORKS, "on_input": "reject"},
+    "patient": {**WORKS, "on_input": "queue"},
+}
+
+
+class Listener(Chronicle):
+    """A face that remembers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    show = Chronicle.__call__
+
+    def say(self, text: str, *, kind: Told = "info") -> None:
+        """Remember words."""
+        self.said.append(text)
+
+    def recall(self, run: Run) -> None:
+        """Need no memory."""
+
+    def turned_to(self, questions: Sequence[Question]) -> None:
+        """Remember what was being asked."""
+        self.said += [question.text for question in questions]
+
+    def refresh(self) -> None:
+        """Draw nothing."""
+
+    async def run(self, desk: Desk) -> None:
+        """Read nothing."""
+
+    async def close(self) -> None:
+        """Have nothing to close."""
+
+
+class Shelf:
+    """A library of two roles and the workflows above."""
+
+    def __init__(self, tools: FakeTools) -> None:
+        self._tools = tools
+
+    def roles(self) -> dict[str, Role]:
+        """Return the roles."""
+        return {"dude": Role(), "coder": Role()}
+
+    def workflows(self) -> dict[str, str]:
+        """Return the workflows."""
+        return dict.fromkeys(WORKFLOWS, "")
+
+    async def load(self, name: str) -> tuple[Definition, Handlers]:
+        """Return a workflow, after as long as a disk takes."""
+        await asyncio.sleep(0)
+        if name not in WORKFLOWS:
+            raise UserMistake(f"There is no workflow {name!r}.")
+        definition = define({"workflow_name": name, **WORKFLOWS[name]}, tools=self._tools)
+        found = msgspec.structs.replace(definition, found_as=name)
+        return found, ScriptHandlers({}, where="The test")
+
+    async def pinned(self, definition: Definition) -> Handlers:
+        """Return no handlers: no workflow here has a script."""
+        return ScriptHandlers({}, where="The test")
+
+
+class OneModel:
+    """Models of which there is one."""
+
+    def describe(self) -> str:
+        """Return its name."""
+        return "scripted"
+
+    def use(self, name: str | None) -> None:
+        """Change nothing."""
+
+    def known(self) -> tuple[tuple[str, str], ...]:
+        """Return none."""
+        return ()
+
+
+class Scene:
+    """A console with everything it works with in sight."""
+
+    def __init__(
+        self,
+        home: Path,
+        *script: Line,
+        tools: FakeTools | None = None,
+        store: MemoryStore | None = None,
+    ) -> None:
+        self.model = ScriptedModel(*script)
+        self.face = Listener()
+        self.tools = tools or FakeTools()
+        self.store = store or MemoryStore()
+        self.clock = JumpingClock()
+        world = fake_world(
+            self.model,
+            tools=self.tools,
+            journal=self.store,
+            shelf=self.store,
+            clock=self.clock,
+        )
+        self.engine = LocalEngine(world, self.store)
+        self.library = Shelf(self.tools)
+        environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
+        self.console = AICoderConsole(ConfigManager(home, environ=environ), self.face)
+
+    async def equip(self) -> None:
+        """Have everything loaded."""
+        await self.console.equip(
+            Equipment(
+                engine=self.engine,
+                keeping=WorkspaceRuns(self.engine, self.library, is_lasting=True),
+                library=self.library,
+                models=OneModel(),
+                tools=self.tools.specs(),
+            )
+        )
+
+    async def type(self, line: str) -> Submitted:
+        """Send a line begun with everything in view that is there now."""
+        return await self.console.submit(line, seen=self.in_view())
+
+    def in_view(self) -> frozenset[str]:
+        """Return the ids of the questions on the screen."""
+        return frozenset(question.id for question in self.console.open_questions())
+
+    async def thinking(self, count: int = 1) -> None:
+        """Return when so many model requests have begun."""
+        await self.face.until("agent_thinking", count=count)
+
+    async def asked(self, count: int = 1) -> None:
+        """Return when so many questions have been asked."""
+        await self.face.until("question_asked", lambda event: event.kind != "input", count=count)
+
+
+@asynccontextmanager
+async def scene(
+    home: Path,
+    *script: Line,
+    tools: FakeTools | None = None,
+    store: MemoryStore | None = None,
+) -> AsyncIterator[Scene]:
+    """Give a console that is loaded; let go of its runs at the end."""
+    async with asyncio.timeout(DEADLINE_S):
+        made = Scene(home, *script, tools=tools, store=store)
+        await made.equip()
+        yield made
+        await made.console.close()

@@ -1,0 +1,264 @@
+"""fork, undo, replay, export and import as a person types them, over a journal on disk."""
+
+import asyncio
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from console_kit import DEADLINE_S, MIDSTREAM, environment
+from pipes_kit import MODEL, Ended, run, workspace_of
+from screen import Screen
+
+from midstream.offloop import in_thread
+from midstream.store.sqlite import SqliteStore
+from midstream.testing.openai_server import Call, OpenAIServer, Reply
+
+BEFORE = "def f(x):\n    return x if x else 0\n"
+AFTER = "def f(x):\n    return x or 0\n"
+
+
+def calls(name: str, arguments: dict[str, Any]) -> Reply:
+    return Reply(calls=(Call(name=name, arguments=arguments),))
+
+
+EDIT = calls(
+    "edit_file",
+    {"path": "app.py", "edits": [{"old_text": "x if x else 0", "new_text": "x or 0"}]},
+)
+WRITE = calls("write_file", {"path": "docs/new.md", "content": "# New\n"})
+SHELL = calls("execute_terminal", {"command": "echo built > built.txt"})
+
+
+def runs(home: Path) -> list[str]:
+    """Return the ids of the runs in the journal, the oldest first."""
+    connection = apsw.Connection(str(home / "state" / "journal.db"))
+    try:
+        return [str(row[0]) for row in connection.execute("select id from runs order by number")]
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home in which a chat edited one file, made another and ran a command."""
+    return worked_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a home for the tests that change nothing in it."""
+    return worked_in(tmp_path_factory.mktemp("kept"))
+
+
+def worked_in(home: Path) -> Path:
+    script = [EDIT, WRITE, SHELL, Reply(text="All done.")]
+    allow = ("--allow", "edit_file", "--allow", "write_file", "--allow", "execute_terminal")
+    with OpenAIServer(script) as server:
+        ended = run(home, *MODEL, *allow, "chat", "mend it", server=server)
+    assert ended.code == 0, ended.err
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
+    return home
+
+
+def travel(home: Path, *words: str) -> Ended:
+    """Run a command that needs no model, with nothing to reach one by."""
+    return run(home, *words)
+
+
+def the_run(home: Path) -> str:
+    (id,) = runs(home)
+    return id
+
+
+def test_undo_takes_the_turn_back_and_the_files_with_it(home: Path) -> None:
+    id = the_run(home)
+
+    ended = travel(home, "undo", id, "--put-back")
+
+    workspace = workspace_of(home)
+    assert ended.code == 0, ended.err
+    assert f"is run {id} as it stood after fact" in ended.out
+    assert "  execute_terminal: echo built > built.txt (completed)\n" in ended.out
+    assert "  app.py: changed\n" in ended.out
+    assert "  docs/new.md: created\n" in ended.out
+    assert "  app.py: put back\n" in ended.out
+    assert "  docs/new.md: removed, as it was not there before\n" in ended.out
+    assert (workspace / "app.py").read_text(encoding="utf-8") == BEFORE
+    assert not (workspace / "docs/new.md").exists()
+    assert (workspace / "built.txt").exists()
+    old, new = runs(home)
+    assert f"midstream resume {new}" in ended.out
+    assert json.loads(travel(home, "replay", old, "--json").out)["damaged"] is None
+
+
+def test_a_fork_leaves_the_files_unless_it_is_told_to(home: Path) -> None:
+    id = the_run(home)
+
+    ended = travel(home, "fork", id[:3], "--at", "3")
+
+    assert ended.code == 0, ended.err
+    assert "The files were left as they are; --put-back puts them back." in ended.told
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
+    assert len(runs(home)) == 2
+
+
+def test_a_file_the_person_went_on_with_is_not_put_back(home: Path) -> None:
+    app = workspace_of(home) / "app.py"
+    app.write_text("mine\n", encoding="utf-8")
+
+    ended = travel(home, "fork", the_run(home), "--at", "3", "--put-back")
+
+    assert "app.py: left as it is: it has been changed since" in ended.out
+    assert app.read_text(encoding="utf-8") == "mine\n"
+
+
+def test_json_is_one_object(home: Path) -> None:
+    ended = travel(home, "fork", the_run(home), "--at", "3", "--put-back", "--json")
+
+    told = json.loads(ended.out)
+    assert (told["type"], told["source"], told["run"]) == ("forked", *runs(home))
+    assert [call["command"] for call in told["calls"]] == ["", "echo built > built.txt"]
+    assert [file["path"].rpartition("/")[2] for file in told["files"]] == ["app.py", "new.md"]
+    assert [one["result"] for one in told["returned"]] == ["put_back", "removed"]
+    assert ended.err == ""
+
+
+@pytest.mark.parametrize(("key", "held"), [("y", BEFORE), ("n", AFTER), ("", AFTER)])
+def test_in_a_terminal_it_asks(home: Path, key: str, held: str) -> None:
+    words = ("fork", the_run(home), "--at", "3")
+    screen = Screen.spawn(
+        [*MIDSTREAM, *words], env=environment(home), cols=100, rows=30, deadline_s=DEADLINE_S
+    )
+    with screen:
+        screen.wait_for("Put these 2 files back as they were then? [y/N]")
+        screen.type(f"{key}\r")
+        screen.wait_for("Go on with it: midstream resume")
+
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == held
+
+
+def test_a_run_goes_to_another_home_and_does_nothing_there(home: Path, tmp_path: Path) -> None:
+    id = the_run(home)
+    other = tmp_path / "other"
+    other.mkdir()
+    file = tmp_path / "run.jsonl"
+
+    sent = travel(home, "export", id, str(file), "--with-files")
+    again = travel(home, "export", id, str(file))
+    came = travel(other, "import", str(file))
+    twice = travel(other, "import", str(file))
+    forked = travel(other, "fork", id, "--at", "3", "--put-back")
+
+    assert (sent.code, sent.out) == (0, "")
+    assert "look through it before you give it away" in sent.told
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (again.code, "is there already" in again.told) == (2, True)
+    assert came.out.startswith(f"Imported run {id}: ")
+    assert "It goes on only when told to." in came.out
+    assert f"Run {id} is here already" in twice.out
+    assert "It was imported: its files are not those here" in forked.told
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
+
+
+def test_an_export_to_stdout_is_json_lines(kept: Path) -> None:
+    ended = travel(kept, "export", the_run(kept))
+
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    assert lines[0]["facts"] == len(lines) - 1
+    assert [line["seq"] for line in lines[1:]] == list(range(1, len(lines)))
+
+
+def test_a_damaged_file_is_refused_with_its_line(kept: Path, tmp_path: Path) -> None:
+    text = travel(kept, "export", the_run(kept)).out
+    file = tmp_path / "run.jsonl"
+    file.write_text(text.replace("mend it", "rend it"), encoding="utf-8")
+
+    ended = travel(kept, "import", str(file))
+
+    assert ended.code == 2
+    assert "run.jsonl:" in ended.told
+    assert "the checksum of fact" in ended.told
+    assert len(runs(kept)) == 1
+
+
+def test_replay_folds_again_and_compares(kept: Path) -> None:
+    ended = travel(kept, "replay", the_run(kept))
+
+    assert ended.code == 0, ended.err
+    assert "it is as the process that ran it kept it." in ended.out
+
+
+def test_replay_names_a_damaged_fact(home: Path) -> None:
+    id = the_run(home)
+    connection = apsw.Connection(str(home / "state" / "journal.db"))
+    connection.execute("update facts set body=replace(body, 'mend it', 'rend it') where seq=4")
+    changed = connection.changes()
+    connection.close()
+    assert changed == 1
+
+    ended = travel(home, "replay", id)
+    told = json.loads(travel(home, "replay", id, "--json").out)
+
+    assert ended.code == 1
+    assert f"Run {id}: 3 facts folded" in ended.out
+    assert "Fact 4 is damaged." in ended.out
+    assert (told["damaged"], told["facts"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("fork nosuch", "There is no run 'nosuch'."),
+        ("undo nosuch", "There is no run 'nosuch'."),
+        ("replay nosuch", "There is no run 'nosuch'."),
+        ("export nosuch", "There is no run 'nosuch'."),
+        ("fork RUN --at 0", "0 is none of them"),
+        ("fork RUN --at 99999", "99999 is none of them"),
+        ("fork RUN --at x", "'x' is not a valid integer"),
+        ("import nosuch.jsonl", "does not exist"),
+        ("export RUN nosuch/x.jsonl", "cannot be written: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_says_why(kept: Path, words: str, told: str) -> None:
+    argv = [the_run(kept) if word == "RUN" else word for word in shlex.split(words)]
+
+    ended = travel(kept, *argv)
+
+    assert ended.code in (1, 2)
+    assert told in ended.told
+    assert len(runs(kept)) == 1
+
+
+async def test_a_run_another_process_runs_is_not_undone(home: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        store = await in_thread(lambda: SqliteStore.opened(home / "state" / "journal.db"))
+        await store.claim(the_run(home))
+
+        ended = await in_thread(lambda: travel(home, "undo", the_run(home)))
+
+        await store.aclose()
+    assert ended.code == 2
+    assert "nother process" in ended.told
+    assert len(runs(home)) == 1
+
+
+def test_nothing_heavy_is_loaded(kept: Path) -> None:
+    code = (
+        "import sys; from midstream.cli import exit_code; exit_code(sys.argv[1:]);"
+        "print([m for m in ('pydantic_ai', 'openai', 'prompt_toolkit', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "replay", the_run(kept)],
+        env=environment(kept),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"

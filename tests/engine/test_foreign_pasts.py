@@ -1,0 +1,112 @@
+"""What comes from somebody else's file acts here only as far as people here have said."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from travel_kit import DEADLINE_S
+
+from midstream.config.manager import ConfigManager
+from midstream.core.apply import apply
+from midstream.core.conversation import ToolCall
+from midstream.core.errors import DefinitionDiffers, UserMistake
+from midstream.core.events import AgentResponded, AnyFact, RunStarted, StateTransition, ToolCalled
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import Definition
+from midstream.engine.local import LocalEngine
+from midstream.engine.resuming import take_up
+from midstream.engine.travel import fork
+from midstream.store.memory import MemoryStore
+from midstream.testing.fakes import FakeTool, FakeTools, ScriptedModel, define, fake_world
+from midstream.workflow.library import WorkflowLibrary
+
+FLOW: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude", "post_handler": "note"}],
+}
+EVIL = "def note(run):\n    open('harm', 'w').close()\n"
+
+
+class Here:
+    """A process into which a run is imported; `tools` hears what is called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = MemoryStore()
+        self.tools = FakeTools(FakeTool(name="write", effect="idempotent", needs_approval=True))
+        world = fake_world(
+            ScriptedModel("Done."), tools=self.tools, journal=self.store, workspace=folder
+        )
+        self.engine = LocalEngine(world, self.store)
+        config = ConfigManager(folder, environ={"MIDSTREAM_CONFIG_HOME": str(folder / "config")})
+        self.library = WorkflowLibrary(config, self.tools.specs())
+
+    def started(self, definition: Definition, *allowed: str) -> RunStarted:
+        return RunStarted(
+            workflow="test", definition=definition, allowed=allowed, workspace=str(self.folder)
+        )
+
+    async def adopted_fork(self, facts: Iterable[AnyFact]) -> str:
+        envelopes, run = [], Run(id="import")
+        for seq, fact in enumerate(facts, 1):
+            run = apply(run, fact)
+            envelopes.append(Envelope(run="import", at=float(seq), event=fact, seq=seq))
+        await self.store.adopt("import", envelopes)
+        return (await fork(self.store, "import")).id
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    return Here(tmp_path)
+
+
+ENTER = StateTransition(source="", target="start", reason="started")
+
+
+async def test_its_script_is_not_run(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here.folder)
+    evil = msgspec.structs.replace(define(FLOW, tools=here.tools), script=EVIL)
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork((here.started(evil), ENTER))
+
+        with pytest.raises(UserMistake, match="a fork of an import"):
+            await take_up(here.engine, here.library, id, choice="old")
+        with pytest.raises(UserMistake, match="a fork of an import"):
+            await take_up(here.engine, here.library, id)
+        named = msgspec.structs.replace(evil, found_as="gone")
+        other = Here(here.folder)
+        id = await other.adopted_fork((other.started(named), ENTER))
+        with pytest.raises(DefinitionDiffers):
+            await take_up(other.engine, other.library, id)
+
+        assert not (here.folder / "harm").exists()
+
+
+async def test_its_permissions_are_not_taken_over(here: Here) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork((here.started(define(FLOW), "write"), ENTER))
+
+        with pytest.raises(UserMistake, match="lets write run without asking"):
+            await take_up(here.engine, here.library, id, choice="new")
+
+
+async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
+    call = ToolCall(id="c1", name="write", arguments={"path": "x"})
+    facts = (
+        here.started(define(FLOW, tools=here.tools)),
+        ENTER,
+        AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
+        ToolCalled(call_id="c1", name="write", arguments=call.arguments, agent="dude"),
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork(facts)
+
+        with pytest.raises(UserMistake, match="in the middle of tool calls"):
+            await take_up(here.engine, here.library, id, choice="new")
+
+        assert here.tools.calls == []

@@ -1,0 +1,90 @@
+"""A run taken up without a person: what was given beforehand is given, and nothing else."""
+
+import asyncio
+from typing import Any
+
+from midstream.engine.local import LocalEngine
+from midstream.engine.resuming import letters_taken
+from midstream.headless.resuming import go_on, unapproved
+from midstream.headless.run import Given
+from midstream.storage import Letter
+from midstream.store.memory import MemoryStore
+from midstream.testing.fakes import (
+    FakeTool,
+    FakeTools,
+    ScriptedModel,
+    asks,
+    call,
+    calls,
+    define,
+    fake_world,
+)
+
+DEADLINE_S = 20.0
+TALK: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude"}],
+}
+
+
+def engine(store: MemoryStore, tools: FakeTools, *script: Any) -> LocalEngine:
+    """Return an engine as a new process has it."""
+    beside = store.beside()
+    return LocalEngine(fake_world(ScriptedModel(*script), tools=tools, journal=beside), beside)
+
+
+async def left(store: MemoryStore, tools: FakeTools, *script: Any) -> str:
+    """Return a run that waits for a person and was left."""
+    first = engine(store, tools, *script)
+    machine = await first.start(define(TALK, tools=tools))
+    await machine.settled()
+    await first.close()
+    return machine.id
+
+
+async def test_answers_are_given_in_the_order_asked_and_no_more_is_invented() -> None:
+    store, tools = MemoryStore(), FakeTools()
+    async with asyncio.timeout(DEADLINE_S):
+        id = await left(store, tools, asks("One?"))
+        second = engine(store, tools, asks("Two?"), asks("Three?"))
+        run = await go_on(await second.resume(id), Given(answers=("1", "2")))
+        await second.close()
+
+    assert [record.text for record in run.inbox.values()] == ["1", "2"]
+    assert [question.text for question in run.open_questions] == ["Three?"]
+
+
+async def test_only_tools_that_are_allowed_now_are_approved() -> None:
+    store = MemoryStore()
+    tools = FakeTools(
+        FakeTool(name="shoot", needs_approval=True), FakeTool(name="burn", needs_approval=True)
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        id = await left(store, tools, calls(call("shoot"), call("burn")))
+        second = engine(store, tools)
+        run = await go_on(await second.resume(id), Given(allowed=("shoot",)))
+        await second.close()
+
+    assert [called.name for called in tools.calls] == ["shoot"]
+    said = unapproved(run)
+    assert said is not None
+    assert "waits for your approval of burn. Decide in the console" in said
+    assert said.endswith(f"midstream resume {id} --allow burn")
+
+
+async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait() -> None:
+    store, tools = MemoryStore(), FakeTools()
+    async with asyncio.timeout(DEADLINE_S):
+        id = await left(store, tools, asks("One?"))
+        await store.post(Letter(id="a", run=id, at=0.0, text="1"))
+        await store.post(Letter(id="b", run=id, at=0.0, text="2", question="q1"))
+        second = engine(store, tools, "Done.")
+        machine = await second.resume(id)
+        await letters_taken(machine, second.store)
+        run = await go_on(machine, Given())
+        await second.close()
+
+    assert run.status == "finished"
+    assert run.inbox["a"].disposition == "answered"
+    assert await store.letters() == []

@@ -1,0 +1,666 @@
+"""Runs that outlive their process: taken up, their letters delivered, their snapshots no more than that."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from midstream.core.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
+from midstream.core.events import InputReceived, RunRecovered
+from midstream.core.notices import Envelope, RunTaken
+from midstream.engine import local
+from midstream.engine.local import LocalEngine
+from midstream.engine.opening import opened
+from midstream.engine.postman import hand_over
+from midstream.storage import Letter
+from midstream.store.memory import MemoryStore
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeTool,
+    FakeTools,
+    Gate,
+    Line,
+    ScriptedModel,
+    asks,
+    call,
+    define,
+    fake_world,
+    says,
+)
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
+from midstream.workflow.state_machine import WorkflowStateMachine
+
+FLOW: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude"}],
+}
+CHAT = {**FLOW, "states": [{"name": "start", "agent": "dude", "awaits_input": True}]}
+CHAT["states"][0]["next"] = "start"
+
+
+class Process:
+    """An engine of its own over contents shared with others."""
+
+    def __init__(self, store: MemoryStore, *script: Line, tools: FakeTools | None = None) -> None:
+        self.store = store
+        self.model = ScriptedModel(*script)
+        self.told = Chronicle()
+        self.tools = tools or FakeTools()
+        world = fake_world(self.model, tools=self.tools, journal=store, shelf=store)
+        self.engine = LocalEngine(world, store)
+        self.engine.listen(self.told)
+
+    async def start(self, flow: dict[str, Any] = FLOW, **given: Any) -> WorkflowStateMachine:
+        return await self.engine.start(define(flow, tools=self.tools), **given)
+
+    async def die(self) -> None:
+        """End as a killed process does: nothing is let go of, nothing more is written."""
+        self.store.die()
+        if self.engine._postman is not None:
+            await self.engine._postman.close()
+        for machine in self.engine.machines():
+            if machine._task is not None:
+                machine._task.cancel()
+                await asyncio.wait((machine._task,))
+
+
+@asynccontextmanager
+async def shared() -> AsyncIterator[MemoryStore]:
+    """Yield a store. Afterwards nothing that began meanwhile is left."""
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(20):
+        yield MemoryStore()
+        left = asyncio.all_tasks() - before
+        assert not left, left
+
+
+async def rounds(count: int = 30) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def emptied(store: MemoryStore) -> None:
+    """Return once every letter is delivered."""
+    for _ in range(5_000):
+        if not await store.letters():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("letters are left")
+
+
+# --- taking up ------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_was_left_goes_on_where_it_stood() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
+        machine = await one.start(input="tidy")
+        await machine.settled()
+        await one.engine.close()
+
+        again = await two.engine.resume(machine.id)
+        assert again.run.open_questions == machine.run.open_questions
+        assert two.told.of(RunRecovered) == [RunRecovered(was_cut=False)]
+        await again.say("src")
+        assert (await again.wait()).output == "Done."
+        await two.engine.close()
+
+
+async def test_a_run_whose_process_was_killed_was_cut() -> None:
+    async with shared() as store:
+        gate = Gate()
+        tools = FakeTools(FakeTool(name="look", gate=gate))
+        one = Process(store, call("look"), tools=tools)
+        two = Process(store.beside(), "Done.", tools=FakeTools(FakeTool(name="look")))
+        machine = await one.start()
+        await gate.reached()
+        await one.die()
+
+        assert [kept.was_cut for kept in await two.store.listing()] == [True]
+        again = await two.engine.resume(machine.id)
+        assert two.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
+        assert (await again.wait()).output == "Done."
+        assert len(two.tools.calls) == 1
+        await two.engine.close()
+
+
+async def test_a_run_of_a_living_process_is_not_taken() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?"), "Done."), Process(store.beside())
+        machine = await one.start()
+        await machine.settled()
+        with pytest.raises(RunOwned):
+            await two.engine.resume(machine.id)
+        assert two.engine.machines() == ()
+        await machine.say("src")
+        assert (await machine.wait()).output == "Done."
+        for process in (one, two):
+            await process.engine.close()
+
+
+async def test_what_cannot_be_resumed_says_why_and_is_claimed_by_nobody() -> None:
+    async with shared() as store:
+        one = Process(store, "Done.", asks("Which?"))
+        ended = await one.start()
+        await ended.wait()
+        open_one = await one.start()
+        await open_one.settled()
+        await one.engine.close()
+        two = Process(later := store_after(store))
+        with pytest.raises(UserMistake, match="has ended"):
+            await two.engine.resume(ended.id)
+        with pytest.raises(UserMistake, match="no run"):
+            await two.engine.resume("nothing")
+        other = define({**FLOW, "states": [{"name": "start"}]})
+        with pytest.raises(UserMistake, match="no turn any more"):
+            await two.engine.resume(open_one.id, definition=other)
+        assert two.engine.machines() == ()
+        assert {kept.owner for kept in await later.listing()} == {""}
+        await two.engine.close()
+
+
+def store_after(store: MemoryStore) -> MemoryStore:
+    """Return a new owner of what a closed store held."""
+    return store.beside()
+
+
+async def test_resuming_what_runs_here_returns_its_machine() -> None:
+    async with shared() as store:
+        one = Process(store, asks("Which?"))
+        machine = await one.start()
+        await machine.settled()
+        assert await one.engine.resume(machine.id) is machine
+        assert not one.told.of(RunRecovered)
+        await one.engine.close()
+
+
+async def test_two_who_resume_a_run_at_once_get_one_machine() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        first, second, third = await asyncio.gather(
+            *[two.engine.resume(machine.id) for _ in range(3)]
+        )
+
+        assert first is second is third
+        assert two.told.of(RunRecovered) == [RunRecovered()]
+        assert not two.told.of(RunTaken)
+        await two.engine.close()
+
+
+async def test_handlers_and_another_definition_go_with_it() -> None:
+    def choose(run: HandlerRun) -> str:
+        run.common_data["by"] = "the new one"
+        return "stop"
+
+    state = {"name": "start", "agent": "dude", "transition_handler": "choose"}
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        again = await two.engine.resume(
+            machine.id,
+            definition=define({**FLOW, "states": [state]}),
+            handlers=ScriptHandlers({"choose": choose}),
+        )
+        await again.say("src")
+        assert (await again.wait()).common_data == {"by": "the new one"}
+        await two.engine.close()
+
+
+async def test_a_full_disk_leaves_a_run_for_later() -> None:
+    class Full(MemoryStore):
+        is_full = False
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.is_full:
+                raise JournalFull("There is no room.")
+            await super().append(run, expected, facts)
+
+    async with shared() as store:
+        one, full = Process(store, asks("Which?")), Full()
+        full._open(store._contents)
+        two = Process(full, "Done.")
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        full.is_full = True
+        with pytest.raises(JournalFull):
+            await two.engine.resume(machine.id)
+        assert two.engine.machines() == ()
+        assert two.told.events == []
+        assert await full.owner_of(machine.id) == ""
+
+        full.is_full = False
+        again = await two.engine.resume(machine.id)
+        assert again.run.open_questions
+        await two.engine.close()
+
+
+async def test_nothing_begins_in_an_engine_that_has_closed() -> None:
+    async with shared() as store:
+        one = Process(store, "Done.")
+        await one.engine.close()
+        with pytest.raises(Exception, match=r"closed|closing"):
+            await one.start()
+        assert one.engine.machines() == ()
+
+
+# --- letters --------------------------------------------------------------------------------------
+
+
+async def test_letters_are_delivered_in_order_and_once() -> None:
+    async with shared() as store:
+        one, other = Process(store, *["ok"] * 5), store.beside()
+        machine = await one.start(CHAT)
+        await machine.settled()
+        for n in range(5):
+            letter = Letter(id=f"l{n}", run=machine.id, at=1.0, text=f"line {n}", policy="queue")
+            assert await other.post(letter) == letter
+            await other.post(letter)
+        one.engine.look()
+        await emptied(other)
+        await machine.settled()
+
+        received = one.told.of(InputReceived)
+        assert [fact.text for fact in received] == [f"line {n}" for n in range(5)]
+        assert [fact.input_id for fact in received] == [f"l{n}" for n in range(5)]
+        await one.engine.close()
+        await other.aclose()
+
+
+async def test_a_letter_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await rounds()
+        assert len(await two.store.letters()) == 1
+
+        again = await two.engine.resume(machine.id)
+        assert (await again.wait()).output == "Done."
+        await emptied(two.store)
+        await two.engine.close()
+
+
+async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?"), says("x", gate=Gate())), Process(store.beside())
+        two.model = ScriptedModel("Done.")
+        two.engine.world = fake_world(two.model, journal=two.store, shelf=two.store)
+        machine = await one.start()
+        await machine.settled()
+        letter = Letter(id="a", run=machine.id, at=1.0, text="src", question="q1")
+        await two.store.post(letter)
+        await hand_over(machine, letter)
+        await one.die()
+
+        again = await two.engine.resume(machine.id)
+        run = await again.wait()
+        await emptied(two.store)
+        assert run.output == "Done."
+        assert [record.id for record in run.inbox.values()] == ["a"]
+        await two.engine.close()
+
+
+async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -> None:
+    async with shared() as store:
+        gate = Gate()
+        shell = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
+        one = Process(store, call("shell"), tools=shell)
+        two = Process(store.beside(), says("x", gate=Gate()), "I see.", tools=shell)
+        machine = await one.start()
+        await gate.reached()
+        await machine.leave()
+        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="no"))
+        for _ in range(5):
+            one.engine.look()
+            await rounds()
+        assert len(await two.store.letters()) == 1
+        await one.engine.close()
+
+        again = await two.engine.resume(machine.id)
+        await emptied(two.store)
+        assert list((await again.wait()).inbox) == ["a"]
+        await two.engine.close()
+
+
+async def test_a_run_that_is_ours_no_more_keeps_the_postman_still() -> None:
+    class Counting(MemoryStore):
+        looks = 0
+
+        async def letters(self, run: str | None = None) -> list[Letter]:
+            self.looks += 1
+            return await super().letters(run)
+
+    async with shared() as store:
+        counting = Counting()
+        counting._open(store._contents)
+        one = Process(counting, asks("Which?"))
+        machine = await one.start()
+        await machine.settled()
+        await machine.leave()
+        await store.post(Letter(id="a", run=machine.id, at=1.0, text="no"))
+        one.engine.look()
+        await rounds()
+        looks = counting.looks
+        await rounds(200)
+        assert counting.looks <= looks + 1
+        await one.engine.close()
+
+
+async def test_a_letter_to_a_run_that_has_ended_is_put_away() -> None:
+    async with shared() as store:
+        one, other = Process(store, "Done."), store.beside()
+        machine = await one.start()
+        await machine.wait()
+        await other.post(Letter(id="a", run=machine.id, at=1.0, text="too late"))
+        one.engine.look()
+        await emptied(other)
+        await one.engine.close()
+
+
+async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
+    async with shared() as store:
+        one, other = Process(store, asks("Which?"), "Done."), store.beside()
+        machine = await one.start()
+        await machine.settled()
+        for letter in (
+            Letter(id="a", run=machine.id, at=1.0, text="x", question="q9"),
+            Letter(id="b", run=machine.id, at=1.0, kind="approve", question="q9", granted=True),
+            Letter(id="c", run=machine.id, at=1.0, kind="withdraw", text="never"),
+            Letter(id="d", run=machine.id, at=1.0, text="src", question="q1"),
+        ):
+            await other.post(letter)
+        one.engine.look()
+        assert (await machine.wait()).output == "Done."
+        await emptied(other)
+        await one.engine.close()
+
+
+async def test_a_stop_by_letter_ends_the_run_and_lets_go_of_it() -> None:
+    async with shared() as store:
+        one, other = Process(store, asks("Which?")), store.beside()
+        machine = await one.start()
+        await machine.settled()
+        await other.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
+        one.engine.look()
+        assert (await machine.wait()).stop_reason == "enough"
+        await emptied(other)
+        await rounds()
+        assert await other.owner_of(machine.id) == ""
+        await one.engine.close()
+
+
+async def test_without_room_a_letter_waits() -> None:
+    class Full(MemoryStore):
+        is_full = False
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.is_full:
+                raise JournalFull("There is no room.")
+            await super().append(run, expected, facts)
+
+    async with shared() as store:
+        full = Full()
+        full._open(store._contents)
+        one = Process(full, asks("Which?"), "Done.")
+        machine = await one.start()
+        await machine.settled()
+        full.is_full = True
+        await store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        for _ in range(3):
+            one.engine.look()
+            await rounds()
+        assert len(await store.letters()) == 1
+        assert machine.run.inbox == {}
+        full.is_full = False
+        one.engine.look()
+        assert (await machine.wait()).output == "Done."
+        await emptied(full)
+        await one.engine.close()
+
+
+async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_over_again() -> None:
+    class Late(MemoryStore):
+        looking, marking = Gate(), Gate()
+        is_late = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.marked: list[str] = []
+
+        async def letters(self, run: str | None = None) -> list[Letter]:
+            found = await super().letters(run)
+            if self.is_late:
+                await self.looking.passed()
+            return found
+
+        async def delivered(self, run: str, id: str) -> None:
+            await self.marking.passed()
+            self.marked.append(id)
+            await super().delivered(run, id)
+
+    async with asyncio.timeout(20):
+        store = Late()
+        one = Process(store, asks("Which?"))
+        machine = await one.start()
+        await machine.settled()
+        await store.post(Letter(id="a", run=machine.id, at=1.0, kind="halt"))
+        one.engine.look()
+        await store.marking.reached()
+        store.is_late = True
+        one.engine.look()
+        await store.looking.reached()
+        store.marking.open()
+        await rounds()
+        store.looking.open()
+        await rounds()
+        assert store.marked == ["a"]
+        await one.engine.close()
+
+
+async def test_a_letter_that_met_a_broken_journal_stays() -> None:
+    class Broken(MemoryStore):
+        is_broken = False
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.is_broken:
+                raise WorldTrouble("The disk is broken.")
+            await super().append(run, expected, facts)
+
+    async with shared() as store:
+        broken = Broken()
+        broken._open(store._contents)
+        one, two = Process(broken, asks("Which?")), Process(store, "Done.")
+        machine = await one.start()
+        await machine.settled()
+        broken.is_broken = True
+        await store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        one.engine.look()
+        assert (await machine.wait()).status == "failed"
+        for _ in range(3):
+            one.engine.look()
+            await rounds()
+        await one.engine.close()
+        assert len(await store.letters()) == 1
+
+        again = await two.engine.resume(machine.id)
+        assert (await again.wait()).output == "Done."
+        await emptied(store)
+        await two.engine.close()
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+async def test_a_long_run_is_kept_now_and_then_and_opens_the_same_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "SNAPSHOT_EVERY", 10)
+    async with shared() as store:
+        one, two = Process(store, *["ok"] * 20), store.beside()
+        machine = await one.start(CHAT)
+        for n in range(12):
+            await machine.settled()
+            await machine.say(f"line {n}")
+        await machine.settled()
+        await rounds()
+        kept = await two.snapshot(machine.id)
+        assert kept is not None
+        assert machine.run.seq - 12 <= kept[0] < machine.run.seq
+
+        assert await opened(two, machine.id) == machine.run
+        half = await opened(two, machine.id, upto=20)
+        assert half.seq == 20
+        await one.engine.close()
+        assert (await two.snapshot(machine.id) or (0, b""))[0] == machine.run.seq
+
+        await two.forget_snapshots()
+        assert await opened(two, machine.id) == machine.run
+        assert await opened(two, machine.id, upto=20) == half
+
+
+async def test_a_snapshot_of_another_version_is_folded_anew() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), store.beside()
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        for data in (b"", b"{}", b"\xff", b'{"id":"x"}', b"0000000000000000\n{}"):
+            await two.keep_snapshot(machine.id, 2, data)
+            assert await opened(two, machine.id) == machine.run
+
+
+async def test_an_ended_run_is_kept_once_and_let_go_of() -> None:
+    class Counting(MemoryStore):
+        kept = 0
+
+        async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+            self.kept += 1
+            await super().keep_snapshot(run, seq, data)
+
+    async with asyncio.timeout(10):
+        store = Counting()
+        one = Process(store, "Done.")
+        machine = await one.start()
+        await machine.wait()
+        for _ in range(1_000):
+            await asyncio.sleep(0.001 if await store.owner_of(machine.id) else 0)
+        assert await store.owner_of(machine.id) == ""
+        await one.engine.close()
+        assert store.kept == 1
+
+
+# --- cancelled in the midst -----------------------------------------------------------------------
+
+
+class Suspending(MemoryStore):
+    """A store each of whose calls gives the loop a round before and after."""
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        await asyncio.sleep(0)
+        await super().append(run, expected, facts)
+        await asyncio.sleep(0)
+
+    async def claim(self, run: str) -> Any:
+        await asyncio.sleep(0)
+        claim = await super().claim(run)
+        await asyncio.sleep(0)
+        return claim
+
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        await asyncio.sleep(0)
+        return await super().read(run, after, upto)
+
+    async def release(self, run: str) -> None:
+        await asyncio.sleep(0)
+        await super().release(run)
+
+
+async def cancelled_at(doing: Any, step: int) -> bool:
+    """Cancel a call at its n-th suspension; return whether it had ended before."""
+    task = asyncio.ensure_future(doing)
+    for _ in range(step):
+        await asyncio.sleep(0)
+    was_done: bool = task.done()
+    task.cancel()
+    await asyncio.wait((task,))
+    assert was_done or task.cancelled(), "the cancellation came out, nothing else"
+    if was_done:
+        task.result()
+    return was_done
+
+
+async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has() -> None:
+    for step in range(100):
+        async with shared() as store:
+            suspending = Suspending()
+            suspending._open(store._contents)
+            one = Process(suspending, asks("Which?"))
+            was_done = await cancelled_at(one.start(), step)
+            if not was_done:
+                assert one.engine.machines() == ()
+                assert not suspending._contents.leases
+                for kept in await store.listing():
+                    run = await opened(store, kept.id)
+                    assert run.state == "start", "it has begun, or it is not there"
+            await one.engine.close()
+        if was_done:
+            assert step > 5
+            return
+    raise AssertionError("never done")
+
+
+async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> None:
+    for step in range(200):
+        async with shared() as store:
+            one = Process(store, asks("Which?"))
+            machine = await one.start()
+            await machine.settled()
+            await one.engine.close()
+            suspending = Suspending()
+            suspending._open(store._contents)
+            two = Process(suspending, "Done.")
+            was_done = await cancelled_at(two.engine.resume(machine.id), step)
+            if not was_done:
+                assert two.engine.machines() == ()
+                assert not suspending._contents.leases
+            again = await two.engine.resume(machine.id)
+            await again.say("src")
+            assert (await again.wait()).output == "Done."
+            assert await opened(suspending, machine.id) == again.run
+            await two.engine.close()
+        if was_done:
+            assert step > 8
+            return
+    raise AssertionError("never done")
+
+
+async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
+    for step in range(100):
+        async with shared() as store:
+            gate = Gate()
+            suspending = Suspending()
+            suspending._open(store._contents)
+            tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
+            one = Process(suspending, call("shell"), tools=tools)
+            machine = await one.start()
+            await gate.reached()
+            was_done = await cancelled_at(one.engine.close(), step)
+            await one.engine.close()
+            assert machine.is_closed
+            assert await opened(suspending.beside(), machine.id) == machine.run
+            assert not suspending._contents.leases
+        if was_done:
+            return
+    raise AssertionError("never done")

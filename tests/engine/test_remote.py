@@ -1,0 +1,333 @@
+"""A run of another process: followed, answered, steered and stopped from here."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from two_processes import DEADLINE_S, Place, place
+
+from midstream.core.errors import UserMistake
+from midstream.core.events import InputReceived
+from midstream.core.notices import Envelope
+from midstream.engine.local import LocalEngine
+from midstream.engine.remote import NOBODY, RemoteMachine
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeTool,
+    FakeTools,
+    Gate,
+    JumpingClock,
+    ScriptedModel,
+    asks,
+    call,
+    calls,
+    define,
+    fake_world,
+    says,
+)
+from midstream.workflow.state_machine import WorkflowStateMachine
+
+__all__ = ["place"]
+
+TALK: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [{"name": "start", "agent": "dude"}],
+}
+
+
+class Owner:
+    """A process with an engine."""
+
+    def __init__(self, place: Place, *script: Any, tools: FakeTools | None = None) -> None:
+        self.store = place.open()
+        self.tools = tools or FakeTools()
+        self.model = ScriptedModel(*script)
+        world = fake_world(self.model, tools=self.tools, journal=self.store)
+        self.engine = LocalEngine(world, self.store, bells=place.bells)
+        self.heard = Chronicle()
+        self.engine.listen(self.heard)
+
+    async def start(self) -> WorkflowStateMachine:
+        """Begin a talk."""
+        return await self.engine.start(define(TALK, tools=self.tools))
+
+
+@asynccontextmanager
+async def owning(
+    place: Place, *script: Any, tools: FakeTools | None = None
+) -> AsyncIterator[Owner]:
+    """Give a process with an engine, which is closed at the end."""
+    owner = Owner(place, *script, tools=tools)
+    try:
+        yield owner
+    finally:
+        await owner.engine.close()
+
+
+@asynccontextmanager
+async def attached(
+    place: Place, id: str, heard: list[Envelope] | None = None
+) -> AsyncIterator[RemoteMachine]:
+    """Give another process's view of a run."""
+    tap = None if heard is None else heard.append
+    machine = await RemoteMachine.attached(
+        place.open(), id, bells=place.bells, clock=JumpingClock(), tap=tap
+    )
+    try:
+        yield machine
+    finally:
+        await machine.aclose()
+
+
+async def test_a_question_is_answered_from_another_process(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+        machine = await owner.start()
+        await machine.settled()
+        heard: list[Envelope] = []
+        async with attached(place, machine.id, heard) as remote:
+            receipt = await remote.say("yes")
+            run = await remote.wait()
+
+        assert receipt.handling == "answer"
+        assert run.status == "finished"
+        assert run == machine.run
+        assert [each.seq for each in heard] == list(range(heard[0].seq or 0, run.seq + 1))
+
+
+async def test_unasked_words_interrupt_from_another_process(place: Place) -> None:
+    gate = Gate()
+    script = (says("Once ", "upon", gate=gate), "As you say.")
+    async with asyncio.timeout(DEADLINE_S), owning(place, *script) as owner:
+        machine = await owner.start()
+        await gate.reached()
+        async with attached(place, machine.id) as remote:
+            receipt = await remote.say("No, shorter.")
+            record = await remote.disposed(receipt.input_id)
+
+        assert receipt.handling == "interrupt"
+        assert record is not None
+        assert record.disposition == "interrupted"
+
+
+async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> None:
+    gate = Gate()
+    script = (asks("Sure?"), says("Done.", gate=gate))
+    async with asyncio.timeout(DEADLINE_S), owning(place, *script) as owner:
+        machine = await owner.start()
+        await machine.settled()
+        async with attached(place, machine.id) as one, attached(place, machine.id) as two:
+            await asyncio.gather(one.say("yes", id="one"), two.say("no", id="two"))
+            gate.open()
+            run = await one.wait()
+            late = await two.say("maybe", question="q1")
+
+        assert (late.handling, late.reason) == ("reject", "already answered")
+        records = [run.inbox["one"], run.inbox["two"]]
+        assert sorted(str(record.disposition) for record in records) == ["answered", "rejected"]
+        assert "already answered" in [record.reason for record in records]
+
+
+async def test_the_same_id_counts_once_and_gives_the_same_receipt(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+        machine = await owner.start()
+        await machine.settled()
+        async with attached(place, machine.id) as remote:
+            receipts = await asyncio.gather(*(remote.say("yes", id="mine") for _ in range(3)))
+            await remote.wait()
+            receipts.append(await remote.say("yes", id="mine"))
+
+        assert {receipt.handling for receipt in receipts} == {"answer"}
+        assert [each.input_id for each in owner.heard.of(InputReceived)] == ["mine"]
+
+
+async def test_words_nobody_hears_are_kept_for_the_next_owner(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        first = Owner(place, asks("Sure?"))
+        machine = await first.start()
+        await machine.settled()
+        await first.engine.close()
+        async with attached(place, machine.id) as remote:
+            receipts = [await remote.say("yes", id="mine") for _ in range(2)]
+            async with owning(place, "Done.") as second:
+                resumed = await second.engine.resume(machine.id)
+                run = await resumed.wait()
+
+        assert [(receipt.handling, receipt.reason) for receipt in receipts] == [
+            ("queue", NOBODY)
+        ] * 2
+        assert run.status == "finished"
+        assert [each.text for each in second.heard.of(InputReceived)] == ["yes"]
+
+
+async def test_words_survive_the_death_of_who_should_have_heard_them(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        first = Owner(place, asks("Sure?"))
+        machine = await first.start()
+        await machine.settled()
+        await machine.leave()  # deaf from here on, as a hung process is
+        async with attached(place, machine.id) as remote:
+            saying = asyncio.create_task(remote.say("yes", id="mine"))
+            while not await remote._store.letters(machine.id):
+                await remote._store.changed(1.0)
+            place.kill(first.store)
+            receipt = await saying
+            async with owning(place, "Done.") as second:
+                resumed = await second.engine.resume(machine.id)
+                await resumed.wait()
+                run = await remote.wait()
+
+        assert receipt.reason == NOBODY
+        assert run.status == "finished"
+        assert run.inbox["mine"].disposition == "answered"
+        await _buried(first)
+
+
+async def _buried(owner: Owner) -> None:
+    """Take down what is left of a process that died: its tasks live in this one."""
+    assert owner.engine._postman is not None
+    await owner.engine._postman.close()
+
+
+async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(
+    place: Place,
+) -> None:
+    gate = Gate()
+    async with asyncio.timeout(DEADLINE_S):
+        owners = [Owner(place, asks("Sure?")), Owner(place, says("Once ", gate=gate))]
+        asking, busy = [await owner.start() for owner in owners]
+        await asking.settled()
+        await gate.reached()
+        for owner in owners:
+            await owner.engine.close()
+        letters = []
+        for machine in (asking, busy):
+            async with attached(place, machine.id) as remote:
+                await remote.say("yes")
+                letters += await remote._store.letters(machine.id)
+
+    assert [(letter.question, letter.unasked) for letter in letters] == [
+        ("q1", False),
+        (None, True),
+    ]
+
+
+async def test_several_questions_refuse_words_that_name_none(place: Place) -> None:
+    both = calls(
+        call("request_users_input", question="Red?"), call("request_users_input", question="Blue?")
+    )
+    async with asyncio.timeout(DEADLINE_S), owning(place, both, "Done.") as owner:
+        machine = await owner.start()
+        await machine.settled()
+        async with attached(place, machine.id) as remote:
+            with pytest.raises(UserMistake, match="Several questions are open: q1, q2"):
+                await remote.say("yes")
+            await remote.say("yes", question="q2")
+            await remote.say("no", question="q1")
+            run = await remote.wait()
+
+        assert run.status == "finished"
+
+
+async def test_a_tool_call_is_approved_from_another_process(place: Place) -> None:
+    tools = FakeTools(FakeTool(name="shoot", needs_approval=True))
+    script = (calls(call("shoot")), "Done.")
+    async with asyncio.timeout(DEADLINE_S), owning(place, *script, tools=tools) as owner:
+        machine = await owner.start()
+        await machine.settled()
+        async with attached(place, machine.id) as remote:
+            await remote.approve("q1", granted=True)
+            run = await remote.wait()
+
+        assert run.status == "finished"
+        assert [called.name for called in tools.calls] == ["shoot"]
+
+
+async def test_a_turn_is_halted_and_gone_on_with_from_another_process(place: Place) -> None:
+    gate = Gate()
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        owning(place, says("Once ", gate=gate), "Shorter.") as owner,
+    ):
+        machine = await owner.start()
+        await gate.reached()
+        async with attached(place, machine.id) as remote:
+            await remote.halt()
+            held = await remote.settled()
+            await remote.say("Shorter, please.")
+            run = await remote.wait()
+
+        assert held.phase == "held"
+        assert run.status == "finished"
+
+
+async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?")) as owner:
+        machine = await owner.start()
+        await machine.settled()
+        async with attached(place, machine.id) as remote:
+            await remote.stop("enough")
+
+            assert remote.run.status == "stopped"
+            assert remote.run.stop_reason == "enough"
+            assert remote.is_closed
+            assert (await remote.say("late")).reason == "the run has ended"
+
+
+async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        owner = Owner(place, asks("Sure?"))
+        machine = await owner.start()
+        await machine.settled()
+        await owner.engine.close()
+        async with attached(place, machine.id) as remote:
+            with pytest.raises(UserMistake, match=f"Nobody runs {machine.id}"):
+                await remote.stop()
+            await remote.halt()
+
+            assert await remote._store.letters(machine.id) == []
+
+
+async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        owner = Owner(place, asks("Sure?"))
+        machine = await owner.start()
+        await machine.settled()
+        await owner.engine.close()
+        async with attached(place, machine.id) as remote:
+            receipt = await remote.say("yes")
+            await remote.withdraw(receipt.input_id)
+
+            assert await remote._store.letters(machine.id) == []
+
+
+async def test_queued_words_are_taken_back_from_another_process(place: Place) -> None:
+    gate = Gate()
+    async with asyncio.timeout(DEADLINE_S), owning(place, says("Once ", gate=gate)) as owner:
+        machine = await owner.start()
+        await gate.reached()
+        async with attached(place, machine.id) as remote:
+            receipt = await remote.say("later", policy="queue")
+            await remote.withdraw(receipt.input_id)
+            record = await remote.disposed(receipt.input_id)
+            gate.open()
+
+        assert receipt.handling == "queue"
+        assert record is not None
+        assert record.disposition == "withdrawn"
+
+
+async def test_who_is_attached_no_more_hears_no_more(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S), owning(place, asks("Sure?"), "Done.") as owner:
+        machine = await owner.start()
+        await machine.settled()
+        heard: list[Envelope] = []
+        async with attached(place, machine.id, heard) as remote:
+            pass
+        await machine.say("yes")
+        await machine.wait()
+
+        assert heard == []
+        assert (await remote.wait()).status == "running"

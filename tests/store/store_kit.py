@@ -1,0 +1,70 @@
+"""What the tests of the SQLite store share."""
+
+import asyncio
+import contextlib
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from midstream.core.errors import MidstreamError
+from midstream.store.sqlite import SqliteStore
+
+
+@contextlib.asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    """Give a store in a file, with a deadline on all that is done with it."""
+    async with asyncio.timeout(20):
+        store = SqliteStore.opened(path)
+        try:
+            yield store
+        finally:
+            await store.aclose()
+
+
+def edit(path: Path, sql: str, *bindings: Any) -> list[tuple[Any, ...]]:
+    """Change a journal behind the store's back."""
+    connection = apsw.Connection(str(path))
+    try:
+        return connection.execute(sql, bindings).fetchall()
+    finally:
+        connection.close()
+
+
+def refusal(opening: Callable[[], object]) -> MidstreamError:
+    """Return the error that something ends with."""
+    try:
+        opening()
+    except MidstreamError as error:
+        return error
+    raise AssertionError("it went well")
+
+
+async def child(script: str, *arguments: object) -> asyncio.subprocess.Process:
+    """Return another Python process that runs a script: `path` and `arguments` are there for it."""
+    prelude = """
+        import asyncio, sys
+        from pathlib import Path
+        from midstream.store.sqlite import SqliteStore
+        from midstream.storage import Letter
+        from midstream.testing.contracts import fact, facts
+        path, arguments = Path(sys.argv[1]), sys.argv[2:]
+    """
+    text = textwrap.dedent(prelude) + textwrap.dedent(script)
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        text,
+        *map(str, arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+
+async def line_of(process: asyncio.subprocess.Process) -> str:
+    """Return the next line a child prints."""
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().strip()

@@ -1,0 +1,179 @@
+"""A full disk, a locked file, more than one loop: the store goes on when it can."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+from store_kit import opened
+
+from midstream.core.errors import JournalFull, WorldTrouble
+from midstream.storage import Letter
+from midstream.store import schema
+from midstream.store.sqlite import SqliteStore
+from midstream.testing.contracts import fact, facts
+
+LARGE = "x" * 50_000
+
+
+async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        await store.append("r", 0, [fact("r", 1)])
+        await store.set_quota(0)
+        with pytest.raises(JournalFull) as caught:
+            await store.append("r", 1, [fact("r", 2), fact("r", 3, LARGE)])
+        with pytest.raises(JournalFull):
+            await store.post(Letter(id="1", run="r", at=1.0, text=LARGE))
+
+        assert str(path) in caught.value.what
+        assert caught.value.hint
+        assert await store.read("r") == [fact("r", 1)]
+        assert await store.letters() == []
+        await store.set_quota(2**30)
+        await store.append("r", 1, [fact("r", 2), fact("r", 3, LARGE)])
+        assert len(await store.read("r")) == 3
+
+
+async def test_on_a_full_disk_the_small_ones_of_a_group_are_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal.db") as store:
+        await store.set_quota(0)
+        small = [store.append(f"r{n}", 0, [fact(f"r{n}", 1)]) for n in range(5)]
+        large = [store.append(f"l{n}", 0, [fact(f"l{n}", 1, LARGE)]) for n in range(5)]
+        both = [doing for pair in zip(small, large, strict=True) for doing in pair]
+        errors = await asyncio.gather(*both, return_exceptions=True)
+
+        assert [type(error) for error in errors] == [type(None), JournalFull] * 5
+        assert await store.runs() == [f"r{n}" for n in range(5)]
+
+
+async def test_a_journal_locked_for_too_long_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    monkeypatch.setattr(schema, "BUSY_MS", 20)
+    async with opened(path) as store:
+        holder = apsw.Connection(str(path))
+        holder.execute("begin immediate")
+        with pytest.raises(WorldTrouble) as caught:
+            await store.append("r", 0, [fact("r", 1)])
+        holder.execute("rollback")
+        holder.close()
+
+        assert "locked" in caught.value.what
+        assert await store.runs() == []
+        await store.append("r", 0, [fact("r", 1)])
+
+
+async def test_who_waits_for_a_lock_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        holder = apsw.Connection(str(path))
+        holder.execute("begin immediate")
+        appending = asyncio.ensure_future(store.append("r", 0, [fact("r", 1)]))
+        await asyncio.sleep(0.02)
+        holder.execute("rollback")
+        holder.close()
+        await appending
+
+        assert await store.runs() == ["r"]
+
+
+async def test_appends_that_wait_share_a_commit(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        holder = apsw.Connection(str(path))
+        holder.execute("begin immediate")
+        watcher = apsw.Connection(str(path))
+        seen: set[object] = set()
+        appending = [
+            asyncio.ensure_future(store.append(f"r{n}", 0, [fact(f"r{n}", 1)])) for n in range(50)
+        ]
+        await asyncio.sleep(0.01)
+        holder.execute("rollback")
+        holder.close()
+        while not all(append.done() for append in appending):
+            seen.add(watcher.execute("pragma data_version").fetchall()[0][0])
+            await asyncio.sleep(0)
+        watcher.close()
+
+        assert len(await store.runs()) == 50
+        # One for the append that was first, one for all that waited meanwhile.
+        assert len(seen) <= 4
+
+
+async def test_a_store_serves_more_than_one_loop(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal.db") as store:
+
+        async def write(run: str) -> None:
+            async with asyncio.timeout(10):
+                for seq in range(1, 11):
+                    await store.append(run, seq - 1, [fact(run, seq)])
+                    assert len(await store.read(run)) == seq
+
+        threads = [threading.Thread(target=asyncio.run, args=(write(f"r{n}"),)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        await write("here")
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+
+        assert {len(await store.read(run)) for run in await store.runs()} == {10}
+        assert len(await store.runs()) == 4
+
+
+async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal.db") as store:
+
+        def leave() -> None:
+            loop = asyncio.new_event_loop()
+
+            async def begin() -> None:
+                appending = asyncio.ensure_future(store.append("gone", 0, [fact("gone", 1)]))
+                await asyncio.sleep(0)
+                appending.cancel()
+
+            loop.run_until_complete(begin())
+            loop.close()
+
+        await asyncio.to_thread(leave)
+        await store.append("r", 0, [fact("r", 1)])
+
+        assert "r" in await store.runs()
+
+
+async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with asyncio.timeout(10):
+        store = SqliteStore.opened(path)
+        appending = [
+            asyncio.ensure_future(store.append(f"r{n}", 0, facts(f"r{n}", 1, 3))) for n in range(30)
+        ]
+        await asyncio.sleep(0)
+        await store.aclose()
+        await asyncio.gather(*appending)
+    async with opened(path) as store:
+        assert len(await store.runs()) == 30
+
+
+async def test_a_reader_reads_while_another_writes(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        await store.append("r", 0, facts("r", 1, 3))
+        holder = apsw.Connection(str(path))
+        holder.execute("begin immediate")
+
+        assert await store.read("r") == facts("r", 1, 3)
+        holder.execute("rollback")
+        holder.close()
+
+
+async def test_facts_stay_small_on_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        empty = path.stat().st_size
+        for run in map(str, range(4)):
+            await store.append(run, 0, [fact(run, seq, "x" * 200) for seq in range(1, 251)])
+
+    assert (path.stat().st_size - empty) / 1000 < 500

@@ -1,0 +1,792 @@
+"""A process lets go of a run, another goes on; there is no room to write; another one took the run."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from machine_kit import (
+    DEADLINE_S,
+    PLAIN,
+    RESUMING,
+    START,
+    Scene,
+    all_of,
+    check_request,
+    flow,
+    replayed,
+    rounds,
+    scene,
+)
+
+from midstream.core.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
+from midstream.core.events import FileWritten, RunFailed, ToolCalled, ToolReturned
+from midstream.core.notices import JournalStalled, JournalWorks, RunTaken
+from midstream.core.run import Run
+from midstream.core.spec import Definition
+from midstream.ports import ToolContext, ToolOutcome
+from midstream.testing.fakes import (
+    Chronicle,
+    FakeJournal,
+    FakeShelf,
+    FakeTool,
+    FakeTools,
+    Gate,
+    ScriptedModel,
+    asks,
+    call,
+    calls,
+    define,
+    fake_world,
+    says,
+)
+from midstream.workflow import effects
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
+from midstream.workflow.state_machine import STALL_RETRY_S, WorkflowStateMachine
+
+FULL = JournalFull("There is no room on the disk.", hint="Make room.")
+
+
+async def left(here: Scene) -> Run:
+    """Leave the run, and return it as the journal has it: the same."""
+    run = await here.machine.leave()
+    assert here.machine.is_closed
+    assert replayed(here.machine.id, await here.journal.read(here.machine.id)) == run
+    return run
+
+
+async def taken_up(
+    here: Scene,
+    *script: Any,
+    tools: FakeTools | None = None,
+    was_cut: bool = False,
+    handlers: dict[str, Any] | None = None,
+    definition: Definition | None = None,
+) -> tuple[WorkflowStateMachine, Chronicle, ScriptedModel]:
+    """Return a machine of another process that goes on with the scene's run."""
+    told, model = Chronicle(), ScriptedModel(*script)
+    world = msgspec.structs.replace(here.machine._world, model=model, tools=tools or here.tools)
+    run = replayed(here.machine.id, await here.journal.read(here.machine.id))
+    assert run.definition is not None
+    machine = WorkflowStateMachine(
+        run.definition, world, handlers=ScriptHandlers(handlers or {}), id=run.id, tap=told
+    )
+    await machine.resume(run, was_cut=was_cut, definition=definition)
+    return machine, told, model
+
+
+async def died(machine: WorkflowStateMachine) -> None:
+    """End the machine as the end of its process would: nothing more is journaled."""
+    assert machine._task is not None
+    machine._task.cancel()
+    await asyncio.wait((machine._task,))
+
+
+# --- leaving, in each kind of flight --------------------------------------------------------------
+
+
+async def test_a_streaming_reply_is_cut_off_and_asked_for_again() -> None:
+    gate = Gate()
+    async with scene(PLAIN, says("one ", "two", gate=gate, after=1), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        run = await left(here)
+
+        assert (run.phase, run.status) == ("turn", "running")
+        assert here.model.asked[0].ended == "cancelled"
+        assert here.told.shown() == "one "
+
+        machine, told, model = await taken_up(here, "Done.")
+        assert (await machine.wait()).output == "Done."
+        assert told.kinds()[0] == "run_recovered"
+        assert model.requests[0].messages == here.model.requests[0].messages
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
+    reached, never = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    calls_made = []
+
+    async def waits(run: HandlerRun) -> None:
+        run.common_data["n"] = 1
+        reached.set()
+        await never.wait()
+
+    def blocks(run: HandlerRun) -> None:
+        run.common_data["n"] = 1
+        loop.call_soon_threadsafe(reached.set)
+        asyncio.run_coroutine_threadsafe(never.wait(), loop).result()
+        run.log("too late")
+
+    def again(run: HandlerRun) -> None:
+        calls_made.append(dict(run.common_data))
+
+    workflow = flow({**START, "pre_handler": "go"})
+    handlers = {"go": waits if is_async else blocks}
+    async with scene(workflow, handlers=handlers, is_journaled=False) as here:
+        await here.machine.start()
+        await reached.wait()
+        run = await left(here)
+        assert (run.phase, run.common_data) == ("pre", {})
+        never.set()
+
+        machine, _, _ = await taken_up(here, "Done.", handlers={"go": again})
+        assert (await machine.wait()).output == "Done."
+        assert calls_made == [{}]
+
+
+async def test_a_read_tool_is_cancelled_and_called_again() -> None:
+    gate = Gate()
+    look = FakeTool(name="look", gate=gate)
+    async with scene(PLAIN, call("look", n=1), tools=[look], is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        run = await left(here)
+        assert run.turn is not None
+        assert run.turn.calls[0].status == "running"
+        assert here.tools.calls[0].ended == "cancelled"
+
+        again = FakeTools(FakeTool(name="look"))
+        machine, told, _ = await taken_up(here, "Done.", tools=again)
+        assert (await machine.wait()).output == "Done."
+        assert [called.arguments for called in again.calls] == [{"n": 1}]
+        assert [fact.outcome for fact in told.of(ToolReturned)] == ["completed"]
+        assert not told.of(ToolCalled), "its intent is journaled already"
+
+
+async def test_a_once_tool_that_listens_is_stopped_softly_and_its_end_is_journaled() -> None:
+    gate = Gate()
+    shell = FakeTool(name="shell", effect="once", gate=gate)
+    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        run = await left(here)
+        assert here.tools.calls[0].ended == "stopped"
+        assert run.contexts["talk"][-1].results[0].text == "stopped softly"
+
+        machine, told, model = await taken_up(here, "Done.", tools=FakeTools())
+        assert (await machine.wait()).output == "Done."
+        assert not told.of(ToolCalled)
+        check_request(model.requests[0])
+
+
+async def test_a_once_tool_that_does_not_listen_is_cut_off_and_unknown() -> None:
+    gate = Gate()
+    shell = FakeTool(name="shell", effect="once", gate=gate, when_stopped=None)
+    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        leaving = asyncio.ensure_future(left(here))
+        await rounds()
+        assert not leaving.done()
+        here.clock.jump(effects.SOFT_STOP_S)
+        run = await leaving
+
+        assert run.contexts["talk"][-1].results[0].outcome == "unknown"
+        assert here.tools.calls[0].ended == "cancelled"
+
+
+async def test_of_tools_side_by_side_each_ends_by_its_own_rule() -> None:
+    gate = Gate()
+    tools = [
+        FakeTool(name="look", gate=gate),
+        FakeTool(name="put", effect="idempotent", gate=gate),
+        FakeTool(name="shell", effect="once", gate=gate),
+    ]
+    script = calls(call("look"), call("put"), call("shell"), call("shell"))
+    async with scene(PLAIN, script, tools=tools, is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await rounds()
+        run = await left(here)
+
+        assert run.turn is not None
+        assert [c.status for c in run.turn.calls] == ["running", "running", "done", "done"]
+        ended = [called.ended for called in here.tools.calls]
+        assert ended == ["cancelled", "cancelled", "stopped", "stopped"]
+
+
+async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
+    async with scene(RESUMING, asks("Which?"), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await here.machine.settled()
+        question = here.question()
+        assert (await left(here)).is_parked
+
+        machine, _, _ = await taken_up(here, "Done.")
+        await machine.say("src", question=question)
+        assert (await machine.wait()).output == "Done."
+
+
+async def test_what_came_before_leaving_is_taken() -> None:
+    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await here.machine.settled()
+        said = asyncio.ensure_future(here.machine.say("src"))
+        await asyncio.sleep(0)
+        run, receipt = await all_of(here.machine.leave(), said)
+
+        assert receipt.handling == "answer"
+        assert run.inbox[receipt.input_id].disposition == "answered"
+
+
+async def test_words_after_leaving_are_not_taken() -> None:
+    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await here.machine.settled()
+        before = await left(here)
+        receipt = await here.machine.say("src")
+
+        assert (receipt.handling, receipt.reason) == ("reject", "the program is closing")
+        assert here.run == before
+
+
+async def test_leaving_while_an_append_is_under_way_waits_for_it() -> None:
+    journal, disk = FakeJournal(), Gate()
+
+    async def go(run: HandlerRun) -> None:
+        journal.gate = disk
+        run.common_data["a"] = 1
+
+    workflow = flow({**START, "pre_handler": "go"})
+    async with scene(workflow, journal=journal, handlers={"go": go}, is_journaled=False) as here:
+        await here.machine.start()
+        await disk.reached()
+        leaving = asyncio.ensure_future(left(here))
+        await rounds()
+        assert not leaving.done(), "what is being written is waited for"
+        disk.open()
+        run = await leaving
+
+        assert run.common_data == {"a": 1}
+        assert not here.model.asked, "nothing new begins"
+
+
+async def test_leaving_twice_and_leaving_what_has_ended_is_nothing() -> None:
+    async with scene(PLAIN, "Done.") as here:
+        await here.machine.start()
+        await here.machine.wait()
+        assert here.machine.is_closed
+        assert await here.machine.leave() == here.run
+        assert await here.machine.leave() == here.run
+
+
+async def test_a_machine_that_was_left_before_it_began_never_begins() -> None:
+    async with scene(PLAIN, "Done.", is_journaled=False) as here:
+        await here.machine.leave()
+        with pytest.raises(UserMistake):
+            await here.machine.start()
+        assert await here.journal.read(here.machine.id) == []
+
+
+async def test_leaving_while_it_starts_leaves_a_run_that_has_begun() -> None:
+    journal, disk = FakeJournal(), Gate()
+    journal.gate = disk
+    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
+        starting = asyncio.ensure_future(here.machine.start("tidy"))
+        await disk.reached()
+        leaving = asyncio.ensure_future(left(here))
+        await rounds()
+        disk.open()
+        await starting
+        assert (await leaving).state == "start"
+        assert not here.model.asked
+
+
+# --- taking up ------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_cannot_be_journaled_is_not_taken_up() -> None:
+    for trouble in (FULL, WorldTrouble("The disk is broken."), JournalMoved("Moved.")):
+        journal = FakeJournal()
+        async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
+            await here.machine.start()
+            await here.machine.settled()
+            run = await left(here)
+            kept = await journal.read(run.id)
+            told = Chronicle()
+            assert run.definition is not None
+            machine = WorkflowStateMachine(run.definition, here.machine._world, id=run.id, tap=told)
+            journal.trouble = trouble
+            with pytest.raises(type(trouble)):
+                await machine.resume(run, was_cut=True)
+
+            assert machine.is_closed
+            assert machine.run == run
+            assert told.events == [], "nothing ended"
+            journal.trouble = None
+            assert await journal.read(run.id) == kept
+
+
+async def test_what_does_not_fit_is_refused_before_anything_is_done() -> None:
+    async with scene(PLAIN, asks("Which?"), is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        await left(here)
+        with pytest.raises(UserMistake, match="'start' has another agent"):
+            await taken_up(here, definition=define(flow({"name": "start", "agent": "critic"})))
+
+
+async def test_a_machine_goes_on_with_one_run_once() -> None:
+    async with scene(PLAIN, asks("Which?"), "Done.", is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        with pytest.raises(UserMistake):
+            await here.machine.resume(here.run, was_cut=True)
+
+
+async def test_after_a_crash_the_person_says_what_became_of_a_call() -> None:
+    gate = Gate()
+    shell = FakeTool(name="shell", effect="once", gate=gate)
+    async with scene(PLAIN, call("shell"), tools=[shell], is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        await died(here.machine)
+        again = FakeTools(FakeTool(name="shell", effect="once"))
+        machine, _, model = await taken_up(here, "Done.", tools=again, was_cut=True)
+        (question,) = machine.run.open_questions
+        await machine.say("1", question=question.id)
+        run = await machine.wait()
+
+        assert run.output == "Done."
+        assert again.calls == []
+        assert "it happened" in model.requests[0].messages[-1].results[0].text
+
+
+async def test_a_run_that_crashes_five_times_waits_until_a_person_says_so() -> None:
+    async with scene(PLAIN, says("x", gate=Gate()), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await died(here.machine)
+        for _ in range(4):
+            machine, _, model = await taken_up(here, says("x", gate=Gate()), was_cut=True)
+            await rounds()
+            assert len(model.asked) == 1
+            await died(machine)
+        machine, _, model = await taken_up(here, says("x", gate=Gate()), was_cut=True)
+        await machine.settled()
+        assert (machine.run.suspended, model.asked) == ("crash_loop", [])
+        await machine.leave()
+
+        machine, _, _ = await taken_up(here, "Done.")
+        assert machine.run.suspended == "crash_loop"
+        await machine.unsuspend()
+        assert (await machine.wait()).output == "Done."
+
+
+# --- no room --------------------------------------------------------------------------------------
+
+
+async def stalled(here: Scene) -> None:
+    await here.told.until("journal_stalled")
+    await rounds()
+
+
+async def test_what_an_effect_came_to_is_kept_once_there_is_room() -> None:
+    journal, gate = FakeJournal(), Gate()
+    async with scene(PLAIN, says("Done.", gate=gate), journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.trouble = FULL
+        gate.open()
+        await stalled(here)
+        for _ in range(3):
+            here.clock.jump(STALL_RETRY_S)
+            await rounds()
+        assert here.run.phase == "turn"
+        assert here.told.of(JournalStalled) == [JournalStalled(error=FULL.what, hint=FULL.hint)]
+
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        run = await here.machine.wait()
+
+        assert run.output == "Done."
+        assert len(here.model.asked) == 1, "the model was not asked again"
+        assert len(here.told.of(JournalWorks)) == 1
+
+
+async def test_the_result_of_a_once_call_is_kept_once_there_is_room() -> None:
+    journal, gate = FakeJournal(), Gate()
+    shell = FakeTool(name="shell", effect="once", gate=gate, answer="made")
+    async with scene(PLAIN, call("shell"), "Done.", tools=[shell], journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.trouble = FULL
+        gate.open()
+        await stalled(here)
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        await here.machine.wait()
+
+        assert [fact.result for fact in here.told.of(ToolReturned)] == ["made"]
+        assert len(here.tools.calls) == 1
+
+
+async def test_a_handler_taken_in_its_own_task_stalls_as_well() -> None:
+    journal, gate = FakeJournal(), Gate()
+
+    async def go(run: HandlerRun) -> None:
+        await gate.passed()
+        run.common_data["a"] = 1
+
+    workflow = flow({**START, "pre_handler": "go"})
+    async with scene(workflow, "Done.", handlers={"go": go}, journal=journal) as here:
+        await here.machine.start()
+        await gate.reached()
+        journal.trouble = FULL
+        gate.open()
+        await stalled(here)
+        with pytest.raises(JournalFull):
+            await here.machine.halt()
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        assert (await here.machine.wait()).common_data == {"a": 1}
+
+
+async def test_words_while_there_is_no_room_are_refused_and_nothing_is_kept() -> None:
+    journal, gate = FakeJournal(), Gate()
+    async with scene(RESUMING, says("Done.", gate=gate), journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.trouble = FULL
+        gate.open()
+        await stalled(here)
+        before = here.run
+        for act in (
+            here.machine.say("no"),
+            here.machine.halt(),
+            here.machine.stop(),
+            here.machine.unsuspend(),
+        ):
+            with pytest.raises(JournalFull, match="no room"):
+                await act
+        assert here.run == before
+        assert here.run.inbox == {}
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        await here.machine.wait()
+
+
+async def test_words_that_met_the_full_disk_leave_the_run_as_it_was_and_alive() -> None:
+    journal, gate = FakeJournal(), Gate()
+    async with scene(
+        RESUMING, says("one ", "two ", "three", gate=gate, after=1), journal=journal
+    ) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        before = here.run
+        journal.trouble = FULL
+        with pytest.raises(JournalFull):
+            await here.machine.say("no")
+        assert here.run == before
+        assert not here.told.of(JournalStalled)
+
+        journal.trouble = None
+        gate.open()
+        run = await here.machine.wait()
+        assert run.output == "one two three"
+        assert here.told.shown() == "one two three", "the reply streams on as if nothing had been"
+
+
+async def test_the_same_words_are_taken_when_said_again() -> None:
+    journal, gate = FakeJournal(), Gate()
+    script = says("one", gate=gate), "I see.", "Done."
+    async with scene(RESUMING, *script, journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.trouble = FULL
+        with pytest.raises(JournalFull):
+            await here.machine.say("no", id="a")
+        journal.trouble = None
+        receipt = await here.machine.say("no", id="a")
+        assert receipt.handling == "interrupt"
+        assert (await here.machine.wait()).output == "Done."
+
+
+async def test_words_said_in_the_very_append_that_finds_no_room_are_refused() -> None:
+    journal, gate, disk = FakeJournal(), Gate(), Gate()
+    async with scene(RESUMING, says("Done.", gate=gate), journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.gate = disk
+        gate.open()
+        await disk.reached()
+        speaking = asyncio.ensure_future(here.machine.say("no"))
+        await rounds()
+        journal.trouble = FULL
+        disk.open()
+        with pytest.raises(JournalFull):
+            await speaking
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        run = await here.machine.wait()
+        assert (run.output, run.inbox) == ("Done.", {})
+
+
+async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died() -> None:
+    journal, gate = FakeJournal(), Gate()
+    shell = FakeTool(name="shell", effect="once", gate=gate)
+    script = calls(call("shell"), call("look"))
+    async with scene(
+        PLAIN,
+        script,
+        tools=[shell, FakeTool(name="look", gate=gate)],
+        journal=journal,
+        is_journaled=False,
+    ) as here:
+        await here.machine.start("tidy")
+        await rounds()
+        journal.trouble = FULL
+        gate.open()
+        await stalled(here)
+        run = await left(here)
+        journal.trouble = None
+
+        assert run.turn is not None
+        assert [c.status for c in run.turn.calls] == ["running", "running"]
+        machine, _, _ = await taken_up(here, "Done.", was_cut=False)
+        assert [q.call_id for q in machine.run.open_questions] == ["call_1"]
+        await machine.say("1")
+        assert (await machine.wait()).output == "Done."
+
+
+async def test_a_start_without_room_is_seen_to_fail_and_journals_nothing() -> None:
+    journal = FakeJournal()
+    journal.trouble = FULL
+    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        journal.trouble = None
+        run = await here.machine.wait()
+
+        assert (run.status, run.error) == ("failed", FULL.what)
+        assert here.machine.is_closed
+        assert await journal.read(here.machine.id) == []
+
+
+async def test_the_end_of_a_run_that_never_began_is_not_journaled() -> None:
+    class Once(FakeJournal):
+        async def append(self, run: str, expected: int, facts: Any) -> None:
+            trouble, self.trouble = self.trouble, None
+            if trouble is not None:
+                raise trouble
+            await super().append(run, expected, facts)
+
+    journal = Once()
+    journal.trouble = FULL
+    async with scene(PLAIN, journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        assert (await here.machine.wait()).error == FULL.what
+        assert await journal.read(here.machine.id) == []
+
+
+# --- taken by another -----------------------------------------------------------------------------
+
+
+async def test_a_run_another_process_took_is_let_go_of_and_has_not_failed() -> None:
+    journal, gate = FakeJournal(), Gate()
+    async with scene(PLAIN, says("Done.", gate=gate), journal=journal, is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        before = here.run
+        journal.trouble = JournalMoved("Another has it.")
+        gate.open()
+        run = await here.machine.wait()
+
+        assert run == before
+        assert here.machine.is_closed
+        assert here.told.of(RunTaken) == [RunTaken()]
+        assert not here.told.of(RunFailed)
+        receipt = await here.machine.say("no")
+        assert receipt.handling == "reject"
+        assert receipt.reason == "another process goes on with the run"
+        with pytest.raises(UserMistake):
+            await here.machine.start()
+
+
+async def test_whoever_speaks_when_it_turns_out_is_told() -> None:
+    journal = FakeJournal()
+    async with scene(PLAIN, asks("Which?"), journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        journal.trouble = JournalMoved("Another has it.")
+        receipt = await here.machine.say("src")
+
+        assert receipt.handling == "reject"
+        assert (await here.machine.settled()).open_questions
+
+
+# --- files about to change ------------------------------------------------------------------------
+
+
+class Writing(FakeTools):
+    """Tools whose `write` changes a file in a dictionary, after saying so."""
+
+    def __init__(self, path: Path = Path("/w/a.txt"), gate: Gate | None = None) -> None:
+        super().__init__(FakeTool(name="write", effect="once"))
+        self.path, self.gate = path, gate
+        self.files: dict[Path, bytes] = {path: b"old"}
+        self.raised: list[Exception] = []
+        self.hear: Callable[[ToolContext], None] = lambda context: None
+
+    async def call(self, name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
+        if self.gate is not None:
+            await self.gate.passed()
+        self.hear(context)
+        try:
+            await context.changing(self.path, self.files.get(self.path), b"new")
+        except Exception as error:
+            self.raised.append(error)
+            return ToolOutcome(outcome="failed", text=str(error))
+        self.files[self.path] = b"new"
+        return ToolOutcome(outcome="completed", text="written")
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+async def writing(here: Scene, tools: Writing) -> FakeShelf:
+    """Give the scene these tools, and return its shelf."""
+    world = msgspec.structs.replace(here.machine._world, tools=tools)
+    here.machine._world = world
+    shelf = world.shelf
+    assert isinstance(shelf, FakeShelf)
+    return shelf
+
+
+TOOLS = [FakeTool(name="write", effect="once")]
+
+
+async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> None:
+    tools = Writing()
+    async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, is_journaled=False) as here:
+        shelf = await writing(here, tools)
+        await here.machine.start("tidy")
+        await here.machine.wait()
+
+        (written,) = here.told.of(FileWritten)
+        assert written == FileWritten(
+            call_id="call_1", path="/w/a.txt", before=digest(b"old"), after=digest(b"new")
+        )
+        assert shelf.kept == {digest(b"old"): b"old"}
+        kinds = here.told.kinds()
+        assert kinds.index("file_written") < kinds.index("tool_returned")
+
+
+async def test_a_call_that_was_halted_meanwhile_writes_nothing() -> None:
+    gate = Gate()
+    tools = Writing()
+    tools.files.clear()
+
+    class Slow(FakeShelf):
+        async def put(self, data: bytes) -> str:
+            await gate.passed()
+            return await super().put(data)
+
+    tools.files = {tools.path: b"old"}
+    async with scene(
+        RESUMING,
+        call("look"),
+        "I see.",
+        "Done.",
+        tools=[FakeTool(name="look"), *TOOLS],
+        is_journaled=False,
+    ) as here:
+        await writing(here, tools)
+        here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Slow())
+        await here.machine.start("tidy")
+        await gate.reached()
+        await here.machine.say("no", unasked=True)
+        gate.open()
+        await here.machine.wait()
+
+        assert tools.files == {tools.path: b"old"}
+        assert not here.told.of(FileWritten)
+
+
+async def test_a_halted_tool_that_ignores_its_cancellation_is_refused() -> None:
+    tools, gate = Writing(), Gate()
+    refused = asyncio.Event()
+
+    async def stubborn(name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
+        try:
+            await gate.passed()
+        except asyncio.CancelledError:
+            with pytest.raises(WorldTrouble, match="left as it is"):
+                await context.changing(tools.path, b"old", b"new")
+            refused.set()
+        return ToolOutcome(outcome="completed", text="")
+
+    tools.call = stubborn  # type: ignore[method-assign]
+    async with scene(
+        RESUMING,
+        call("look"),
+        "I see.",
+        "Done.",
+        tools=[FakeTool(name="look"), *TOOLS],
+        is_journaled=False,
+    ) as here:
+        await writing(here, tools)
+        await here.machine.start("tidy")
+        await gate.reached()
+        await here.machine.say("no", unasked=True)
+        await refused.wait()
+        await here.machine.wait()
+        assert not here.told.of(FileWritten)
+
+
+@pytest.mark.parametrize("where", ["shelf", "journal"])
+async def test_without_room_a_file_is_left_as_it_is(where: str) -> None:
+    journal, gate = FakeJournal(), Gate()
+    tools = Writing(gate=gate)
+
+    class Full(FakeShelf):
+        async def put(self, data: bytes) -> str:
+            raise FULL
+
+    async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, journal=journal) as here:
+        await writing(here, tools)
+        if where == "shelf":
+            here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Full())
+        await here.machine.start("tidy")
+        await gate.reached()
+        if where == "journal":
+            journal.trouble = FULL
+            tools.hear = lambda context: None
+        gate.open()
+        if where == "journal":
+            await stalled(here)
+            journal.trouble = None
+            here.clock.jump(STALL_RETRY_S)
+        await here.machine.wait()
+
+        assert tools.files == {tools.path: b"old"}
+        assert [type(error) for error in tools.raised] == [JournalFull]
+        assert here.told.of(ToolReturned)[0].outcome == "failed"
+
+
+async def test_a_file_whose_name_is_no_text_is_left_as_it_is() -> None:
+    tools = Writing(Path("/w/half-\udcff.txt"))
+    async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, is_journaled=False) as here:
+        await writing(here, tools)
+        await here.machine.start("tidy")
+        run = await here.machine.wait()
+
+        assert run.output == "Done."
+        assert "no Unicode" in str(tools.raised[0])
+        assert tools.files[tools.path] == b"old"
+
+
+async def test_a_world_alone_records_nothing() -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        context = ToolContext(
+            workspace=fake_world().workspace,
+            run="r",
+            agent="a",
+            stop=asyncio.Event(),
+            progress=lambda text: None,
+        )
+        assert await context.changing(Path("/w/a"), None, b"new") is None  # type: ignore[func-returns-value]
