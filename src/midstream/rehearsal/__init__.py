@@ -1,0 +1,1 @@
+"""Rehearsals: a run written down, played again against the workflow of today, without a model."""

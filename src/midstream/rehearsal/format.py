@@ -1,0 +1,239 @@
+"""A rehearsal as a file: what happened to a run from outside, in order, and what came of it.
+
+A person can read and edit it. `steps` are what models, tools and people did; what the workflow itself
+does (its handlers, its transitions) is not in it: that is what is being tested. `expected` is what
+the run came to when it was recorded. What is left out of it, or of a step's `seen`, is not compared.
+"""
+
+import hashlib
+import re
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.conversation import Message
+from midstream.core.errors import AuthorMistake
+from midstream.core.names import Json, Outcome, Policy
+
+FORMAT: Final = 1
+"""The format of the rehearsals written by this version."""
+
+
+class Step(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="what",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """The base of every step. Never made itself.
+
+    `after_handlers`: it happened while a handler was at work, so many after the step before; None: it
+    happened when no handler was.
+    """
+
+    after_handlers: int | None = None
+
+
+class Called(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A tool call of a model's reply. `problem` says why its arguments could not be used."""
+
+    name: str
+    arguments: dict[str, Json] = {}
+    problem: str = ""
+
+
+class ModelReplied(Step, frozen=True, kw_only=True, omit_defaults=True, tag="model_replied"):
+    """An agent's model replied. `seen` is the digest of the messages it was shown."""
+
+    agent: str
+    state: str
+    text: str = ""
+    calls: tuple[Called, ...] = ()
+    seen: str = ""
+
+
+class ModelFailed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="model_failed"):
+    """An agent's request failed for good, after the words in `shown`."""
+
+    agent: str
+    state: str
+    error: str
+    hint: str = ""
+    shown: str = ""
+    seen: str = ""
+
+
+class ToolReturned(Step, frozen=True, kw_only=True, omit_defaults=True, tag="tool_returned"):
+    """A tool call ended."""
+
+    tool: str
+    arguments: dict[str, Json] = {}
+    outcome: Outcome = "completed"
+    result: str = ""
+
+
+class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_said"):
+    """A person said something nobody had asked, or what a state waited for.
+
+    `shown` is what they had seen of a reply; with `calling` the model had begun to ask for a tool.
+    `policy` is what they chose instead of the state's own. `after_s`: seconds since the run began.
+    """
+
+    text: str
+    state: str = ""
+    policy: Policy | None = None
+    shown: str = ""
+    calling: bool = False
+    source: str = "user"
+    after_s: float = 0.0
+
+
+class UserAnswered(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_answered"):
+    """A person answered the open question of that text."""
+
+    question: str
+    text: str
+    source: str = "user"
+
+
+class UserDecided(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_decided"):
+    """A person allowed or refused a tool call."""
+
+    tool: str
+    arguments: dict[str, Json] = {}
+    granted: bool
+    for_run: bool = False
+    note: str = ""
+
+
+class UserHalted(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_halted"):
+    """A person stopped the turn (Esc), having seen `shown` of a reply."""
+
+    shown: str = ""
+
+
+class UserStopped(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_stopped"):
+    """A person ended the run."""
+
+    reason: str
+    shown: str = ""
+
+
+class UserWithdrew(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_withdrew"):
+    """A person took back words that had not been delivered."""
+
+    text: str
+
+
+class UserResumed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_resumed"):
+    """A person let a suspended run go on."""
+
+
+class ProcessChanged(Step, frozen=True, kw_only=True, omit_defaults=True, tag="process_changed"):
+    """Another process went on with the run. `was_cut`: the one before had died."""
+
+    was_cut: bool = False
+
+
+AnyStep: TypeAlias = (
+    ModelReplied
+    | ModelFailed
+    | ToolReturned
+    | UserSaid
+    | UserAnswered
+    | UserDecided
+    | UserHalted
+    | UserStopped
+    | UserWithdrew
+    | UserResumed
+    | ProcessChanged
+)
+
+
+class Expected(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What a run came to: the states it entered, every context's messages, its end and output.
+
+    `contexts` may name some only. `is_midway`: the recording ends while a handler was at work, so
+    only the states before are compared.
+    """
+
+    status: Literal["running", "finished", "failed", "stopped"]
+    states: tuple[str, ...]
+    output: Json = None
+    error: str = ""
+    contexts: dict[str, tuple[Message, ...]] = {}
+    is_midway: bool = False
+
+
+class Rehearsal(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A run to be played again: how it was started, what happened, what came of it."""
+
+    rehearsal: int
+    workflow: str
+    input: Json = None
+    variables: dict[str, Json] = {}
+    allowed: tuple[str, ...] = ()
+    approvals: Literal["ask", "deny"] = "ask"
+    steps: tuple[AnyStep, ...]
+    expected: Expected
+
+
+class _Head(msgspec.Struct, frozen=True):
+    rehearsal: int
+
+
+_DECODER = msgspec.json.Decoder(Rehearsal, strict=True)
+
+
+def encoded(rehearsal: Rehearsal) -> bytes:
+    """Return the rehearsal as indented JSON, in UTF-8, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(rehearsal), indent=2) + b"\n"
+
+
+def decoded(data: bytes, *, file: str = "the rehearsal") -> Rehearsal:
+    """Return the rehearsal of a file's bytes.
+
+    Raises:
+        AuthorMistake: it is no rehearsal this version can read; the message says where it is wrong.
+    """
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise AuthorMistake(
+            f"{file} is no rehearsal: {error}.",
+            hint='One is a JSON object that begins with {"rehearsal": 1, "workflow": "NAME", ...}.',
+        ) from error
+    if head.rehearsal != FORMAT:
+        raise AuthorMistake(
+            f"{file} has the format {head.rehearsal}; this midstream reads format {FORMAT}.",
+            hint="Use the midstream that wrote it, or record it again.",
+        )
+    try:
+        rehearsal: Rehearsal = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise AuthorMistake(
+            f"{file} cannot be read: {error}.",
+            hint="docs/rehearsals.md shows what each step holds; or record it again.",
+        ) from error
+    return rehearsal
+
+
+_PLACE = re.compile(r" ?\(\S*\.py:\d+\)")
+
+
+def without_places(error: str) -> str:
+    """Return why a run failed without the places in files, which are others on every machine."""
+    return _PLACE.sub("", error)
+
+
+def digest(messages: tuple[Message, ...]) -> str:
+    """Return a short digest of messages, for a step's `seen`."""
+    return hashlib.sha256(msgspec.json.encode(messages)).hexdigest()[:12]

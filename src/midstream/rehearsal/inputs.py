@@ -1,0 +1,264 @@
+"""From facts back to the inputs that made them true.
+
+A journal holds what became true, not what was said. But `decide` is pure: an input is found again by
+guessing it from the facts and judging the guess. If that gives just the facts that follow, it was it.
+So nothing here knows how halts, answers or retries work; only which facts an input can begin with.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import msgspec
+
+from midstream.core.decide import judged
+from midstream.core.errors import UserMistake
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    AnswerRefused,
+    AnyFact,
+    DefinitionChanged,
+    FileWritten,
+    HandlerRan,
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    PermissionGranted,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyCut,
+    RunFailed,
+    RunRecovered,
+    RunResumed,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+    WorkflowOutput,
+)
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    FileChanging,
+    Halt,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    Recovered,
+    RequestedCall,
+    Resume,
+    Shown,
+    Start,
+    Stop,
+    ToolFinished,
+    UserSaid,
+    Withdraw,
+)
+from midstream.core.names import Policy
+from midstream.core.pending import call_key, handler_key, request_key
+from midstream.core.run import Run
+
+_HANDLERS = ("pre", "post", "transition")
+_REFUSED = "The user refused this call. They said: "
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """An input with the run before it, the facts it made true (the first is number `seq`), and when."""
+
+    input: AnyInput
+    before: Run
+    facts: tuple[AnyFact, ...]
+    seq: int
+    at: float
+
+
+def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
+    """Return the inputs that made a run's facts true, in order.
+
+    Args:
+        facts: all of the run's facts, from the first.
+        times: when each became true, in seconds since 1970.
+
+    Raises:
+        UserMistake: some facts are none that this midstream would come to.
+    """
+    run, done = Run(id="recorded"), 0
+    heard: list[Heard] = []
+    while done < len(facts):
+        rest, at = facts[done:], times[done]
+        for guess in _guesses(run, rest, at):
+            story = judged(run, guess)
+            count = len(story.facts)
+            if count and list(rest[:count]) == story.facts:
+                break
+        else:
+            raise UserMistake(
+                f"Fact {done + 1} ({type(rest[0]).__struct_config__.tag}) is none this midstream "
+                "would come to there, so the run cannot be rehearsed.",
+                hint="The run failed from outside, or another version made it: record it again.",
+            )
+        heard.append(Heard(input=guess, before=run, facts=tuple(story.facts), seq=done + 1, at=at))
+        run, done = story.run, done + count
+    return heard
+
+
+def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+    fact = rest[0]
+    if run.phase in _HANDLERS:
+        yield from _of_handler(run, rest)
+    match fact:
+        case RunStarted():
+            yield Start(
+                definition=fact.definition,
+                input=fact.input,
+                variables=fact.variables,
+                allowed=fact.allowed,
+                approvals=fact.approvals,
+                workspace=fact.workspace,
+            )
+        case AgentResponded():
+            yield from _replies(run, fact, rest)
+        case AgentFailed() if run.turn is not None:
+            key = request_key(run)
+            yield ModelFailed(key=key, error=fact.error, hint=fact.hint, shown=fact.partial)
+        case ToolReturned():
+            yield from _recoveries(rest)
+            key = call_key(run, fact.call_id)
+            yield ToolFinished(key=key, outcome=fact.outcome, text=fact.result)
+        case RunRecovered() | DefinitionChanged() | QuestionAsked():
+            yield from _recoveries(rest)
+        case RunResumed():
+            yield from _of_person(run, rest[1:], at)
+            yield Resume()
+        case FileWritten():
+            yield FileChanging(
+                key=call_key(run, fact.call_id),
+                path=fact.path,
+                before=fact.before,
+                after=fact.after,
+            )
+        case _:
+            yield from _of_person(run, rest, at)
+
+
+def _of_handler(run: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+    fact, key = rest[0], handler_key(run)
+    if isinstance(fact, HandlerRan):
+        yield HandlerReturned(
+            key=key,
+            changed=fact.changed,
+            removed=fact.removed,
+            variables=fact.variables,
+            contexts=fact.contexts,
+            chosen=fact.chosen,
+        )
+    elif isinstance(fact, WorkflowOutput):
+        yield HandlerLogged(key=key, text=fact.text)
+    failed = next((each for each in rest if isinstance(each, RunFailed)), None)
+    if failed is not None:
+        yield HandlerFailed(key=key, error=failed.error, hint=failed.hint, fault=failed.fault)
+
+
+def _replies(run: Run, fact: AgentResponded, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+    """Yield the replies a fact may come from: with calls as they were begun, or all unusable."""
+    if run.turn is None:
+        return
+    begun = {f.call_id for f in rest if isinstance(f, ToolCalled | QuestionAsked) and f.call_id}
+    ended = {f.call_id: f for f in reversed(rest) if isinstance(f, ToolReturned)}
+
+    def problem_of(call_id: str) -> str:
+        returned = ended.get(call_id)
+        is_refused = returned is not None and returned.outcome == "failed"
+        return returned.result if returned and is_refused and call_id not in begun else ""
+
+    for with_problems in (False, True):
+        yield ModelReplied(
+            key=request_key(run),
+            text=fact.text,
+            calls=tuple(
+                RequestedCall(
+                    name=call.name,
+                    arguments=call.arguments,
+                    problem=(problem_of(call.id) or fact.problem) if with_problems else "",
+                )
+                for call in fact.calls
+            ),
+            usage=fact.usage,
+        )
+
+
+def _recoveries(rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+    """Yield the recovery that ends in the next `run_recovered`, if there is one."""
+    ends = next((fact for fact in rest if isinstance(fact, RunRecovered)), None)
+    if ends is not None:
+        first = rest[0]
+        definition = first.definition if isinstance(first, DefinitionChanged) else None
+        yield Recovered(was_cut=ends.was_cut, definition=definition)
+
+
+def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+    fact = rest[0] if rest else None
+    match fact:
+        case InputReceived(handling="answer"):
+            yield from _answers(run, fact, rest, at)
+        case InputReceived():
+            yield from _words(run, fact, rest, at)
+        case Interrupted(leads_to="hold"):
+            yield Halt(shown=_shown(run, fact.partial))
+        case Interrupted():
+            yield Stop(reason=fact.reason, shown=_shown(run, fact.partial))
+        case QuestionAnswered():
+            refused = next((f for f in rest[:3] if isinstance(f, ToolReturned)), None)
+            note = "" if refused is None else refused.result.partition(_REFUSED)[2]
+            yield Approve(
+                question=fact.question_id,
+                granted=fact.answer != "no",
+                for_run=any(isinstance(f, PermissionGranted) for f in rest[:3]),
+                note=note,
+            )
+            yield Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
+        case InputDisposed():
+            yield Withdraw(input_id=fact.input_id)
+        case _:
+            return
+
+
+def _answers(
+    run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float
+) -> Iterator[AnyInput]:
+    after = rest[1] if len(rest) > 1 else None
+    said = UserSaid(id=fact.input_id, text=fact.text, at=at, source=fact.source)
+    if isinstance(after, QuestionAnswered):
+        yield msgspec.structs.replace(said, question=after.question_id, answer=after.answer)
+    elif isinstance(after, AnswerRefused):
+        yield msgspec.structs.replace(said, question=after.question_id)
+        yield msgspec.structs.replace(said, question=after.question_id, problem=after.reason)
+    else:
+        for question in run.questions:
+            yield msgspec.structs.replace(said, question=question.id)
+        reason = after.reason if isinstance(after, InputDisposed) else ""
+        yield msgspec.structs.replace(said, question=reason.rpartition(" ")[2])
+
+
+def _words(run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+    after = rest[1] if len(rest) > 1 else None
+    partial = after.partial if isinstance(after, Interrupted | ReplyCut) else ""
+    policies: tuple[Policy | None, ...] = (None,)
+    if fact.handling != "answer":
+        policies = (None, fact.handling)
+    for policy, has_calls in product(policies, (False, True)):
+        yield UserSaid(
+            id=fact.input_id,
+            text=fact.text,
+            at=at if fact.at is None else fact.at,
+            source=fact.source,
+            policy=policy,
+            shown=_shown(run, partial, has_calls=has_calls),
+        )
+
+
+def _shown(run: Run, partial: str, *, has_calls: bool = False) -> tuple[Shown, ...]:
+    if run.phase != "turn" or run.turn is None or run.turn.calls:
+        return ()
+    return (Shown(key=request_key(run), text=partial, has_calls=has_calls),)

@@ -1,0 +1,110 @@
+"""The pytest plugin: every rehearsal file is a test. It is there as soon as midstream is installed.
+
+Collected is `rehearsals/*.json`, wherever pytest looks, and in `.midstream` without being told to:
+`pytest` in a workspace plays its rehearsals. What it plays runs the scripts of these workflows, as
+pytest runs the `conftest.py` beside them.
+
+pytest loads this file in every project it runs in. So nothing is imported here but pytest, until
+there is a rehearsal to play.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest._code.code import TerminalRepr
+
+    from midstream.rehearsal.replay import Difference
+    from midstream.workflow.library import WorkflowLibrary
+
+_FOLDER = "rehearsals"
+_WORKSPACE_FOLDER = ".midstream"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Look into `.midstream`, which pytest would pass by for the dot before its name."""
+    is_ours = collection_path.name == _WORKSPACE_FOLDER and collection_path.is_dir()
+    return False if is_ours else None
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "RehearsalFile | None":
+    """Return a file as a test, if it is a rehearsal."""
+    if file_path.suffix != ".json" or file_path.parent.name != _FOLDER:
+        return None
+    file: RehearsalFile = RehearsalFile.from_parent(parent, path=file_path)
+    return file
+
+
+class RehearsalFile(pytest.File):
+    """A file with one rehearsal."""
+
+    def collect(self) -> Iterable["RehearsalItem"]:
+        """Yield the rehearsal as a test."""
+        yield RehearsalItem.from_parent(self, name=self.path.stem)
+
+
+class Differs(AssertionError):
+    """The workflow of today does something else than the rehearsal says."""
+
+
+class RehearsalItem(pytest.Item):
+    """One rehearsal, played against the workflow of today."""
+
+    def runtest(self) -> None:
+        """Play it.
+
+        Raises:
+            Differs: something is not as it was.
+            MidstreamError: the file is no rehearsal, or its workflow cannot be loaded.
+        """
+        difference = _played(self.path, self.config.rootpath)
+        if difference is not None:
+            raise Differs(str(difference))
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
+    ) -> "str | TerminalRepr":
+        """Return what differs, without the traceback of the plugin."""
+        from midstream.core.errors import MidstreamError
+
+        if isinstance(excinfo.value, Differs | MidstreamError):
+            return f"{self.path}\n{excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return where it stands, for the report."""
+        return self.path, 0, f"rehearsal: {self.name}"
+
+
+_LIBRARIES: "dict[Path, WorkflowLibrary]" = {}
+"""The workflows of each workspace: reading them takes longer than playing a rehearsal."""
+
+
+def _played(path: Path, root: Path) -> "Difference | None":
+    import asyncio
+
+    from midstream.rehearsal.replay import replay
+    from midstream.rehearsal.workspace import rehearsal_in, workspace_of
+    from midstream.tool.validation import validate
+
+    library = _library_of(workspace_of(path, root))
+
+    async def play() -> "Difference | None":
+        rehearsal = rehearsal_in(path)
+        definition, handlers = await library.load(rehearsal.workflow)
+        played = await replay(rehearsal, definition, handlers, validate=validate)
+        return played.difference
+
+    return asyncio.run(play())
+
+
+def _library_of(workspace: Path) -> "WorkflowLibrary":
+    from midstream.config.opening import open_settings
+    from midstream.rehearsal.workspace import library_of
+
+    if workspace not in _LIBRARIES:
+        _LIBRARIES[workspace] = library_of(open_settings(workspace, trusts_workspace=True))
+    return _LIBRARIES[workspace]

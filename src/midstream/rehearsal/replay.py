@@ -1,0 +1,199 @@
+"""A rehearsal played against the workflow and script of today: what is the first thing that differs?"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from midstream.core.conversation import Message
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import Definition
+from midstream.ports import Handlers, Validator
+from midstream.rehearsal import format as form
+from midstream.rehearsal.director import Director, Misfit, message_in_words
+from midstream.rehearsal.puppet import Puppet
+from midstream.rehearsal.telling import as_json, clipped, standing_in_words, step_in_words
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first thing that is not as it was. `step` counts from 1; None: it is about the end."""
+
+    step: int | None
+    about: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        """Return the difference in three lines."""
+        where = "at the end" if self.step is None else f"at step {self.step}"
+        return f"{where}: {self.about}\n  expected: {self.expected}\n  got:      {self.got}"
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a rehearsal. `difference` None: all was as it was."""
+
+    difference: Difference | None
+    run: Run
+    facts: tuple[Envelope, ...]
+
+
+def fits_all(value: Json, schema: dict[str, Json]) -> str:
+    """Return that any value fits: the validator of rehearsals without one."""
+    return ""
+
+
+async def replay(
+    rehearsal: form.Rehearsal,
+    definition: Definition,
+    handlers: Handlers,
+    *,
+    validate: Validator = fits_all,
+    compares: bool = True,
+) -> Replay:
+    """Return what comes of a rehearsal with a workflow as it is now. Nothing outside is touched.
+
+    Args:
+        rehearsal: what happens, and what is expected.
+        definition: the workflow.
+        handlers: the functions of its script. They run for real, in their order, each to its end.
+        validate: checks answers against the schemas of questions.
+        compares: False only lets the steps happen: a difference is then a step that does not fit.
+    """
+    if not compares:
+        rehearsal = _unexpecting(rehearsal)
+    puppet = Puppet(definition, handlers, validate)
+    director = Director(rehearsal, puppet)
+    await director.begin()
+    try:
+        difference = await _first_difference(rehearsal, director, compares=compares)
+        facts = tuple(puppet.notebook.envelopes())
+        return Replay(difference=difference, run=puppet.run, facts=facts)
+    finally:
+        await director.close()
+
+
+def _unexpecting(rehearsal: form.Rehearsal) -> form.Rehearsal:
+    replace = msgspec.structs.replace
+    steps = tuple(
+        replace(step, seen="") if isinstance(step, form.ModelReplied | form.ModelFailed) else step
+        for step in rehearsal.steps
+    )
+    return replace(rehearsal, steps=steps)
+
+
+async def _first_difference(
+    rehearsal: form.Rehearsal, director: Director, *, compares: bool
+) -> Difference | None:
+    for number, step in enumerate(rehearsal.steps, 1):
+        await director.handlers_until(step)
+        if compares and (other := _other_states(rehearsal, director, number, is_end=False)):
+            return other
+        misfit: Misfit | None = director.misfit(step)
+        if not director.puppet.life.is_over:
+            misfit = await director.do(step)
+        if misfit is not None:
+            return Difference(
+                step=number,
+                about=step_in_words(step),
+                expected=misfit.expected,
+                got=misfit.got,
+            )
+    if not rehearsal.expected.is_midway:
+        await director.handlers_until(None)
+    else:
+        await director.puppet.life.quiet()
+    if director.puppet.run.is_over:
+        await director.puppet.life.machine.wait()
+    return _other_end(rehearsal, director) if compares else None
+
+
+def _other_states(
+    rehearsal: form.Rehearsal, director: Director, step: int | None, *, is_end: bool
+) -> Difference | None:
+    expected, got = rehearsal.expected.states, director.puppet.states()
+    number = next(
+        (n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]),
+        min(len(expected), len(got)),
+    )
+    is_same = number == len(got) and (number == len(expected) or not is_end)
+    if is_same:
+        return None
+    after = f"after {got[number - 1]}" if number else "at the start"
+    return Difference(
+        step=step,
+        about=f"state {number + 1}, {after}",
+        expected=_state(expected, number),
+        got=_state(got, number)
+        if number < len(got)
+        else standing_in_words(director.puppet.run, list(director.puppet.life.standing.values())),
+    )
+
+
+def _state(states: Sequence[str], number: int) -> str:
+    return states[number] if number < len(states) else "no further state"
+
+
+def _other_end(rehearsal: form.Rehearsal, director: Director) -> Difference | None:
+    expected, run = rehearsal.expected, director.puppet.run
+    if (other := _other_states(rehearsal, director, None, is_end=True)) is not None:
+        return other
+    if expected.is_midway:
+        return None
+    now = standing_in_words(run, list(director.puppet.life.standing.values()))
+    if run.status != expected.status or _plain(run.error, run) != _plain(expected.error, run):
+        why = f": {expected.error}" if expected.error else ""
+        return Difference(
+            step=None,
+            about="how the run stands",
+            expected=clipped(f"{expected.status}{why}"),
+            got=now,
+        )
+    if (message := _other_message(expected, run)) is not None:
+        return message
+    if run.output != expected.output:
+        return Difference(
+            step=None,
+            about="the output",
+            expected=_part(expected.output, run.output),
+            got=_part(run.output, expected.output),
+        )
+    return None
+
+
+def _plain(error: str, run: Run) -> str:
+    return form.without_places(error) if run.status == "failed" else ""
+
+
+def _other_message(expected: form.Expected, run: Run) -> Difference | None:
+    for context, recorded in expected.contexts.items():
+        now = run.contexts.get(context, ())
+        if now == recorded:
+            continue
+        pairs = zip(recorded, now, strict=False)
+        number = next(
+            (n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(recorded), len(now))
+        )
+        return Difference(
+            step=None,
+            about=f"message {number + 1} of the context {context}",
+            expected=_message(recorded, number),
+            got=_message(now, number),
+        )
+    return None
+
+
+def _message(messages: Sequence[Message], number: int) -> str:
+    return message_in_words(messages[number]) if number < len(messages) else "no further message"
+
+
+def _part(value: Json, other: Json) -> str:
+    """Return a value in a line, from a little before the place where two texts part."""
+    if not (isinstance(value, str) and isinstance(other, str)):
+        return clipped(as_json(value))
+    pairs = zip(value, other, strict=False)
+    at = next(
+        (n for n, pair in enumerate(pairs) if pair[0] != pair[1]), min(len(value), len(other))
+    )
+    start = max(0, at - 30)
+    return clipped(f"{'...' if start else ''}{value[start:]}")

@@ -1,0 +1,323 @@
+"""Rehearsals from the command line: record one, play one or all, disturb one everywhere."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from midstream.assembly import Options, configured, line_face, opened_store, parts, unknown_tool
+from midstream.config.files import shown_path, write_whole
+from midstream.config.manager import ConfigManager
+from midstream.config.opening import require_trust
+from midstream.core.errors import MidstreamError, UserMistake
+from midstream.core.events import RunStarted
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.headless.codes import FAILED, FINISHED
+from midstream.offloop import in_thread
+from midstream.process import (
+    HANGUPS,
+    STDERR,
+    STDOUT,
+    is_terminal,
+    run_until_signalled,
+    write_error,
+    write_out,
+)
+
+if TYPE_CHECKING:
+    from midstream.core.run import Run
+    from midstream.rehearsal.format import Rehearsal
+    from midstream.rehearsal.points import Kind
+    from midstream.rehearsal.replay import Difference
+    from midstream.workflow.library import WorkflowLibrary
+
+
+# --- recording ----------------------------------------------------------------------------------
+
+
+def record(
+    options: Options,
+    name: str,
+    file: Path,
+    *,
+    input: str | None,
+    answers: Sequence[str],
+    settings: Sequence[str],
+) -> int:
+    """Run a workflow for real and write its rehearsal; return the exit code."""
+    from midstream.rehearsal.record import from_facts
+
+    config = configured(options)
+    require_trust(config)
+    _refuse_unwritable(file)
+    said = input if input and input.strip() else None
+    work = _ran(config, options, name, said, answers, settings)
+    facts, words = run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
+    if words is not None:
+        _complain(words)
+    _write(file, from_facts(facts))
+    return FINISHED
+
+
+async def _ran(
+    config: ConfigManager,
+    options: Options,
+    name: str,
+    input: Json,
+    answers: Sequence[str],
+    settings: Sequence[str],
+) -> tuple[list[Envelope], str | None]:
+    """Return the facts of a run of the workflow, and what is to be said of an answer it lacks."""
+    from midstream.headless.run import Given, play, unanswered
+
+    made = await in_thread(lambda: parts(config, options))
+    face = line_face(options, STDERR)
+    facts: list[Envelope] = []
+
+    def hear(envelope: Envelope) -> None:
+        face.show(envelope)
+        if envelope.seq is not None:
+            facts.append(envelope)
+
+    try:
+        if (unknown := unknown_tool(options.allowed, made.tools)) is not None:
+            raise unknown
+        for notice in made.notices:
+            face.say(notice, kind="note")
+        made.engine.listen(hear)
+        given = Given(answers=tuple(answers), allowed=options.allowed)
+        run: Run = await play(
+            made.engine, made.library, name, given, input=input, settings=settings
+        )
+        words = unanswered(run)
+    finally:
+        # Facts of letting go are no part of the rehearsal: it ends where the run stood.
+        await made.engine.close()
+        await made.client.aclose()
+        await face.close()
+    return facts, words
+
+
+def record_run(options: Options, prefix: str, file: Path, *, name: str | None = None) -> int:
+    """Write the rehearsal of a run in the journal; return the exit code.
+
+    Args:
+        options: the command line.
+        prefix: the first characters of the run's id.
+        file: where to write it.
+        name: the workflow it must be a run of, None for any.
+    """
+    from midstream.engine.opening import found
+    from midstream.rehearsal.record import from_facts
+
+    _refuse_unwritable(file)
+
+    async def facts() -> list[Envelope]:
+        store = await in_thread(lambda: opened_store(configured(options)))
+        try:
+            return await store.read((await found(store, prefix)).id)
+        finally:
+            await store.aclose()
+
+    told = asyncio.run(facts())
+    for each in told[:1]:
+        if isinstance(each.event, RunStarted) and each.event.definition.kind == "chat":
+            raise UserMistake(
+                f"Run {prefix} is a chat, and rehearsals are of workflows.",
+                hint="midstream runs lists the others.",
+            )
+    rehearsal = from_facts(told)
+    if name not in (None, rehearsal.workflow):
+        raise UserMistake(
+            f"Run {prefix} is one of {rehearsal.workflow}, not of {name}.",
+            hint="Leave the name out, or name another run.",
+        )
+    _write(file, rehearsal)
+    return FINISHED
+
+
+def _refuse_unwritable(file: Path) -> None:
+    """Raise before a run is made that could not be written down."""
+    if not file.absolute().parent.is_dir():
+        raise UserMistake(
+            f"There is no folder {shown_path(file.absolute().parent)}.", hint="Make it first."
+        )
+
+
+def _write(file: Path, rehearsal: "Rehearsal") -> None:
+    from midstream.rehearsal.format import encoded
+
+    write_whole(file, encoded(rehearsal))
+    count = len(rehearsal.steps)
+    steps = "1 step" if count == 1 else f"{count} steps"
+    _complain(f"{shown_path(file)}: {steps} of {rehearsal.workflow}.")
+
+
+# --- playing ------------------------------------------------------------------------------------
+
+
+def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
+    """Play one rehearsal and tell the first difference; return the exit code: 1 if there is one.
+
+    With `accept` the file is written anew as things are now.
+    """
+    from midstream.rehearsal.record import from_facts
+    from midstream.rehearsal.replay import Replay, replay
+    from midstream.rehearsal.workspace import rehearsal_in
+    from midstream.tool.validation import validate
+
+    rehearsal, library = rehearsal_in(file), _library(options)
+
+    async def work() -> Replay:
+        definition, handlers = await library.load(rehearsal.workflow)
+        return await replay(rehearsal, definition, handlers, validate=validate, compares=not accept)
+
+    began = time.perf_counter()
+    played = asyncio.run(work())
+    took_s = time.perf_counter() - began
+    if accept and played.difference is None:
+        _write(file, from_facts(played.facts))
+        return FINISHED
+    _tell(options, file, rehearsal, played.difference, took_s)
+    return FINISHED if played.difference is None else FAILED
+
+
+def disturb(
+    options: Options, file: Path, kinds: "Sequence[Kind]", *, point: str | None = None
+) -> int:
+    """Disturb a rehearsal everywhere, or at one point; return the exit code: 1 if anything broke.
+
+    One that differs undisturbed is not disturbed: what it differs in is told instead.
+    """
+    from midstream.rehearsal.everywhere import Tried, everywhere, table
+    from midstream.rehearsal.points import point_named
+    from midstream.rehearsal.replay import Replay, replay
+    from midstream.rehearsal.workspace import rehearsal_in
+    from midstream.tool.validation import validate
+
+    only = None if point is None else point_named(point)
+    rehearsal, library = rehearsal_in(file), _library(options)
+
+    async def work() -> tuple[Replay, list[Tried]]:
+        definition, handlers = await library.load(rehearsal.workflow)
+        undisturbed = await replay(rehearsal, definition, handlers, validate=validate)
+        if undisturbed.difference is not None:
+            return undisturbed, []
+        return undisturbed, await everywhere(
+            rehearsal, definition, handlers, kinds=kinds, validate=validate, only=only
+        )
+
+    undisturbed, tried = asyncio.run(work())
+    if undisturbed.difference is not None:
+        _tell(options, file, rehearsal, undisturbed.difference, 0.0)
+        return FAILED
+    if options.is_json:
+        for each in tried:
+            told = {"point": str(each.point), "broken": list(each.broken), "end": each.end}
+            write_out(f"{json.dumps(told)}\n")
+    else:
+        _print(table(tried))
+    return FAILED if any(each.broken for each in tried) else FINISHED
+
+
+def rehearse_all(options: Options, *, everywhere: bool) -> int:
+    """Play every rehearsal of the workspace; return the exit code: 1 if one differs or is none.
+
+    Args:
+        options: the command line.
+        everywhere: those of the user's and the built-in workflows too.
+    """
+    from midstream.rehearsal.replay import Difference, replay
+    from midstream.rehearsal.workspace import library_of, rehearsal_in, rehearsals_of
+    from midstream.tool.validation import validate
+
+    config = configured(options)
+    require_trust(config)
+    files = tuple(rehearsals_of(config, everywhere=everywhere))
+    if not files:
+        raise UserMistake(
+            f"No workflow in {shown_path(options.workspace)} has a rehearsal.",
+            hint="Record one: midstream rehearse NAME --record "
+            ".midstream/workflows/NAME/rehearsals/FILE.json",
+        )
+    library = library_of(config)
+
+    async def work() -> int:
+        failed = 0
+        for file in files:
+            began = time.perf_counter()
+            rehearsal: Rehearsal | None = None
+            found: Difference | MidstreamError | None
+            try:
+                rehearsal = rehearsal_in(file)
+                definition, handlers = await library.load(rehearsal.workflow)
+                played = await replay(rehearsal, definition, handlers, validate=validate)
+                found = played.difference
+            except MidstreamError as error:
+                found = error
+            failed += found is not None
+            _tell(options, file, rehearsal, found, time.perf_counter() - began)
+        return failed
+
+    failed = asyncio.run(work())
+    if not options.is_json:
+        _print(f"{len(files) - failed} held, {failed} differed." if failed else "All held.")
+    return FAILED if failed else FINISHED
+
+
+def _library(options: Options) -> "WorkflowLibrary":
+    from midstream.rehearsal.workspace import library_of
+
+    config = configured(options)
+    require_trust(config)
+    return library_of(config)
+
+
+def _tell(
+    options: Options,
+    file: Path,
+    rehearsal: "Rehearsal | None",
+    found: "Difference | MidstreamError | None",
+    took_s: float,
+) -> None:
+    steps = 0 if rehearsal is None else len(rehearsal.steps)
+    if options.is_json:
+        told: dict[str, Json] = {
+            "file": str(file),
+            "held": found is None,
+            "steps": steps,
+            "ms": round(took_s * 1000, 1),
+        }
+        if found is not None:
+            told["difference"] = str(found)
+        write_out(f"{json.dumps(told)}\n")
+        return
+    head = "held   " if found is None else "DIFFERS"
+    count = "1 step" if steps == 1 else f"{steps} steps"
+    lines: Iterable[str] = () if found is None else str(found).splitlines()
+    _print(
+        "\n".join(
+            [
+                f"{head} {shown_path(file)} ({count}, {took_s * 1000:.0f} ms)",
+                *(f"  {line}" for line in lines),
+            ]
+        )
+    )
+
+
+def _complain(text: str) -> None:
+    from midstream.console.sanitize import sanitized
+
+    write_error(f"{sanitized(text)}\n")
+
+
+def _print(text: str) -> None:
+    if is_terminal(STDOUT):
+        from midstream.console.sanitize import sanitized
+
+        text = sanitized(text)
+    write_out(f"{text}\n")

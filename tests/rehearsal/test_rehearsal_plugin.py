@@ -1,0 +1,103 @@
+"""The pytest plugin: rehearsals are tests of a user's own project."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKFLOW = {
+    "workflow_name": "shout",
+    "contexts": [{"name": "desk"}],
+    "agents": [{"agent_role": "dude", "context": "desk"}],
+    "states": [{"name": "start", "agent": "dude", "pre_handler": "keep"}, {"name": "stop"}],
+}
+REHEARSAL = {
+    "rehearsal": 1,
+    "workflow": "shout",
+    "steps": [{"what": "model_replied", "agent": "dude", "state": "start", "text": "Hi!"}],
+    "expected": {"status": "finished", "states": ["start", "stop"], "output": "Hi!"},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    beside = tmp_path / "project" / ".midstream" / "workflows" / "shout"
+    (beside / "rehearsals").mkdir(parents=True)
+    (beside.parent / "shout.json").write_text(json.dumps(WORKFLOW), encoding="utf-8")
+    (beside / "script.py").write_text("def keep(run):\n    pass\n", encoding="utf-8")
+    (beside / "rehearsals" / "hi.json").write_text(json.dumps(REHEARSAL), encoding="utf-8")
+    (beside / "rehearsals" / "notes.txt").write_text("no rehearsal", encoding="utf-8")
+    (beside / "data.json").write_text("{}", encoding="utf-8")
+    return tmp_path / "project"
+
+
+def pytest_in(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | {
+        "MIDSTREAM_CONFIG_HOME": str(project.parent / "config"),
+        "MIDSTREAM_STATE_HOME": str(project.parent / "state"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    # Named, so that it is there whether the package's entry points are installed or not.
+    plugin = ("-p", "midstream.rehearsal.plugin", "-p", "no:cacheprovider")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, "-q", *words],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_pytest_in_a_workspace_plays_its_rehearsals(project: Path) -> None:
+    done = pytest_in(project)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+def test_a_difference_fails_and_is_told_without_a_traceback(project: Path) -> None:
+    file = project / ".midstream" / "workflows" / "shout" / "rehearsals" / "hi.json"
+    changed = REHEARSAL | {"expected": REHEARSAL["expected"] | {"output": "Ho!"}}  # type: ignore[operator]
+    file.write_text(json.dumps(changed), encoding="utf-8")
+    done = pytest_in(project)
+    assert done.returncode == 1
+    assert "expected: Ho!\n  got:      Hi!" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "plugin.py" not in done.stdout
+
+
+def test_a_file_that_is_no_rehearsal_fails_with_the_reason(project: Path) -> None:
+    file = project / ".midstream" / "workflows" / "shout" / "rehearsals" / "hi.json"
+    file.write_text("{}", encoding="utf-8")
+    done = pytest_in(project)
+    assert done.returncode == 1
+    assert "is no rehearsal" in done.stdout
+
+
+def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() -> None:
+    code = (
+        "import pytest, sys; before = set(sys.modules); import midstream.rehearsal.plugin; "
+        "print(sorted(m for m in sys.modules if m not in before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = [name for name in listed(done.stdout) if name.startswith("midstream")]
+    assert loaded == ["midstream", "midstream.rehearsal", "midstream.rehearsal.plugin"]
+
+
+def listed(text: str) -> list[str]:
+    names: list[str] = json.loads(text.replace("'", '"'))
+    return names
+
+
+def test_it_is_registered_for_pytest_by_its_entry_point() -> None:
+    import tomllib
+
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"midstream": "midstream.rehearsal.plugin"}

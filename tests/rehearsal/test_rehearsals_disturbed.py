@@ -1,0 +1,176 @@
+"""Disturbed at every point, the references hold; and what would not hold is found."""
+
+import asyncio
+import functools
+import itertools
+
+import msgspec
+import pytest
+from rehearsing import recorded
+
+from midstream.core import steering
+from midstream.core.conversation import Message, ToolCall
+from midstream.core.events import InputDisposed, ToolReturned
+from midstream.core.run import Run
+from midstream.core.story import Story
+from midstream.ports import ModelRequest
+from midstream.rehearsal.everywhere import Tried, everywhere, table
+from midstream.rehearsal.invariants import broken_by
+from midstream.rehearsal.points import point_named
+from midstream.testing.dialects import DIALECTS, problems_in
+from midstream.testing.reference import Reference, reference, references
+from midstream.workflow.handler_run import HandlerRun
+from midstream.workflow.handlers import ScriptHandlers
+
+
+async def disturbed(reference: Reference, **more: object) -> list[Tried]:
+    rehearsal = await recorded(reference)
+    async with asyncio.timeout(60):
+        return await everywhere(
+            rehearsal,
+            reference.definition,
+            reference.handlers,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+def broken_words(tried: list[Tried]) -> str:
+    return "\n".join(f"{each.point}: {words}" for each in tried for words in each.broken)
+
+
+@pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)
+async def test_a_reference_holds_wherever_it_is_disturbed(reference: Reference) -> None:
+    tried = await disturbed(reference)
+    assert broken_words(tried) == ""
+    assert {each.point.kind for each in tried} == {"interrupt", "kill", "both"}
+    assert {each.point.moment for each in tried} == {"lost", "kept", "flying"}
+
+
+async def test_every_append_and_every_wait_is_a_point() -> None:
+    tried = await disturbed(reference("question"))
+    kills = [each.point for each in tried if each.point.kind == "kill"]
+    found = {
+        moment: [point.seq for point in kills if point.moment == moment]
+        for moment in ("lost", "kept", "flying")
+    }
+    # What one input makes true is kept at once: started (2), asked the person (5), told the answer
+    # (9), ended (13). What follows the first three is waited for.
+    assert found["kept"] == found["lost"] == [2, 5, 9, 13]
+    assert found["flying"] == [2, 5, 9]
+
+
+async def test_one_point_is_played_alone_by_its_name() -> None:
+    tried = await disturbed(reference("question"), only=point_named("interrupt:5:flying"))
+    assert [str(each.point) for each in tried] == ["interrupt:5:flying"]
+    assert tried[0].broken == ()
+
+
+async def test_a_point_that_is_not_there_is_broken_not_held() -> None:
+    tried = await disturbed(reference("line"), only=point_named("kill:999"))
+    assert tried[0].broken == ("the point was not reached",)
+
+
+def test_the_table_counts_by_kind_and_names_what_replays_a_failure() -> None:
+    held = Tried(point=point_named("kill:1"), broken=(), end="finished")
+    broke = Tried(point=point_named("interrupt:2:flying"), broken=("it hung",), end="running")
+    assert table([held, broke]).splitlines() == [
+        "            tried   held broken",
+        "interrupt       1      0      1",
+        "kill            1      1      0",
+        "--point interrupt:2:flying: it hung",
+    ]
+
+
+# --- each invariant can be broken -------------------------------------------------------------
+
+
+async def test_a_once_call_made_again_after_a_crash_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steering, "ask_outcome", lambda story, agent, call: None)
+    found = broken_words(await disturbed(reference("line"), kinds=("kill",)))
+    assert "the once call call_1 was made 2 times" in found
+
+
+async def test_a_line_that_is_never_disposed_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = Story.tell
+
+    def forgetful(story: Story, fact: object) -> None:
+        if not isinstance(fact, InputDisposed):
+            tell(story, fact)  # type: ignore[arg-type]
+
+    rehearsal = await recorded(reference("line"))
+    monkeypatch.setattr(Story, "tell", forgetful)
+    line = reference("line")
+    async with asyncio.timeout(60):
+        tried = await everywhere(rehearsal, line.definition, line.handlers, kinds=("interrupt",))
+    assert "the input injected has no disposition" in broken_words(tried)
+
+
+async def test_a_halt_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steering, "resume_target", lambda run: "end")
+    found = broken_words(await disturbed(reference("line"), kinds=("interrupt",)))
+    assert "the halt of epoch 1 led to 'end'" in found
+
+
+async def test_a_script_that_does_something_else_each_time_is_found() -> None:
+    times = itertools.count()
+
+    def moody(run: HandlerRun) -> None:
+        run.common_data["mood"] = next(times)
+
+    line = msgspec.structs.replace(reference("line"), handlers=ScriptHandlers({"note": moody}))
+    found = broken_words(await disturbed(line, kinds=("kill",)))
+    assert "the facts before the disturbance are not those of the undisturbed run" in found
+
+
+async def test_a_script_that_cannot_be_interrupted_is_found() -> None:
+    def fragile(run: HandlerRun) -> None:
+        if run.resume_input:
+            raise ValueError("not while I work")
+
+    line = reference("line")
+    fragile_line = msgspec.structs.replace(line, handlers=ScriptHandlers({"note": fragile}))
+    found = broken_words(await disturbed(fragile_line, kinds=("interrupt",)))
+    assert "the run failed in note: The handler note raised ValueError" in found
+    assert await disturbed(fragile_line, kinds=("kill",)) != []
+
+
+def test_a_call_without_its_result_is_found() -> None:
+    look = ToolCall(id="call_1", name="look", arguments={})
+    message = Message(role="assistant", text="", author="worker", calls=(look,))
+    request = ModelRequest(agent="worker", system="", messages=(message,), state="start")
+    assert list(broken_by(Run(id="r"), [], [request], {})) == [
+        "request 1 (worker in start) has results for none where the calls are ['call_1']"
+    ]
+
+
+def test_a_call_with_two_results_is_found() -> None:
+    twice = [ToolReturned(call_id="call_1", name="look", outcome="completed", result="ok")] * 2
+    assert list(broken_by(Run(id="r"), twice, [], {})) == ["the call call_1 has 2 results"]
+
+
+# --- what models are sent ---------------------------------------------------------------------
+
+
+@functools.cache
+def refusals(body: bytes) -> tuple[str, ...]:
+    request = msgspec.json.decode(body, type=ModelRequest)
+    return tuple(why for dialect in DIALECTS for why in problems_in(request, dialect))
+
+
+def refused(request: ModelRequest) -> tuple[str, ...]:
+    plain = msgspec.structs.replace(request, common_data={}, visit=1, request=1)
+    return refusals(msgspec.json.encode(plain))
+
+
+@pytest.mark.parametrize("name", ["parallel tool calls", "two questions", "soft stop"])
+async def test_every_provider_takes_what_a_disturbed_run_sends(name: str) -> None:
+    assert broken_words(await disturbed(reference(name), refused=refused)) == ""
+
+
+async def test_a_request_a_provider_refuses_is_found() -> None:
+    tried = await disturbed(
+        reference("question"), refused=lambda request: ["400"], only=point_named("kill:2")
+    )
+    assert "400" in broken_words(tried)
