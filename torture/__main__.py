@@ -1,0 +1,37 @@
+"""`python -m torture [NAME]`: everything, or one of kills, power, flips. Exit code 1: it broke."""
+
+import argparse
+import sys
+import time
+
+from torture.bit_flips import flips
+from torture.kill_matrix import kills
+from torture.power_loss import losses
+from torture.report import as_table
+
+
+def main() -> int:
+    """Torture, print the table, return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m torture")
+    parser.add_argument("name", nargs="?", choices=("kills", "power", "flips"))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--points", type=int, default=6000, help="kill points")
+    parser.add_argument("--pairs", type=int, default=600, help="kills during a recovery")
+    parser.add_argument("--images", type=int, default=5000, help="disks rebuilt after power loss")
+    parser.add_argument("--flips", type=int, default=1000, help="bits flipped")
+    parser.add_argument("--only", default="", help="one kill point, such as loop:17 or loop:17+4")
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    reports = []
+    if asked.name in (None, "flips"):
+        reports.append(flips(asked.flips, asked.seed))
+    if asked.name in (None, "power"):
+        reports.append(losses(asked.images, asked.seed))
+    if asked.name in (None, "kills"):
+        reports += kills(asked.points, asked.pairs, asked.seed, only=asked.only)
+    print(as_table(reports))
+    print(f"{time.perf_counter() - began:.0f} s")
+    return int(any(report.broken for report in reports))
+
+
+sys.exit(main())

@@ -1,0 +1,418 @@
+"""The kill matrix: real processes, killed with SIGKILL at every point of every reference workflow.
+
+A process plays a flow over a journal on the disk and counts the points it passes: before and after each
+append, around each effect, around each line of the person. It is killed at the n-th. A second one takes
+up what is left (and is killed too, in pairs), until one gets to the end. Outside the journal stands a
+ledger, written to as things really happen; at the end the journal and the ledger have to agree:
+
+* every line that was acknowledged is in the journal, once, with exactly one disposition;
+* no `once` effect happened twice;
+* every request to the model would be taken by OpenAI, Anthropic and Google alike;
+* the run ended as it would have, and folding its facts gives the run its process had.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from midstream.core.apply import apply
+from midstream.core.codec import encode_run
+from midstream.core.errors import UserMistake
+from midstream.core.events import Fact, InputDisposed, InputReceived, StateTransition
+from midstream.core.names import Json
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import ToolSpec
+from midstream.core.steering import NOT_KNOWN, OUTCOMES
+from midstream.engine.local import LocalEngine
+from midstream.ports import ModelRequest, ToolContext, ToolOutcome
+from midstream.store.sqlite import SqliteStore
+from midstream.testing.fakes import fake_world
+from midstream.workflow.state_machine import WorkflowStateMachine
+from torture.flows import EFFECTS, FLOWS, SPECS, Flow, PureModel, Step, handlers_of
+from torture.report import Broken, Report
+
+DEADLINE_S = 20.0
+FORKED = "forkedrun"
+LIVES = 12
+"""Processes a flow gets to end in before it counts as stuck."""
+
+
+class Ledger:
+    """What really happened, outside the journal: a line each, appended as it happens."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, kind: str, what: str) -> None:
+        """Add a line."""
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps([kind, what]) + "\n")
+
+    def of(self, kind: str) -> list[str]:
+        """Return what was written of one kind."""
+        if not self._path.exists():
+            return []
+        lines = [json.loads(line) for line in self._path.read_text("utf-8").splitlines()]
+        return [what for written, what in lines if written == kind]
+
+
+class Fuse:
+    """Kills this process at its n-th point; 0: never."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self.passed = 0
+
+    def point(self) -> None:
+        """Pass a point."""
+        self.passed += 1
+        if self.passed == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledStore(SqliteStore):
+    """A store whose process dies around its writes."""
+
+    fuse: Fuse
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Append, dying before or after."""
+        self.fuse.point()
+        await super().append(run, expected, facts)
+        self.fuse.point()
+
+    async def claim(self, run: str) -> Any:
+        """Claim, dying after."""
+        claim = await super().claim(run)
+        self.fuse.point()
+        return claim
+
+
+class LedgerTools:
+    """Tools that write into the ledger what they really do."""
+
+    def __init__(self, ledger: Ledger, fuse: Fuse) -> None:
+        self._ledger = ledger
+        self._fuse = fuse
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """Return what each tool is."""
+        return SPECS
+
+    async def call(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        """Do it."""
+        self._fuse.point()
+        if EFFECTS.get(name, "once") == "once":
+            self._ledger.write("once", f"{context.run} {name} {arguments['n']}")
+        self._fuse.point()
+        if name == "slow":
+            await context.stop.wait()
+            return ToolOutcome(outcome="stopped", text="Stopped half way.")
+        return ToolOutcome(outcome="completed", text=f"{name} done")
+
+
+async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
+    """Play the flow from wherever the journal has it to its end."""
+    ledger = Ledger(folder / "ledger")
+    store = KilledStore.opened(folder / "journal.db")
+    assert isinstance(store, KilledStore)
+    store.fuse = fuse
+
+    def see(request: ModelRequest) -> None:
+        fuse.point()
+        ledger.write("asked", msgspec.json.encode(request).decode())
+
+    world = fake_world(
+        PureModel(flow, see), tools=LedgerTools(ledger, fuse), journal=store, shelf=store
+    )
+    engine = LocalEngine(world, store, bells=folder / "journal.db.d")
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            await _play(flow, engine, store, ledger, fuse)
+    finally:
+        await engine.close()
+
+
+async def _play(
+    flow: Flow, engine: LocalEngine, store: SqliteStore, ledger: Ledger, fuse: Fuse
+) -> None:
+    handlers = handlers_of(flow)
+    kept = {run.id: run for run in await store.listing() if run.seq}
+    mine = next((id for id in kept if id != FORKED), None)
+    if mine is None:
+        machine = await engine.start(flow.definition, handlers=handlers, approvals="ask")
+    elif kept[mine].summary.is_over:
+        machine = None
+    else:
+        machine = await engine.resume(mine, handlers=handlers)
+    if machine is not None:
+        await _accompany(machine, flow, ledger, fuse)
+        mine = machine.id
+        ledger.write("live", encode_run(machine.run).decode())
+    if flow.forks:
+        assert mine is not None
+        await _fork(mine, kept, engine, store, flow, ledger, fuse)
+    ledger.write("points", str(fuse.passed))
+    ledger.write("end", "")
+
+
+async def _fork(
+    source: str,
+    kept: Any,
+    engine: LocalEngine,
+    store: SqliteStore,
+    flow: Flow,
+    ledger: Ledger,
+    fuse: Fuse,
+) -> None:
+    if FORKED not in kept:
+        fuse.point()
+        await store.fork(source, 9, FORKED)
+        fuse.point()
+    elif kept[FORKED].summary.is_over:
+        return
+    machine = await engine.resume(FORKED, handlers=handlers_of(flow))
+    await _accompany(machine, flow, ledger, fuse)
+
+
+async def _accompany(machine: WorkflowStateMachine, flow: Flow, ledger: Ledger, fuse: Fuse) -> None:
+    """Be the person until the run is over."""
+    changed = asyncio.Event()
+    machine.on("*", _async(changed))
+    while not machine.run.is_over:
+        changed.clear()
+        run = machine.run
+        done = set(ledger.of("said"))
+        step = next(((n, s) for n, s in enumerate(flow.steps) if f"p{n}" not in done), None)
+        unsure = next((q for q in run.open_questions if q.choices == tuple(OUTCOMES)), None)
+        if unsure is not None:
+            await machine.say(NOT_KNOWN, question=unsure.id, id=f"o{unsure.id}")
+        elif step is not None and step[1].when(run):
+            await _do(machine, *step, ledger, fuse)
+        elif run.is_parked:
+            await _move_on(machine, flow)
+        else:
+            async with asyncio.timeout(DEADLINE_S):
+                await _either(changed, machine)
+
+
+def _async(changed: asyncio.Event) -> Any:
+    async def heard(envelope: Envelope) -> None:
+        changed.set()
+
+    return heard
+
+
+async def _either(changed: asyncio.Event, machine: WorkflowStateMachine) -> None:
+    waits = {
+        asyncio.ensure_future(changed.wait()),
+        asyncio.ensure_future(machine.settled()),
+    }
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED, timeout=0.05)
+    for each in waits:
+        each.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def _do(
+    machine: WorkflowStateMachine, number: int, step: Step, ledger: Ledger, fuse: Fuse
+) -> None:
+    id, run = f"p{number}", machine.run
+    fuse.point()
+    if step.act == "say":
+        question = next((q.id for q in run.open_questions if q.kind == "question"), None)
+        is_answer = step.policy is None and question is not None
+        await machine.say(
+            step.text,
+            question=question if is_answer else None,
+            unasked=not is_answer,
+            policy=step.policy,
+            id=id,
+        )
+    elif step.act == "halt":
+        await machine.halt()
+    else:
+        asked = next(q.id for q in run.open_questions if q.kind == "approval")
+        await machine.approve(asked, granted=step.act == "approve")
+    fuse.point()
+    ledger.write("said", id)
+    if step.act == "say":
+        ledger.write("acknowledged", id)
+    fuse.point()
+
+
+async def _move_on(machine: WorkflowStateMachine, flow: Flow) -> None:
+    """Do what a person would with a run that waits and has heard all they had to say."""
+    run = machine.run
+    approval = next((q for q in run.open_questions if q.kind == "approval"), None)
+    question = next((q for q in run.open_questions if q.kind == "question"), None)
+    if approval is not None:
+        await machine.approve(approval.id, granted=True)
+    elif question is not None:
+        await machine.say("whatever", question=question.id, id=f"m{question.id}")
+    elif flow.ends == "stopped":
+        await machine.stop("enough")
+    else:
+        await machine.say("go on", id=f"g{run.seq}")
+
+
+# --- the lives of one point ---------------------------------------------------------------------
+
+
+def _spawn(flow: Flow, folder: Path, at: int) -> bool:
+    """Live one life in a process of its own; return whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        code = 0
+        try:
+            asyncio.run(_life(flow, folder, Fuse(at)))
+        except BaseException:
+            Ledger(folder / "ledger").write("broken", traceback.format_exc()[-1500:])
+            code = 1
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def tried(flow: Flow, kills_at: Sequence[int]) -> tuple[list[str], int]:
+    """Return what is broken after a life killed at each of the points, and the points of the last."""
+    folder = Path(tempfile.mkdtemp())
+    ledger = Ledger(folder / "ledger")
+    try:
+        for at in (*kills_at, *[0] * LIVES):
+            _spawn(flow, folder, at)
+            if ledger.of("end") or ledger.of("broken"):
+                break
+        else:
+            return [f"not ended after {LIVES} lives"], 0
+        wrong = ledger.of("broken") or asyncio.run(_wrong_with(flow, folder, ledger))
+        points = ledger.of("points")
+        return list(wrong), int(points[-1]) if points else 0
+    finally:
+        shutil.rmtree(folder)
+
+
+async def _wrong_with(flow: Flow, folder: Path, ledger: Ledger) -> list[str]:
+    """Return where the journal and the ledger disagree."""
+    wrong = [
+        f"{what} happened {n} times" for what, n in Counter(ledger.of("once")).items() if n > 1
+    ]
+    store = SqliteStore.opened(folder / "journal.db")
+    try:
+        for asked in set(ledger.of("asked")):
+            wrong += _refused(asked)
+        ids = [kept.id for kept in await store.listing() if kept.seq]
+        if sorted(id == FORKED for id in ids) != [False, True][: 1 + flow.forks]:
+            wrong.append(f"there are {len(ids)} runs")
+        for id in ids:
+            facts = [envelope.event for envelope in await store.read(id)]
+            run = Run(id=id)
+            for fact in facts:
+                assert isinstance(fact, Fact)
+                run = apply(run, fact)
+            if run.status != flow.ends:
+                wrong.append(f"{id} is {run.status}: {run.error}")
+            entered = {fact.target for fact in facts if isinstance(fact, StateTransition)}
+            wrong += [f"{state} was never entered" for state in flow.passes if state not in entered]
+            received = Counter(f.input_id for f in facts if isinstance(f, InputReceived))
+            disposed = Counter(f.input_id for f in facts if isinstance(f, InputDisposed))
+            if received != disposed or set(received.values()) - {1}:
+                wrong.append(f"received {received}, disposed {disposed}")
+            lost = set(ledger.of("acknowledged")) - set(received)
+            if id != FORKED and lost:
+                wrong.append(f"lost: {sorted(lost)}")
+            live = ledger.of("live")
+            if id != FORKED and live and live[-1] != encode_run(run).decode():
+                wrong.append("the facts fold to another run than the process had")
+    except UserMistake as error:
+        wrong.append(str(error))
+    finally:
+        await store.aclose()
+    return wrong
+
+
+@functools.cache
+def _refused(request: str) -> tuple[str, ...]:
+    """Return what a provider would refuse of a request. Most are the same at many points."""
+    from midstream.testing.dialects import DIALECTS, problems_in
+
+    asked = msgspec.json.decode(request, type=ModelRequest)
+    return tuple(
+        f"{dialect} refuses: {problem}"
+        for dialect in DIALECTS
+        for problem in problems_in(asked, dialect)
+    )
+
+
+# --- all of it ----------------------------------------------------------------------------------
+
+
+def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]:
+    """Return what broke at so many points over all flows, and at so many pairs of points.
+
+    With fewer points than there are, a sample is taken by the seed; with more, all are taken again
+    and again: what the scheduler does differs each time.
+    """
+    if only:
+        name, _, at = only.partition(":")
+        flow = next(flow for flow in FLOWS if flow.name == name)
+        wrong, _ = tried(flow, [int(each) for each in at.split("+")])
+        broken = tuple(Broken(point=only, what=what, again=_again(only)) for what in wrong)
+        return [Report(name=f"kill {only}", tried=1, broken=broken)]
+    chance = random.Random(seed)
+    lengths = {}
+    reports: list[Report] = []
+    broken_flows: list[Broken] = []
+    for flow in FLOWS:
+        wrong, lengths[flow.name] = tried(flow, [])
+        broken_flows += [
+            Broken(point=flow.name, what=w, again=_again(f"{flow.name}:0")) for w in wrong
+        ]
+    reports.append(Report(name="unkilled flows", tried=len(FLOWS), broken=tuple(broken_flows)))
+    if broken_flows:
+        return reports
+    every = [(flow, (at,)) for flow in FLOWS for at in range(1, lengths[flow.name] + 1)]
+    reports.append(_matrix("kill points", _some(every, points, chance)))
+    twice = [
+        (flow, (first, chance.randint(1, lengths[flow.name])))
+        for flow in FLOWS
+        for first in range(1, lengths[flow.name] + 1)
+    ]
+    reports.append(_matrix("pairs: killed recovering", _some(twice, pairs, chance)))
+    return reports
+
+
+def _some(every: list[Any], count: int, chance: random.Random) -> list[Any]:
+    whole, rest = divmod(count, len(every))
+    return every * whole + chance.sample(every, rest)
+
+
+def _matrix(name: str, points: list[tuple[Flow, tuple[int, ...]]]) -> Report:
+    broken: list[Broken] = []
+    for flow, at in points:
+        point = f"{flow.name}:{'+'.join(map(str, at))}"
+        wrong, _ = tried(flow, at)
+        broken += [Broken(point=point, what=what, again=_again(point)) for what in wrong]
+    return Report(name=name, tried=len(points), broken=tuple(broken))
+
+
+def _again(point: str) -> str:
+    return f"python -m torture kills --only {point}"
