@@ -11,7 +11,11 @@ from benchmarks.measuring import Figure, as_json, described, progress, table
 
 NAMES = (
     "transitions",
+    "durable_transitions",
+    "durable_others",
+    "durable_runs",
     "resume_latency",
+    "send_latency",
     "parked_memory",
     "first_prompt",
     "idle_cpu",
@@ -52,6 +56,10 @@ def main() -> None:
     if not chosen.names or "first_prompt" in chosen.names:
         print("\nImports before the first prompt:", flush=True)
         import_module("benchmarks.first_prompt").explain()
+    if "durable_others" not in failed and "durable_others" in (chosen.names or NAMES):
+        others = import_module("benchmarks.durable_others")
+        print("\nA durable transition in other libraries:\n", flush=True)
+        print(others.comparison(others.compare(chosen.quick)), flush=True)
     print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
     print(table(figures))
     if failed:

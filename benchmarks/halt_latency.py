@@ -18,7 +18,7 @@ from midstream.core.notices import Envelope, TextDelta
 from midstream.core.spec import Agent, Context, State, Workflow
 from midstream.engine.local import LocalEngine
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
@@ -92,7 +92,7 @@ async def ours(runs: int, rate: float, count: int) -> Halts:
             if envelope.run in begun:
                 begun[envelope.run].set()
 
-    engine = LocalEngine(fake_world(EndlessModel(rate), journal=MemoryJournal()))
+    engine = LocalEngine(fake_world(EndlessModel(rate), journal=(kept := MemoryStore())), kept)
     engine.listen(hear)
     handlers = ScriptHandlers({"listen": listen})
     for _ in range(runs - 1):

@@ -18,7 +18,7 @@ from benchmarks.measuring import Figure, alone
 from midstream.core.names import REQUEST_USERS_INPUT
 from midstream.core.spec import Agent, Context, StartingMessage, State, Workflow
 from midstream.ports import ModelRequest
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Scripted, ScriptedModel, call, define, fake_world
 from midstream.workflow.state_machine import WorkflowStateMachine
 
@@ -67,7 +67,7 @@ async def park_ours(count: int) -> list[Any]:
         asking = call(REQUEST_USERS_INPUT, question=question_of(number), choices=list(CHOICES))
         return Scripted(pieces=("One question first.",), calls=(asking,))
 
-    world = fake_world(Forgetful(reply), journal=MemoryJournal())
+    world = fake_world(Forgetful(reply), journal=MemoryStore())
     machines = []
     for number in range(count):
         machine = WorkflowStateMachine(ASKING, world)
@@ -142,7 +142,7 @@ WAITING = define(
 
 async def park_silent(count: int) -> list[Any]:
     """Return so many runs in which nobody has said anything: each waits for its first words."""
-    world = fake_world(journal=MemoryJournal())
+    world = fake_world(journal=MemoryStore())
     machines = []
     for _ in range(count):
         machine = WorkflowStateMachine(WAITING, world)

@@ -16,7 +16,7 @@ from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
 from midstream.core.names import Json
 from midstream.core.spec import Agent, Context, Definition, StartingMessage, State, Workflow
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
@@ -76,7 +76,7 @@ async def ours(definition: Definition) -> float:
     model = EndlessModel()
     machine = WorkflowStateMachine(
         definition,
-        fake_world(model, journal=MemoryJournal()),
+        fake_world(model, journal=MemoryStore()),
         handlers=ScriptHandlers({"listen": listen}),
     )
     await machine.start()

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from midstream.core.names import Json
 from midstream.core.spec import Definition, State, Workflow
-from midstream.store.memory import MemoryJournal
+from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import fake_world
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
@@ -48,7 +48,7 @@ async def ours(count: int) -> float:
         return "stop" if run.common_data["rounds"] * 3 >= count else "start"
 
     handlers = ScriptHandlers({"to_second": to_second, "to_third": to_third, "to_first": to_first})
-    machine = WorkflowStateMachine(LOOP, fake_world(journal=MemoryJournal()), handlers=handlers)
+    machine = WorkflowStateMachine(LOOP, fake_world(journal=MemoryStore()), handlers=handlers)
     began = process_time()
     await machine.start()
     run = await machine.wait()

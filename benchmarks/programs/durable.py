@@ -42,7 +42,11 @@ def new_database(folder: Path, journal: str) -> Path:
 
 
 def size(path: Path) -> int:
-    """Return the bytes a database takes, what still stands in its WAL included."""
+    """Return the bytes a database takes, what still stands in its WAL included.
+
+    Only for libraries that use `sqlite3` themselves: two copies of SQLite in one process drop each
+    other's locks.
+    """
     with closing(sqlite3.connect(path)) as connection:
         pages, each = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,5 +1,5 @@
 """The loop in DBOS on SQLite: one workflow, a step for each state. See `benchmarks.programs.durable`."""
-# mypy: ignore-missing-imports, disallow-untyped-decorators=False
+# mypy: disable-error-code="import-not-found", disallow-untyped-decorators=False
 
 from time import perf_counter
 from typing import Any

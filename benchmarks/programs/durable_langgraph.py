@@ -3,7 +3,7 @@
 At its best: the synchronous saver, which needs no second thread, and one connection. `durability="sync"`
 keeps a state before the next one begins, which is what the others do.
 """
-# mypy: ignore-missing-imports
+# mypy: disable-error-code="import-not-found"
 
 import sqlite3
 from contextlib import closing

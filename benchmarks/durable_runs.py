@@ -1,0 +1,173 @@
+"""Runs in a store: taking up a long one, and many that wait in one process.
+
+Taking up: a new store on the file and an engine, until the run goes on here and that is on the disk. The
+floor is what no way of it can do without: the newest snapshot read raw and decoded as plain JSON.
+Waiting: each run is at a question to the person; counted is what the process occupies, and its CPU time.
+"""
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter, process_time
+
+from benchmarks.durable_transitions import stores
+from benchmarks.measuring import Figure, alone, on_a_loop
+from benchmarks.parked_memory import ASKING, CHOICES, Forgetful, finding_of, question_of, task_of
+from midstream.core.names import REQUEST_USERS_INPUT
+from midstream.core.spec import Role, chat_definition
+from midstream.engine.local import LocalEngine
+from midstream.ports import ModelRequest
+from midstream.store.sqlite import SqliteStore
+from midstream.testing.fakes import Scripted, ScriptedModel, call, fake_world
+
+FACTS = 10_000
+WAITING_S = 5.0
+
+
+async def _chatted(path: Path, facts: int) -> str:
+    """Leave a chat of so many facts in a store; return its id."""
+    store = SqliteStore.opened(path)
+    model = ScriptedModel(lambda request: "A reply of some length. " * 8)
+    engine = LocalEngine(fake_world(model, journal=store, shelf=store), store)
+    machine = await engine.start(chat_definition("dude", Role(), {}))
+    while machine.run.seq < facts:
+        await machine.settled()
+        await machine.say(f"Line {machine.run.seq}: tell me more of the module and its tests.")
+        model.asked.clear()
+    await machine.settled()
+    await engine.close()
+    return machine.id
+
+
+async def _taken_up(path: Path, id: str) -> float:
+    """Return the milliseconds until a run of the store goes on here."""
+    gc.collect()
+    began = perf_counter()
+    store = SqliteStore.opened(path)
+    world = fake_world(ScriptedModel("Well."), journal=store, shelf=store)
+    engine = LocalEngine(world, store)
+    await engine.resume(id)
+    took = perf_counter() - began
+    await engine.close()
+    return took * 1e3
+
+
+async def _floor(path: Path, id: str) -> float:
+    """Return the milliseconds of reading the snapshot and decoding it as JSON."""
+    store = SqliteStore.opened(path)
+    try:
+        began = perf_counter()
+        kept = await store.snapshot(id)
+        assert kept is not None, "a long run has a snapshot"
+        json.loads(kept[1].partition(b"\n")[2])  # before it stands which version folded it
+        return (perf_counter() - began) * 1e3
+    finally:
+        await store.aclose()
+
+
+def measure(is_quick: bool) -> list[Figure]:
+    """Return milliseconds, megabytes and per cent of one core."""
+    facts, rounds, count = (600, 2, 200) if is_quick else (FACTS, 11, 10_000)
+    taken: list[float] = []
+    floor: list[float] = []
+    with tempfile.TemporaryDirectory(dir=stores()) as folder:
+        path = Path(folder) / "journal.db"
+        id = on_a_loop(lambda: _chatted(path, facts))
+        for _ in range(rounds):
+            taken.append(on_a_loop(lambda: _taken_up(path, id)))
+            floor.append(on_a_loop(lambda: _floor(path, id)))
+    megabytes, percent = _waiting(count)
+    return [
+        Figure(
+            name=f"taking up a chat of {facts:,} facts",
+            unit="ms",
+            values=tuple(taken),
+            floor="its snapshot read and decoded as plain JSON",
+            floors=tuple(floor),
+            aim=50,
+            aim_on="value",
+        ),
+        Figure(
+            name=f"{count:,} runs that wait in one process",
+            unit="MB",
+            values=(megabytes,),
+            aim=200,
+            aim_on="value",
+            note="what the process grew by; durable, with their conversations",
+        ),
+        Figure(
+            name=f"CPU of {count:,} runs that wait, over {WAITING_S:g} s",
+            unit="%",
+            values=(percent,),
+            aim=1,
+            aim_on="value",
+        ),
+    ]
+
+
+def _waiting(count: int) -> tuple[float, float]:
+    """Return megabytes and per cent of so many waiting runs, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.durable_runs", "--wait", str(count)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    megabytes, percent = map(float, done.stdout.split())
+    return megabytes, percent
+
+
+async def _wait(count: int) -> None:
+    """Park so many runs in a store; print the megabytes they take and the CPU they use."""
+
+    def reply(request: ModelRequest) -> Scripted:
+        mine = int(str(request.input).split("module_")[1][:5])
+        if request.state == "start":
+            return Scripted(pieces=(finding_of(mine),))
+        asking = call(REQUEST_USERS_INPUT, question=question_of(mine), choices=list(CHOICES))
+        return Scripted(pieces=("One question first.",), calls=(asking,))
+
+    with tempfile.TemporaryDirectory(dir=stores()) as folder:
+        store = SqliteStore.opened(Path(folder) / "journal.db")
+        world = fake_world(Forgetful(reply), journal=store, shelf=store)
+        engine = LocalEngine(world, store, bells=Path(folder) / "journal.db.d")
+
+        async def park(first: int, last: int) -> None:
+            machines = await asyncio.gather(
+                *(engine.start(ASKING, input=task_of(n)) for n in range(first, last))
+            )
+            for machine in machines:
+                run = await machine.settled()
+                assert run.open_questions, run.error
+
+        await park(0, 20)
+        gc.collect()
+        before = _resident()
+        for number in range(20, 20 + count, 200):
+            await park(number, min(number + 200, 20 + count))
+        gc.collect()
+        grown = _resident() - before
+        await asyncio.sleep(0.5)
+        used, began = process_time(), perf_counter()
+        await asyncio.sleep(WAITING_S)
+        percent = (process_time() - used) / (perf_counter() - began) * 100
+        print(grown / 1e6, percent)
+        sys.stdout.flush()
+        await engine.close()
+
+
+def _resident() -> int:
+    """Return the bytes this process occupies."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4096
+
+
+if __name__ == "__main__":
+    if "--wait" in sys.argv:
+        asyncio.run(_wait(int(sys.argv[-1])))
+    else:
+        alone(measure)
