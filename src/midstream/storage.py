@@ -96,12 +96,19 @@ class Inbox(Protocol):
     async def letters(self, run: str | None = None) -> list[Letter]:
         """Return the undelivered letters, of one run or of all, the oldest first."""
 
+    async def posted(self, run: str) -> list[Letter]:
+        """Return every letter there ever was to a run, delivered or not, the oldest first."""
+
     async def delivered(self, run: str, id: str) -> None:
         """Hand a letter out no more. An unknown one is left unknown."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """That the run is ours now. `was_cut`: its last owner died without letting go of it."""
+    """That the run is ours now. `was_cut`: its last owner died without letting go of it.
+
+    It stays cut until something is appended to it, whoever claims it and lets go of it meanwhile:
+    who could not journal that it goes on has not gone on with it.
+    """
 
     was_cut: bool
 
@@ -114,7 +121,7 @@ class Ownership(Protocol):
         """Return the name of this owner, unique among all that live."""
 
     async def claim(self, run: str) -> Claim:
-        """Make the run ours. One that is ours already stays ours, and was not cut.
+        """Make the run ours. One that is ours already stays ours.
 
         Raises:
             RunOwned: another owner that lives has it.

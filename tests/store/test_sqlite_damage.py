@@ -123,6 +123,32 @@ async def test_a_name_that_is_no_text_any_more_hides_nothing_else(tmp_path: Path
         assert (other.id, other.damaged) == ("other", "")
 
 
+async def test_a_damaged_index_hides_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        for run in ("before", "wanted"):
+            await store.append(run, 0, facts(run, 1, 3))
+    ((page,),) = edit(
+        path, "select rootpage from sqlite_schema where name='sqlite_autoindex_runs_1'"
+    )
+    content = bytearray(path.read_bytes())
+    place = content.index(b"wanted", (page - 1) * 4096, page * 4096)
+    content[place] ^= 0x01
+    path.write_bytes(content)
+    found = "select number from runs where id='wanted'"
+    assert edit(path, found) == []
+    async with opened(path) as store:
+        assert await store.read("wanted") == facts("wanted", 1, 3)
+        await store.append("wanted", 3, [fact("wanted", 4)])
+        assert await store.fork("wanted", 4, "fork") == 4
+        assert await store.read("wanted") == facts("wanted", 1, 4)
+        assert [run.id for run in await store.listing()] == ["before", "wanted", "fork"]
+        with pytest.raises(MidstreamError):
+            await store.append("unknown", 3, [fact("unknown", 4)])
+
+    assert edit(path, found) == []
+
+
 async def test_a_fork_notices_what_is_wrong_in_its_source(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as store:

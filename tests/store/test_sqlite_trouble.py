@@ -3,14 +3,18 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from store_kit import opened
 
-from midstream.core.errors import JournalFull, WorldTrouble
+from midstream.core.errors import JournalFull
+from midstream.core.notices import Envelope
 from midstream.storage import Letter
+from midstream.store import facts as journal
 from midstream.store import schema
+from midstream.store.sealing import body_of
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
@@ -56,7 +60,7 @@ async def test_a_journal_locked_for_too_long_is_told(
     async with opened(path) as store:
         holder = apsw.Connection(str(path))
         holder.execute("begin immediate")
-        with pytest.raises(WorldTrouble) as caught:
+        with pytest.raises(JournalFull) as caught:  # it may be tried again
             await store.append("r", 0, [fact("r", 1)])
         holder.execute("rollback")
         holder.close()
@@ -155,6 +159,29 @@ async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> Non
         await asyncio.gather(*appending)
     async with opened(path) as store:
         assert len(await store.runs()) == 30
+
+
+async def test_facts_become_bytes_and_are_kept_off_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = journal.append
+    threads: list[str] = []
+
+    def encoded(envelope: Envelope) -> bytes:
+        threads.append(threading.current_thread().name)
+        return body_of(envelope)
+
+    def kept(*given: Any, **named: Any) -> None:
+        threads.append(threading.current_thread().name)
+        keeping(*given, **named)
+
+    monkeypatch.setattr(journal, "body_of", encoded)
+    monkeypatch.setattr(journal, "append", kept)
+    async with opened(tmp_path / "journal.db") as store:
+        await store.append("r", 0, facts("r", 1, 2))
+        await store.adopt("imported", facts("imported", 1, 1))
+
+    assert threads == ["midstream-journal"] * 5
 
 
 async def test_a_reader_reads_while_another_writes(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ class MemoryStore:
         self._waiters: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         contents.owners_made += 1
         self._me = f"memory{contents.owners_made}"
+        self._cut: dict[str, int] = {}
         contents.owners[self._me] = self
 
     # --- the journal ----------------------------------------------------------------------------
@@ -195,6 +196,11 @@ class MemoryStore:
             if key not in self._contents.delivered and run in (None, letter.run)
         ]
 
+    async def posted(self, run: str) -> list[Letter]:
+        """Return every letter there ever was to a run, the oldest first."""
+        self._refuse_closed()
+        return [letter for key, letter in self._contents.letters.items() if key[0] == run]
+
     async def delivered(self, run: str, id: str) -> None:
         """Hand a letter out no more."""
         self._refuse_closed()
@@ -214,10 +220,13 @@ class MemoryStore:
         self._refuse_closed()
         owner = self._contents.leases.get(run, "")
         if owner == self._me:
-            return Claim(was_cut=False)
+            return Claim(was_cut=self._is_cut(run))
         if self._contents.living(run):
             raise owned(run, owner)
         self._contents.leases[run] = self._me
+        self._cut.pop(run, None)
+        if owner:
+            self._cut[run] = self._length(run)
         self._changed()
         return Claim(was_cut=bool(owner))
 
@@ -225,8 +234,22 @@ class MemoryStore:
         """Let go of a run that is ours."""
         self._refuse_closed()
         if self._contents.leases.get(run) == self._me:
-            del self._contents.leases[run]
+            self._let_go(run)
             self._changed()
+
+    def _let_go(self, run: str) -> None:
+        if self._is_cut(run):
+            self._contents.leases[run] = "nobody"
+        else:
+            del self._contents.leases[run]
+
+    def _is_cut(self, run: str) -> bool:
+        """Return whether a run of ours was cut and nothing was appended to it since."""
+        return self._cut.get(run) == self._length(run)
+
+    def _length(self, run: str) -> int:
+        kept = self._contents.runs.get(run)
+        return 0 if kept is None else len(kept.facts)
 
     async def owner_of(self, run: str) -> str:
         """Return the living owner of a run, "" if there is none."""
@@ -293,7 +316,7 @@ class MemoryStore:
             return
         leases = self._contents.leases
         for run in [run for run, owner in leases.items() if owner == self._me]:
-            del leases[run]
+            self._let_go(run)
         self.die()
         self._changed()
 

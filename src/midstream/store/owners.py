@@ -24,7 +24,9 @@ class Owners:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self.me = secrets.token_hex(8)
+        self.me = new_name()
+        # The runs of dead owners I claimed, and how many facts each had: no more yet, still cut.
+        self.cut: dict[str, int] = {}
         self._lock: int | None = self._locked()
 
     def is_alive(self, owner: str) -> bool:
@@ -79,6 +81,11 @@ class Owners:
             return False
         finally:
             os.close(lock)
+
+
+def new_name() -> str:
+    """Return the name of an owner there never was."""
+    return secrets.token_hex(8)
 
 
 def _is_name(owner: str) -> bool:

@@ -1,6 +1,6 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listed`, `Waiting` and `newest_snapshot` writes, inside a transaction of the
+Every function but `listed`, `posted`, `Waiting` and `newest_snapshot` writes, inside a transaction of the
 writing thread, and raises a refusal only before it has written anything.
 """
 
@@ -9,8 +9,8 @@ import msgspec
 
 from midstream.core.errors import WorldTrouble
 from midstream.storage import Claim, KeptRun, Letter
-from midstream.store.facts import heads, lease_of, summary_of, text_in
-from midstream.store.owners import Owners
+from midstream.store.facts import head_of, heads, lease_of, summary_of, text_in
+from midstream.store.owners import Owners, new_name
 from midstream.store.refusals import owned
 from midstream.store.schema import DELIVERED
 from midstream.store.sealing import letter_body, seal
@@ -84,6 +84,12 @@ def post(connection: apsw.Connection, letter: Letter) -> Letter:
     return letter
 
 
+def posted(connection: apsw.Connection, run: str) -> list[Letter]:
+    """Return every letter to a run, the oldest first. Damaged ones are left out."""
+    rows = connection.execute(f"select {_COLUMNS} from inbox where run=? order by number", (run,))
+    return [letter for row in rows if (letter := _letter_in(row)) is not None]
+
+
 def deliver(connection: apsw.Connection, run: str, id: str) -> None:
     """Hand a letter out no more."""
     connection.execute("update inbox set delivered=? where run=? and id=?", (DELIVERED, run, id))
@@ -142,15 +148,33 @@ def claim(connection: apsw.Connection, run: str, owners: Owners) -> Claim:
     """Make the run ours."""
     owner = lease_of(connection, run)
     if owner == owners.me:
-        return Claim(was_cut=False)
+        return Claim(was_cut=_is_cut(connection, run, owners))
     if owner and owners.is_alive(owner):
         raise owned(run, owner)
     connection.execute("insert or replace into leases values(?,?)", (run, owners.me))
+    owners.cut.pop(run, None)
+    if owner:
+        owners.cut[run] = _length(connection, run)
     return Claim(was_cut=bool(owner))
 
 
+def _is_cut(connection: apsw.Connection, run: str, owners: Owners) -> bool:
+    """Return whether a run of ours was cut and nothing was appended to it since."""
+    return owners.cut.get(run) == _length(connection, run)
+
+
+def _length(connection: apsw.Connection, run: str) -> int:
+    head = head_of(connection, run)
+    return 0 if head is None else head.seq
+
+
 def release(connection: apsw.Connection, run: str | None, owners: Owners) -> None:
-    """Let go of a run, or of all, that are ours."""
+    """Let go of a run, or of all, that are ours. What is still cut stays a dead owner's."""
+    for cut in tuple(owners.cut) if run is None else (run,):
+        if _is_cut(connection, cut, owners):
+            connection.execute(
+                "update leases set owner=? where run=? and owner=?", (new_name(), cut, owners.me)
+            )
     if run is None:
         connection.execute("delete from leases where owner=?", (owners.me,))
     else:

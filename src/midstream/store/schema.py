@@ -116,7 +116,9 @@ def trouble(error: apsw.Error, path: Path, *, is_writing: bool = False) -> Midst
         case apsw.CorruptError() | apsw.NotADBError():
             return damaged_file(path, str(error))
         case apsw.BusyError() | apsw.LockedError():
-            return WorldTrouble(
+            # A stopped process may hold it for ever; nobody's run has failed because of that.
+            kind = JournalFull if is_writing else WorldTrouble
+            return kind(
                 f"The journal {path} is locked by another process.",
                 hint="See which process holds it for so long; then try again.",
             )

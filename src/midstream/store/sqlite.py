@@ -114,6 +114,10 @@ class SqliteStore:
         """Return the undelivered letters, the oldest first."""
         return await self._reader.submit(partial(self._waiting.letters, run=run))
 
+    async def posted(self, run: str) -> list[Letter]:
+        """Return every letter there ever was to a run, the oldest first."""
+        return await self._reader.submit(partial(rows.posted, run=run))
+
     async def delivered(self, run: str, id: str) -> None:
         """Hand a letter out no more."""
         await self._writer.submit(partial(rows.deliver, run=run, id=id))

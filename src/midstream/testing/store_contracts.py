@@ -741,6 +741,20 @@ class StoreContract(JournalContract):
     # --- who has which run ----------------------------------------------------------------------
 
     @soon
+    async def test_what_was_posted_is_remembered_delivered_or_not(self, store: Store) -> None:
+        first, other, second = (
+            Letter(id=id, run=run, at=1.0, text=id)
+            for id, run in (("2", "r"), ("1", "s"), ("1", "r"))
+        )
+        for letter in (first, other, second):
+            await store.post(letter)
+        await store.delivered("r", "2")
+
+        assert await store.posted("r") == [first, second]
+        assert await store.posted("s") == [other]
+        assert await store.posted("nobody") == []
+
+    @soon
     async def test_a_run_is_claimed_and_let_go(self, store: Store) -> None:
         assert await store.owner_of("r") == ""
         assert not (await store.claim("r")).was_cut
@@ -815,6 +829,32 @@ class StoreContract(JournalContract):
         assert (await store.claim("r")).was_cut
         run = await listed(store, "r")
         assert (run.owner, run.was_cut) == (store.me, False)
+
+    @soon
+    async def test_a_run_that_was_cut_stays_so_until_something_is_appended(
+        self, store: Store, another: Another, cut: Cut
+    ) -> None:
+        dead, closing, other = await another(), await another(), await another()
+        await dead.append("r", 0, [fact("r", 1)])
+        await dead.claim("r")
+        await cut(dead)
+        for _ in range(2):
+            assert (await store.claim("r")).was_cut
+            assert (await store.claim("r")).was_cut
+            await store.release("r")
+            await store.release("r")
+            assert await store.owner_of("r") == ""
+            assert (await listed(store, "r")).was_cut
+        assert (await closing.claim("r")).was_cut
+        await closing.aclose()
+        assert (await other.claim("r")).was_cut
+        await other.append("r", 1, [fact("r", 2)])
+
+        assert not (await other.claim("r")).was_cut
+        await other.release("r")
+        assert not (await store.claim("r")).was_cut
+        await store.release("r")
+        assert not (await listed(store, "r")).was_cut
 
     @soon
     async def test_of_many_that_claim_a_dead_owners_run_one_gets_it(

@@ -42,6 +42,7 @@ from midstream.ports import Handlers, Shelf, ToolContext
 from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.json_values import copied, kept_call, kept_choice, kept_usage
+from midstream.workflow.long_texts import PIECE, LongText, long_text
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
@@ -247,11 +248,12 @@ async def capped(text: str, shelf: Shelf) -> str:
     Raises:
         JournalFull: there is no room for it.
     """
-    if len(text) <= MAX_TEXT:
+    if len(text) <= min(PIECE, MAX_TEXT):
         return readable(text)
-    # Off the loop: 100 MB take a while to look through.
-    text, whole = await in_thread(lambda: ((clean := readable(text)), clean.encode()))
-    return _cut(text, f"the whole is in {shelf.where(await shelf.put(whole))}")
+    long = await in_thread(lambda: long_text(text, MAX_TEXT))
+    if long.length <= MAX_TEXT:
+        return long.start
+    return _between(long, f"the whole is in {shelf.where(await shelf.put(long.whole))}")
 
 
 async def _kept(text: str, shelf: Shelf) -> str:
@@ -259,13 +261,21 @@ async def _kept(text: str, shelf: Shelf) -> str:
     try:
         return await capped(text, shelf)
     except WorldTrouble as error:
-        text = await in_thread(lambda: readable(text))
-        return _cut(text, f"the whole could not be kept: {_short(error.what)}")
+        long = await in_thread(lambda: long_text(text, MAX_TEXT))
+        return _between(long, f"the whole could not be kept: {_short(error.what)}")
+
+
+def _between(long: LongText, where: str) -> str:
+    head, tail = long.start[: MAX_TEXT // 2], long.end[-MAX_TEXT // 2 :]
+    return _joined(head, tail, long.length, where)
 
 
 def _cut(text: str, where: str) -> str:
-    head, tail = text[: MAX_TEXT // 2], text[-MAX_TEXT // 2 :]
-    return f"{head}\n[cut: {len(text)} characters, {where}]\n{tail}"
+    return _joined(text[: MAX_TEXT // 2], text[-MAX_TEXT // 2 :], len(text), where)
+
+
+def _joined(head: str, tail: str, length: int, where: str) -> str:
+    return f"{head}\n[cut: {length} characters, {where}]\n{tail}"
 
 
 def _short(text: str) -> str:

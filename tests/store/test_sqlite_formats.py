@@ -1,0 +1,152 @@
+"""Journals of every released format can be read, for ever, and are brought up to today on reading."""
+
+import asyncio
+import hashlib
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+from store_kit import edit, opened, refusal
+
+from midstream.core.errors import JournalDamaged, JournalTooNew
+from midstream.core.notices import Envelope
+from midstream.storage import Letter
+from midstream.store import facts as journal
+from midstream.store import schema, sealing
+from midstream.store.sqlite import SqliteStore
+from midstream.testing.contracts import fact, facts
+
+GOLDEN = Path(__file__).parents[1] / "journals"
+CHECKSUMS = {
+    "1/export.jsonl": "18e676a337a9bbc5eae6bf526b270fe584389b507931979f400f9a3dcf60d064",
+    "1/journal.sql": "e64f0825ac0b278ba8e674c421982918be92e99e4e31a9c08bf54795adcb2af4",
+}
+"""What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
+
+
+def golden(path: Path) -> None:
+    """Make the journal of the first format."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute((GOLDEN / "1" / "journal.sql").read_text(encoding="utf-8"))
+    finally:
+        connection.close()
+
+
+def in_older_words(envelope: Envelope) -> bytes:
+    """Return a fact as format 0 would have it, had there been one: it said `words` for `text`."""
+    return sealing.body_of(envelope).replace(b'"text":', b'"words":')
+
+
+def in_todays_words(fact: dict[str, object]) -> dict[str, object]:
+    return {("text" if name == "words" else name): value for name, value in fact.items()}
+
+
+async def older(path: Path) -> None:
+    """Make a journal of format 0, which never was, of three facts."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (journal, schema, sealing):
+            patch.setattr(module, "FORMAT", 0)
+        patch.setattr(journal, "body_of", in_older_words)
+        async with opened(path) as store:
+            await store.append("r", 0, facts("r", 1, 3))
+
+
+def test_released_journals_are_never_edited() -> None:
+    found = {
+        path.relative_to(GOLDEN).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in GOLDEN.rglob("*")
+        if path.is_file()
+    }
+
+    assert found == CHECKSUMS
+
+
+async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path)
+    async with opened(path) as store:
+        runs = {kept.id: kept for kept in await store.listing()}
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
+            ("golden22", 23, ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+            ("g", 4, ""),
+        ]
+        assert (runs["golden22"].is_foreign, runs["golden22"].summary.status) == (True, "finished")
+        assert runs["r"].was_cut
+        assert [(kept.parent, kept.parent_seq) for kept in (runs["f"], runs["g"])] == [("r", 3)] * 2
+        assert await store.read("r") == facts("r", 1, 5)
+        assert await store.read("f") == facts("f", 1, 3)
+        assert await store.read("g") == [*facts("g", 1, 3), fact("g", 4, "of the fork")]
+        assert len(await store.read("golden22")) == 23
+        assert await store.letters() == [Letter(id="2", run="r", at=2.5, text="wörds")]
+        assert await store.snapshot("r") == (3, b"folded")
+
+
+async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path)
+    async with opened(path) as store:
+        assert (await store.claim("r")).was_cut
+        await store.append("r", 5, [fact("r", 6)])
+        assert await store.fork("golden22", 19, "again") == 19
+    async with opened(path) as store:
+        assert await store.read("r") == facts("r", 1, 6)
+
+
+async def test_what_an_older_version_wrote_reads_as_todays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    await older(path)
+    before = edit(path, "select * from facts")
+    assert all(re.search(rb'"words":"\d"', row[3]) and row[-1] == 0 for row in before)
+    monkeypatch.setitem(sealing.UPGRADES, 0, in_todays_words)
+    async with opened(path) as store:
+        assert await store.read("r") == facts("r", 1, 3)
+        await store.append("r", 3, [fact("r", 4)])
+        assert await store.fork("r", 4, "f") == 4
+        assert await store.read("f") == facts("f", 1, 4)
+
+    assert edit(path, "select * from facts where seq<4") == before
+    assert edit(path, "select format from facts where seq=4") == [(1,)]
+    assert edit(path, "select value from meta") == [(1,)]
+
+
+async def test_an_older_format_of_which_nothing_is_known_is_used_for_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    await older(path)
+    async with opened(path) as store:
+        with pytest.raises(JournalDamaged, match="nothing is known of its format, 0"):
+            await store.read("r")
+
+
+async def test_an_upgrade_that_makes_no_fact_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.db"
+    await older(path)
+    monkeypatch.setitem(sealing.UPGRADES, 0, lambda fact: fact)
+    async with opened(path) as store:
+        with pytest.raises(JournalDamaged) as caught:
+            await store.read("r")
+        assert caught.value.seq == 1
+
+
+async def test_the_older_version_refuses_what_was_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await older(path)
+    async with opened(path):
+        pass
+    before = path.read_bytes()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "FORMAT", 0)
+        error = refusal(lambda: SqliteStore.opened(path))
+
+    assert isinstance(error, JournalTooNew)
+    assert path.read_bytes() == before
