@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,16 @@ def test_right_roles_are_read_with_parsing_tools_of_either_form() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["2fast", "-x", "a.b", "", "x" * 65, "größe"])
+def test_a_name_that_some_provider_refuses_names_no_tool(name: str) -> None:
+    text = json.dumps({"dude": {"parsingTools": [name]}})
+
+    roles, problems = lint_roles(text, file="r.json")
+
+    assert roles == {}
+    assert "cannot name a tool" in str(problems[0])
+
+
 def test_every_problem_is_told_and_only_wrong_roles_are_left_out() -> None:
     roles, problems = lint_roles(
         """{
@@ -59,7 +70,7 @@ def test_every_problem_is_told_and_only_wrong_roles_are_left_out() -> None:
         'Did you mean "smart"?',
         'r.json:2:24 $.a.systemMesage: unknown key "systemMesage". Did you mean "systemMessage"?',
         'r.json:3:24 $.b.parsingTools[0]: "no blanks" cannot name a tool: '
-        "expected up to 64 of A-Z a-z 0-9 _ -.",
+        "expected up to 64 of A-Z a-z 0-9 _ -, the first a letter or _.",
         'r.json:3:55 $.b.parsingTools[2].name: a second parsing tool "twice", '
         "the first is on line 3.",
         "r.json:3:65 $.b.parsingTools[3]: expected an object {...}, found 3.",

@@ -4,6 +4,8 @@ import asyncio
 import base64
 import hashlib
 import json
+import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -279,6 +281,29 @@ def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
 
     with pytest.raises(UserMistake, match="larger than 3 bytes"):
         read_parcel(tmp_path / "x")
+
+
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(UserMistake, match="not a regular file"):
+            read_parcel(path)
+
+
+@pytest.mark.parametrize("head", [b"", b'{"midstream_run":1,"format":1,"run":"a","facts":2000000,'])
+def test_a_file_of_nothing_but_line_ends_takes_no_memory(tmp_path: Path, head: bytes) -> None:
+    first = head + b'"made_by":"x"}' if head else b""
+    path = tmp_path / "x"
+    path.write_bytes(first + b"\n" * 2_000_001)
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserMistake, match=r":[12]: "):
+            read_parcel(path)
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:

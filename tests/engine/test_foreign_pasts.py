@@ -13,7 +13,14 @@ from midstream.config.manager import ConfigManager
 from midstream.core.apply import apply
 from midstream.core.conversation import ToolCall
 from midstream.core.errors import DefinitionDiffers, UserMistake
-from midstream.core.events import AgentResponded, AnyFact, RunStarted, StateTransition, ToolCalled
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    QuestionAsked,
+    RunStarted,
+    StateTransition,
+    ToolCalled,
+)
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.spec import Definition
@@ -102,6 +109,26 @@ async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
         ENTER,
         AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
         ToolCalled(call_id="c1", name="write", arguments=call.arguments, agent="dude"),
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        id = await here.adopted_fork(facts)
+
+        with pytest.raises(UserMistake, match="in the middle of tool calls"):
+            await take_up(here.engine, here.library, id, choice="new")
+
+        assert here.tools.calls == []
+
+
+async def test_a_yes_it_asks_for_is_not_given_on_its_own_words(here: Here) -> None:
+    call = ToolCall(id="c1", name="write", arguments={"path": ".bashrc"})
+    asked = QuestionAsked(
+        question_id="q1", number=1, kind="approval", text='read {"path":"a"}', call_id="c1"
+    )
+    facts = (
+        here.started(define(FLOW, tools=here.tools)),
+        ENTER,
+        AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
+        asked,
     )
     async with asyncio.timeout(DEADLINE_S):
         id = await here.adopted_fork(facts)

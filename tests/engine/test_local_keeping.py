@@ -14,6 +14,7 @@ from midstream.engine import local
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import opened
 from midstream.engine.postman import hand_over
+from midstream.engine.resuming import refused
 from midstream.storage import Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
@@ -25,6 +26,7 @@ from midstream.testing.fakes import (
     ScriptedModel,
     asks,
     call,
+    calls,
     define,
     fake_world,
     says,
@@ -244,6 +246,33 @@ async def test_a_full_disk_leaves_a_run_for_later() -> None:
         await two.engine.close()
 
 
+async def test_a_crash_is_counted_though_the_disk_was_full_when_it_was_taken_up() -> None:
+    class Full(MemoryStore):
+        is_full = True
+
+        async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+            if self.is_full:
+                raise JournalFull("There is no room.")
+            await super().append(run, expected, facts)
+
+    async with shared() as store:
+        one, full = Process(store, asks("Which?")), Full()
+        full._open(store._contents)
+        two, three = Process(full), Process(store.beside())
+        machine = await one.start()
+        await machine.settled()
+        await one.die()
+        for _ in range(2):
+            with pytest.raises(JournalFull):
+                await two.engine.resume(machine.id)
+        await two.engine.close()
+
+        again = await three.engine.resume(machine.id)
+        assert three.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
+        assert again.run.crashes == 1
+        await three.engine.close()
+
+
 async def test_nothing_begins_in_an_engine_that_has_closed() -> None:
     async with shared() as store:
         one = Process(store, "Done.")
@@ -292,6 +321,115 @@ async def test_a_letter_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
         await two.engine.close()
 
 
+async def test_letters_that_waited_are_heard_before_anything_begins_again() -> None:
+    async with shared() as store:
+        gate = Gate()
+        tools = FakeTools(FakeTool(name="look", gate=gate))
+        one, two = Process(store, call("look"), tools=tools), Process(store.beside(), "I see.")
+        machine = await one.start()
+        await gate.reached()
+        await one.die()
+        for id in ("a", "b"):
+            await two.store.post(Letter(id=id, run=machine.id, at=1.0, text=id, unasked=True))
+
+        again = await two.engine.resume(machine.id)
+        assert list(again.run.inbox) == ["a", "b"]
+        assert await two.store.letters() == []
+        run = await again.wait()
+        assert [called.name for called in two.tools.calls] == [], "the call was cut by the words"
+        assert [record.disposition for record in run.inbox.values()] == ["interrupted"] * 2
+        assert len(two.model.asked) == 1
+        await two.engine.close()
+
+
+async def test_a_stop_that_waited_ends_the_run_before_anything_begins_again() -> None:
+    async with shared() as store:
+        gate = Gate()
+        tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate), FakeTool(name="look"))
+        one = Process(store, calls(call("shell"), call("look")), tools=tools)
+        two = Process(store.beside(), "I see.")
+        machine = await one.start()
+        await gate.reached()
+        await one.die()
+        await two.store.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
+
+        again = await two.engine.resume(machine.id)
+        assert (again.run.status, again.run.stop_reason) == ("stopped", "enough")
+        assert (two.model.asked, two.tools.calls) == ([], [])
+        assert await two.store.letters() == []
+        await two.engine.close()
+
+
+async def test_a_run_that_hears_nothing_while_it_is_taken_up_goes_on_all_the_same() -> None:
+    class Mute(MemoryStore):
+        async def letters(self, run: str | None = None) -> list[Letter]:
+            if run is not None:
+                raise WorldTrouble("The disk is slow.")
+            return await super().letters(run)
+
+    async with shared() as store:
+        mute = Mute()
+        mute._open(store._contents)
+        one, two = Process(store, says("x", gate=Gate())), Process(mute, "Done.")
+        machine = await one.start()
+        await rounds()
+        await one.die()
+        again = await two.engine.resume(machine.id)
+        assert (await again.wait()).output == "Done."
+        await two.engine.close()
+
+
+async def test_a_letter_to_an_ended_run_whose_process_is_gone_is_refused() -> None:
+    async with shared() as store:
+        one, two = Process(store, "Done."), Process(store.beside(), asks("Which?"))
+        machine = await one.start()
+        ended = await machine.wait()
+        await one.engine.close()
+        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="too late"))
+        await two.store.post(Letter(id="b", run=machine.id, at=1.0, kind="halt"))
+
+        await two.engine.start(define(FLOW))
+        await emptied(two.store)
+        assert [letter.text for letter in await refused(two.store, ended)] == ["too late"]
+        await two.engine.close()
+
+
+async def test_a_letter_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside(), asks("Which?"))
+        machine = await one.start()
+        await machine.settled()
+        await one.engine.close()
+        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="src"))
+        await two.engine.start(define(FLOW))
+        await rounds()
+        assert [letter.id for letter in await two.store.letters()] == ["a"]
+        await two.engine.close()
+
+
+async def test_without_a_bell_letters_are_found_when_they_are_written() -> None:
+    class Counting(MemoryStore):
+        looks = 0
+
+        async def letters(self, run: str | None = None) -> list[Letter]:
+            self.looks += 1
+            return await super().letters(run)
+
+    async with asyncio.timeout(20):
+        store = Counting()
+        one = Process(store, asks("Which?"), "Done.")
+        machine = await one.start()
+        await machine.settled()
+        await asyncio.sleep(0.1)
+        looks = store.looks
+        await asyncio.sleep(0.1)
+        assert store.looks == looks, "where nothing is written nothing is read"
+        other = store.beside()
+        await other.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        assert (await machine.wait()).output == "Done."
+        await one.engine.close()
+
+
 async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?"), says("x", gate=Gate())), Process(store.beside())
@@ -317,7 +455,7 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
         gate = Gate()
         shell = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
         one = Process(store, call("shell"), tools=shell)
-        two = Process(store.beside(), says("x", gate=Gate()), "I see.", tools=shell)
+        two = Process(store.beside(), "I see.", tools=shell)
         machine = await one.start()
         await gate.reached()
         await machine.leave()

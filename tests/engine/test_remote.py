@@ -13,6 +13,7 @@ from midstream.core.events import InputReceived
 from midstream.core.notices import Envelope
 from midstream.engine.local import LocalEngine
 from midstream.engine.remote import NOBODY, RemoteMachine
+from midstream.engine.resuming import refused, stop_here
 from midstream.testing.fakes import (
     Chronicle,
     FakeTool,
@@ -301,6 +302,30 @@ async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> N
             await remote.withdraw(receipt.input_id)
 
             assert await remote._store.letters(machine.id) == []
+            ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
+            assert await refused(remote._store, ended) == []
+
+
+async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        owner = Owner(place, asks("Sure?"))
+        machine = await owner.start()
+        await machine.settled()
+        await owner.engine.close()
+        async with attached(place, machine.id) as remote:
+            receipt = await remote.say("yes", id="mine")
+            ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
+            await remote.wait()
+            record = await remote.disposed("mine")
+            again = await remote.say("yes", id="mine")
+            late = await refused(remote._store, ended)
+
+            assert await remote._store.letters(machine.id) == []
+    assert receipt.handling == "queue"
+    assert record is not None
+    assert (record.disposition, record.reason) == ("rejected", "the run has ended")
+    assert (again.handling, again.reason) == ("reject", "the run has ended")
+    assert [letter.text for letter in late] == ["yes"]
 
 
 async def test_queued_words_are_taken_back_from_another_process(place: Place) -> None:

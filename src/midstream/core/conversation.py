@@ -22,6 +22,9 @@ Side: TypeAlias = Literal["system", "user", "assistant"]
 USER: Final = "@user"
 """The author of what a person typed. Every agent sees those words as the user's, on either side."""
 
+GO_ON: Final = "Go on."
+"""Said for the user before a reply that nobody asked for in words."""
+
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """What a model asked for: a tool and its arguments (a JSON object)."""

@@ -55,7 +55,7 @@ class JournalMoved(WorldTrouble):
 
 
 class JournalFull(WorldTrouble):
-    """There is no room to write; nothing of this append was kept. It may be tried again."""
+    """There is no room to write, or no getting at it; nothing was kept. It may be tried again."""
 
     def again(self) -> "JournalFull":
         """Return the same error to be raised anew."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from midstream.core.jsontext import Member, Node, parse
 from midstream.core.lint_graph import check_transitions
-from midstream.core.names import STOP, Json
+from midstream.core.names import STOP, TOOL_NAME, TOOL_NAME_RULE, Json
 from midstream.core.problem import Problem, has_errors
 from midstream.core.shape import Report, clip, fit, shown, without_schema
 from midstream.core.spec import Role, Workflow
@@ -30,7 +30,6 @@ OUTPUT_ROOTS = ("common_data", "variables", "input", "resume_input", "last_respo
 
 _HANDLERS = ("pre_handler", "post_handler", "transition_handler")
 _NOT_ON_STOP = ("agent", *_HANDLERS, "next", "on_failure", "awaits_input", "on_input")
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -359,10 +358,8 @@ def _check_parsing_tools(role: Node, report: Report) -> None:
     lines: dict[str, int] = {}
     for tool in _items(role, "parsingTools"):
         name = _text(tool, "name")
-        if name is not None and not _TOOL_NAME.fullmatch(name.value):
-            message = (
-                f'"{clip(name.value)}" cannot name a tool: expected up to 64 of A-Z a-z 0-9 _ -.'
-            )
+        if name is not None and not TOOL_NAME.fullmatch(name.value):
+            message = f'"{clip(name.value)}" cannot name a tool: expected {TOOL_NAME_RULE}.'
             report.error(name, message)
         elif name is not None and name.value in lines:
             first = lines[name.value]

@@ -3,6 +3,7 @@
 Each is a plain string on the wire; the `Literal` types below are the whole vocabulary.
 """
 
+import re
 from typing import Any, Final, Literal, TypeAlias
 
 START: Final = "start"
@@ -13,6 +14,11 @@ INTERRUPTED: Final = "$interrupted"
 
 REQUEST_USERS_INPUT: Final = "request_users_input"
 """The one tool that is never executed: it parks its call until a person answers."""
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""What every provider takes as the name of a tool. Some take more: dots, or a digit to begin with."""
+
+TOOL_NAME_RULE: Final = "up to 64 of A-Z a-z 0-9 _ -, the first a letter or _"
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""

@@ -65,13 +65,13 @@ NOT_KNOWN = "Not known: let the agent verify"
 OUTCOMES: dict[str, tuple[Outcome, str]] = {
     HAPPENED: (
         "completed",
-        "The process died during this call and its output is lost. The user says: it happened.",
+        "The process ended during this call and its output is lost. The user says: it happened.",
     ),
     DID_NOT_HAPPEN: (
         "not_run",
-        "The process died before this call had an effect. The user says: it did not happen.",
+        "The process ended before this call had an effect. The user says: it did not happen.",
     ),
-    NOT_KNOWN: ("unknown", "The process died during this call. Outcome unknown: verify first."),
+    NOT_KNOWN: ("unknown", "The process ended during this call. Outcome unknown: verify first."),
 }
 """What a person may say of a call whose outcome is unknown, and what the model is told then."""
 
@@ -185,13 +185,16 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
 
 
 def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
-    """Ask what became of a call that ran when the process died; its call parks until then."""
+    """Ask what became of a call that ran when its process was gone; it parks until then.
+
+    The process may have died, or have been left before there was room to journal how the call ended.
+    """
     story.tell(
         QuestionAsked(
             question_id=story.next_question_id(),
             number=story.next_number(),
             kind="question",
-            text=f"The process died while {call.name} {encode(call.arguments).decode()} ran. "
+            text=f"The process ended while {call.name} {encode(call.arguments).decode()} ran. "
             "What became of it?",
             agent=agent,
             call_id=call.id,

@@ -18,10 +18,11 @@ import binascii
 import hashlib
 import math
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
@@ -42,6 +43,7 @@ LAYOUT = 1
 """The version of the file's own layout; `format` is that of the facts."""
 
 MAX_FILE_BYTES = 1_000_000_000
+_CHUNK = 1_000_000
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _T = TypeVar("_T")
 
@@ -222,31 +224,36 @@ def _all_told(facts: Sequence[Envelope]) -> list[tuple[object, ...]]:
 def read_parcel(path: Path) -> Parcel:
     """Return what a file holds. Blocking. Raises as `imported` does."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
+            raise UserMistake(f"{path} is not a regular file.")
+        if about.st_size > MAX_FILE_BYTES:
             raise UserMistake(f"{path} is larger than {MAX_FILE_BYTES:,} bytes.")
-        lines = path.read_bytes().split(b"\n")
+        with path.open("rb") as stream:
+            return _Reading(path, stream).parcel()
     except OSError as error:
         raise WorldTrouble(f"{path} cannot be read: {error.strerror or error}.") from error
-    if lines[-1] == b"":
-        lines.pop()
-    return _Reading(path, lines).parcel()
 
 
 class _Reading:
-    """A file being read: what is wrong with it is said with its line."""
+    """A file being read, a line at a time: what is wrong with it is said with its line.
 
-    def __init__(self, path: Path, lines: Sequence[bytes]) -> None:
+    Its lines are never all in memory: a file may well hold nothing but line ends.
+    """
+
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
         self._path = path
-        self._lines = lines
+        self._stream = stream
 
     def parcel(self) -> Parcel:
         """Return all that the file holds."""
+        lines = self._count()
         header = self._header()
-        if len(self._lines) != 1 + header.facts + header.files:
+        if lines != 1 + header.facts + header.files:
             raise self._wrong(
-                len(self._lines),
+                lines,
                 f"the file ends here, with {header.facts} facts and {header.files} files promised"
-                if len(self._lines) <= header.facts + header.files
+                if lines <= header.facts + header.files
                 else "there is more than the first line says",
             )
         return Parcel(
@@ -255,8 +262,17 @@ class _Reading:
             files=tuple(self._files(header)),
         )
 
+    def _count(self) -> int:
+        """Return how many lines there are, and go back to the first."""
+        count, last = 0, b"\n"
+        while chunk := self._stream.read(_CHUNK):
+            count += chunk.count(b"\n")
+            last = chunk[-1:]
+        self._stream.seek(0)
+        return count + (last != b"\n")
+
     def _header(self) -> Header:
-        first = self._lines[0] if self._lines else b""
+        first = self._stream.readline()
         try:
             versions = msgspec.json.decode(first, type=_Versions)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -266,7 +282,7 @@ class _Reading:
                 f"{self._path}:1: it was made by a newer version ({versions.made_by[:80]!r}).",
                 hint="Import it with that one.",
             )
-        header = self._decoded(1, Header)
+        header = self._decoded(1, Header, first)
         if versions.midstream_run < 1 or header.facts < 1 or header.files < 0:
             raise self._wrong(1, "this is no exported run")
         if not _ID.fullmatch(header.run):
@@ -314,9 +330,11 @@ class _Reading:
                 raise self._wrong(number, "the contents are not what they are named by")
             yield data
 
-    def _decoded(self, number: int, wanted: type[_T]) -> _T:
+    def _decoded(self, number: int, wanted: type[_T], line: bytes | None = None) -> _T:
+        """Return the next line, or the one given, as what it must be."""
         try:
-            value: _T = msgspec.json.decode(self._lines[number - 1], type=wanted)
+            data = self._stream.readline() if line is None else line
+            value: _T = msgspec.json.decode(data, type=wanted)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._wrong(number, str(error)) from error
         return value

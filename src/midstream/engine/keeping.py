@@ -68,7 +68,12 @@ class WorkspaceRuns:
             return None
         return await take_up(self._engine, self._library, id, choice=choice or "ask")
 
-    async def watch(self, id: str, hear: Callable[[Envelope], None]) -> Machine:
+    async def watch(
+        self,
+        id: str,
+        hear: Callable[[Envelope], None],
+        owned: Callable[[str], None] | None = None,
+    ) -> Machine:
         """Return a run that lives elsewhere, or nowhere; see `RemoteMachine.attached`."""
         return await RemoteMachine.attached(
             self._engine.store,
@@ -76,6 +81,7 @@ class WorkspaceRuns:
             bells=self._engine.bells,
             clock=self._engine.world.clock,
             tap=hear,
+            owned=owned,
         )
 
     async def unwatch(self, machine: Machine) -> None:
@@ -119,6 +125,8 @@ class WorkspaceRuns:
         if effects:
             told.append("What was done after that point stays done:")
             told += _shown(effects)
+        if made.damaged is not None:
+            told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
         if made.effects.files and not made.is_foreign:
             told.append("/putback puts the files back as they were then.")
         return Travelled(id=made.id, told=tuple(told))

@@ -17,7 +17,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.spec import Definition
 from midstream.engine.opening import SNAPSHOT_EVERY, keep, opened
-from midstream.engine.postman import Postman
+from midstream.engine.postman import Postman, deliver
 from midstream.ports import Handlers, World
 from midstream.storage import Store
 from midstream.workflow.state_machine import WorkflowStateMachine, new_run_id
@@ -43,6 +43,7 @@ class LocalEngine:
         self._snapped: dict[str, int] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._chores: set[asyncio.Task[None]] = set()
+        self._taking_up: set[str] = set()
         self._is_closing = False
 
     async def start(
@@ -75,7 +76,7 @@ class LocalEngine:
         handlers: Handlers | None = None,
         definition: Definition | None = None,
     ) -> WorkflowStateMachine:
-        """Return a run of the store that goes on here.
+        """Return a run of the store that goes on here. It hears first what it was sent meanwhile.
 
         Args:
             id: the run's whole id.
@@ -106,15 +107,23 @@ class LocalEngine:
         machine = WorkflowStateMachine(
             definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
         )
+        self._taking_up.add(id)
         try:
             was_cut = await self._take_in(machine)
             # Once more: until it was ours, its owner may have gone on.
             run = await opened(self.store, id)
             self._told[id] = self._snapped[id] = run.seq
-            await machine.resume(run, was_cut=was_cut, definition=definition)
+            await machine.resume(
+                run,
+                was_cut=was_cut,
+                definition=definition,
+                first=lambda: self._bring_up_to_date(machine),
+            )
         except BaseException:
             await self._drop(machine)
             raise
+        finally:
+            self._taking_up.discard(id)
         self.look()
         return machine
 
@@ -160,7 +169,17 @@ class LocalEngine:
             self._postman = Postman(self.store, self._addressee, self.bells)
         return claim.was_cut
 
+    async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
+        """Hand over the letters that waited. What cannot be taken now the postman brings later."""
+        with contextlib.suppress(MidstreamError):
+            letters = await self.store.letters(machine.id)
+            await deliver(self.store, self._hearing, machine, letters)
+
     def _addressee(self, id: str) -> WorkflowStateMachine | None:
+        """Return whom the postman brings a run's letters; see `_hearing`."""
+        return None if id in self._taking_up else self._hearing(id)
+
+    def _hearing(self, id: str) -> WorkflowStateMachine | None:
         """Return who takes a run's letters: nobody where it is not ours, not begun, or ended unkept."""
         machine = self._machines.get(id)
         if machine is None or machine.run.phase == "new":

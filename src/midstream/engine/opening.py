@@ -8,7 +8,7 @@ from midstream.core.apply import apply
 from midstream.core.codec import Undecodable, decode_run, encode_run
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
-from midstream.core.nearest import did_you_mean
+from midstream.core.nearest import nearest
 from midstream.core.run import Run
 from midstream.offloop import in_thread
 from midstream.storage import KeptRun, Store
@@ -64,5 +64,6 @@ async def found(store: Store, prefix: str) -> KeptRun:
     if matching and prefix:
         ids = ", ".join(kept.id for kept in matching[:5])
         raise UserMistake(f"Several runs begin with {prefix}: {ids}.", hint="Type more of the id.")
-    hint = did_you_mean(prefix, [kept.id for kept in listing])
-    raise UserMistake(f"There is no run {prefix!r}.", hint=hint or "midstream runs lists them.")
+    best = nearest(prefix, [kept.id for kept in listing])
+    hint = "midstream runs --all lists them." if best is None else f"Did you mean {best!r}?"
+    raise UserMistake(f"There is no run {prefix!r}.", hint=hint)

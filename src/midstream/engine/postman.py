@@ -18,11 +18,15 @@ from midstream.storage import Letter, Store
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a ring: rings may be lost."""
 
-LOOK_EVERY_WITHOUT_BELL_S = 0.02
+SWEEP_EVERY_S = 10.0
+"""Seconds between two looks at letters to runs that are not of this process."""
+
+TOGETHER_S = 0.005
+"""Seconds in which changes of the store are gathered where there is no bell, and looked into once."""
 
 
 class Postman:
-    """Looks for letters when the bell rings, and now and then.
+    """Looks for letters when the bell rings, and now and then; without one when the store changes.
 
     Args:
         store: where the letters are.
@@ -38,6 +42,9 @@ class Postman:
         self._wake = asyncio.Event()
         self._bell = Doorbell(bells, store.me, self._wake.set)
         self._task = asyncio.create_task(self._rounds(), name="postman")
+        self._ear = None if self._bell.is_hung else asyncio.create_task(self._hear())
+        self._judged: set[tuple[str, str]] = set()
+        self._sweeps_at = 0.0
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     def look(self) -> None:
@@ -47,19 +54,28 @@ class Postman:
     async def close(self) -> None:
         """Deliver nothing more. What is not delivered waits for the next owner."""
         self._bell.close()
-        tasks = (self._task, *self._busy.values())
+        tasks = [self._task, *self._busy.values()]
+        if self._ear is not None:
+            tasks.append(self._ear)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _hear(self) -> None:
+        """Look whenever something was written, a moment later."""
+        while True:
+            await self._store.changed(LOOK_EVERY_S)
+            # What comes meanwhile is seen too: we look after it, and by then listen again.
+            await asyncio.sleep(TOGETHER_S)
+            self._wake.set()
+
     async def _rounds(self) -> None:
-        pause_s = LOOK_EVERY_S if self._bell.is_hung else LOOK_EVERY_WITHOUT_BELL_S
         while True:
             with contextlib.suppress(MidstreamError):
                 # A store that cannot be read now keeps its letters safe.
                 await self._round()
             try:
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(LOOK_EVERY_S):
                     await self._wake.wait()
             except TimeoutError:
                 continue
@@ -71,13 +87,35 @@ class Postman:
         by_run: dict[str, list[Letter]] = {}
         for letter in await self._store.letters():
             by_run.setdefault(letter.run, []).append(letter)
+        strange: list[Letter] = []
         for run, letters in by_run.items():
             machine = self._machine(run)
+            if machine is None:
+                strange += letters
             # One task a run: a stop that takes its time holds up no other run's letters.
             if machine is not None and run not in busy:
                 task = asyncio.create_task(self._deliver(machine, letters))
                 self._busy[run] = task
                 task.add_done_callback(partial(self._gone, run))
+        await self._put_away(strange)
+
+    async def _put_away(self, letters: list[Letter]) -> None:
+        """Hand out no more what came to a run that has ended and whose process is gone."""
+        letters = [each for each in letters if (each.run, each.id) not in self._judged]
+        now = asyncio.get_running_loop().time()
+        if not letters or now < self._sweeps_at:
+            return
+        self._sweeps_at = now + SWEEP_EVERY_S
+        kept = {run.id: run for run in await self._store.listing()}
+        for letter in letters:
+            run = kept.get(letter.run)
+            if run is None or run.owner or run.damaged:
+                continue  # its owner sees to it
+            if run.summary.is_over:
+                await self._store.delivered(letter.run, letter.id)
+            else:
+                # Whoever goes on with it or ends it sees to its letters.
+                self._judged.add((letter.run, letter.id))
 
     def _gone(self, run: str, task: "asyncio.Task[None]") -> None:
         del self._busy[run]
@@ -85,18 +123,27 @@ class Postman:
             self._wake.set()  # more may have come meanwhile; after an error they have a pause
 
     async def _deliver(self, machine: Machine, letters: list[Letter]) -> None:
-        """Hand letters over in order.
+        await deliver(self._store, self._machine, machine, letters)
 
-        Raises:
-            MidstreamError: this one could not be taken now; it stays, and so do those behind it.
-        """
-        for letter in letters:
-            with contextlib.suppress(UserMistake):
-                # What cannot be done any more, such as an answer to nothing, is not tried again.
-                await hand_over(machine, letter)
-            if self._machine(letter.run) is not machine:
-                return  # let go of meanwhile: the next owner has it
-            await self._store.delivered(letter.run, letter.id)
+
+async def deliver(
+    store: Store,
+    addressee: Callable[[str], Machine | None],
+    machine: Machine,
+    letters: list[Letter],
+) -> None:
+    """Hand letters over to a run in order, as long as it is the addressee.
+
+    Raises:
+        MidstreamError: this one could not be taken now; it stays, and so do those behind it.
+    """
+    for letter in letters:
+        with contextlib.suppress(UserMistake):
+            # What cannot be done any more, such as an answer to nothing, is not tried again.
+            await hand_over(machine, letter)
+        if addressee(letter.run) is not machine:
+            return  # let go of meanwhile: the next owner has it
+        await store.delivered(letter.run, letter.id)
 
 
 async def hand_over(machine: Machine, letter: Letter) -> None:

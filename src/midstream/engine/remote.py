@@ -43,16 +43,19 @@ class RemoteMachine:
         bells: Path | None,
         clock: Clock,
         tap: Callable[[Envelope], None] | None,
+        owned: Callable[[str], None] | None,
+        owner: str,
     ) -> None:
         self._store = store
         self._run = run
         self._bells = bells
         self._clock = clock
         self._tap = tap
+        self._owned = owned
         self._waiters: set[asyncio.Future[None]] = set()
         self._fault: Exception | None = None
         self._is_closed = False
-        self._task = asyncio.create_task(self._follow(), name=f"follow {run.id}")
+        self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
 
     @classmethod
     async def attached(
@@ -63,6 +66,7 @@ class RemoteMachine:
         bells: Path | None,
         clock: Clock,
         tap: Callable[[Envelope], None] | None = None,
+        owned: Callable[[str], None] | None = None,
     ) -> "RemoteMachine":
         """Return a run as it stands, followed from now on until it has ended or `aclose`.
 
@@ -72,12 +76,14 @@ class RemoteMachine:
             bells: the folder of the doorbells; None: its owner finds letters by looking.
             clock: the time, for letters.
             tap: hears every fact after those the run has now, on the loop, in order. It is trusted.
+            owned: hears who runs it whenever that has changed, "" for nobody. It is trusted, too.
 
         Raises:
             UserMistake: there is no such run.
             JournalDamaged: a fact is not what was written.
         """
-        return cls(store, await opened(store, id), bells, clock, tap)
+        owner = await store.owner_of(id) if owned is not None else ""
+        return cls(store, await opened(store, id), bells, clock, tap, owned, owner)
 
     @property
     def id(self) -> str:
@@ -163,7 +169,7 @@ class RemoteMachine:
         """Return a line once it is known what became of it.
 
         One that nobody is going to take for now is returned as it stands, None if the run has not
-        heard it yet.
+        heard it yet. One that the run ended before hearing was rejected.
         """
 
         def is_disposed() -> bool:
@@ -175,15 +181,24 @@ class RemoteMachine:
                 await self._read()
                 break
             await self._news()
-        return self._run.inbox.get(input_id)
+        record = self._run.inbox.get(input_id)
+        if record is None and self._run.is_over:
+            await self._store.delivered(self.id, input_id)  # there will be nobody to take it
+            return InputRecord(
+                id=input_id, text="", handling="reject", reason=ENDED, disposition="rejected"
+            )
+        return record
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
         if not await self.owner():
             letters = await self._store.letters(self.id)
             if any(letter.id == input_id for letter in letters):
-                # Nobody has heard of them, and now nobody will.
+                # Nobody has heard of them, and now nobody will. That they were taken back is kept.
+                taken_back = self._letter("withdraw", text=input_id)
+                await self._store.post(taken_back)
                 await self._store.delivered(self.id, input_id)
+                await self._store.delivered(self.id, taken_back.id)
                 return
         await self._send(self._letter("withdraw", text=input_id))
 
@@ -278,11 +293,15 @@ class RemoteMachine:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def _follow(self) -> None:
+    async def _follow(self, owner: str) -> None:
         try:
             while not self._run.is_over:
                 await self._store.changed(LOOK_EVERY_S)
                 await self._read()
+                if self._owned is not None and owner != (now := await self.owner()):
+                    owner = now
+                    await self._read()  # it may have ended with its last facts
+                    self._owned(owner)
                 self._wake()
         except Exception as error:
             self._fault = error

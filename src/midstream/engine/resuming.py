@@ -29,7 +29,7 @@ from midstream.engine.local import LocalEngine
 from midstream.engine.opening import found, opened
 from midstream.engine.travel import has_foreign_past
 from midstream.ports import Clock, Handlers, Library, Machine
-from midstream.storage import KeptRun, Store
+from midstream.storage import KeptRun, Letter, Store
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 Choice: TypeAlias = Literal["ask", "old", "new"]
@@ -134,6 +134,8 @@ async def letters_taken(machine: Machine, store: Store) -> None:
 async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
     """End a run that no process runs, and return it. Nothing of it is begun again.
 
+    Words that waited for it are kept for nobody any more; `refused` names them.
+
     Raises:
         UserMistake: there is no such run, or it is an import.
         RunOwned: a process runs it.
@@ -146,9 +148,21 @@ async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
         run = await opened(store, id)
         for input in (Recovered(was_cut=claim.was_cut), Stop(reason=reason)):
             run = await _made_true(store, clock, run, input)
+        for letter in await store.letters(id):
+            await store.delivered(id, letter.id)
     finally:
         await store.release(id)
     return run
+
+
+async def refused(store: Store, run: Run) -> list[Letter]:
+    """Return the words sent to a run that came too late: it had ended, and never heard them."""
+    if not run.is_over:
+        return []
+    posted = await store.posted(run.id)
+    taken_back = {letter.text for letter in posted if letter.kind == "withdraw"}
+    heard = run.inbox.keys() | taken_back
+    return [letter for letter in posted if letter.kind == "say" and letter.id not in heard]
 
 
 async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> Run:
@@ -225,7 +239,8 @@ def _refuse_foreign_powers(run: Run) -> None:
     """Refuse a past that came with an import where it would act here before anybody is asked.
 
     Raises:
-        UserMistake: it lets tools run without asking, or stands in the middle of calling some.
+        UserMistake: it lets tools run without asking, stands in the middle of calling some, or asks
+            for a yes to one: the words of that question came with it and need not be true of the call.
     """
     if run.allowed:
         raise UserMistake(
@@ -234,7 +249,8 @@ def _refuse_foreign_powers(run: Run) -> None:
             hint="It can be looked at; start the workflow anew to go on with it.",
         )
     calls = () if run.turn is None else run.turn.calls
-    if any(call.status not in ("parked", "done") for call in calls):
+    is_asking = any(question.kind == "approval" for question in run.open_questions)
+    if is_asking or any(call.status not in ("parked", "done") for call in calls):
         raise UserMistake(
             f"Run {run.id} has the past of an import and stands in the middle of tool calls, which "
             "nobody here has approved.",

@@ -57,6 +57,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
     `effects` is what `source` did to the world after that point. `workspace` is the folder both work
     in. `is_foreign`: the past is that of an imported run, whose files are not ours to put back.
+    `damaged`: the fact of `source` that is not what was written; what was done from there on is in
+    no list.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     effects: SideEffects
     workspace: str
     is_foreign: bool = False
+    damaged: int | None = None
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +119,7 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
         effects=await in_thread(partial(side_effects, facts, seq)),
         workspace=started.workspace if isinstance(started, RunStarted) else "",
         is_foreign=is_foreign,
+        damaged=None if damage is None else damage.seq,
     )
 
 

@@ -1,12 +1,9 @@
 """WorkflowAgent: a role at work in a context, and the requests it makes of a model."""
 
-from midstream.core.conversation import USER, Message, ends_open, seen_by
+from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import Agent, Role, ToolSpec, tools_for
 from midstream.ports import ModelRequest
-
-GO_ON = "Go on."
-"""Said for the user where nobody has said anything since the agent's own last words."""
 
 
 class WorkflowAgent:

@@ -11,7 +11,7 @@ halt, a late reply or a question needs follows from the facts; there is no other
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import Context, copy_context
 from typing import Literal, get_args
 
@@ -131,6 +131,7 @@ class WorkflowStateMachine:
         "_handlers",
         "_inputs",
         "_is_closing",
+        "_is_held",
         "_is_leaving",
         "_is_taking",
         "_patience",
@@ -142,6 +143,7 @@ class WorkflowStateMachine:
         "_task",
         "_unkept",
         "_wake",
+        "_was_held",
         "_world",
     )
 
@@ -166,6 +168,8 @@ class WorkflowStateMachine:
         self._is_taking = False
         self._is_closing = False
         self._is_leaving = False
+        self._is_held = False
+        self._was_held = False
         self._stalled: JournalFull | None = None
         self._patience: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
@@ -228,7 +232,12 @@ class WorkflowStateMachine:
         await self._put(begin)
 
     async def resume(
-        self, run: Run, *, was_cut: bool, definition: Definition | None = None
+        self,
+        run: Run,
+        *,
+        was_cut: bool,
+        definition: Definition | None = None,
+        first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Go on with a run that another process held. Returns when that is journaled.
 
@@ -237,6 +246,7 @@ class WorkflowStateMachine:
             was_cut: the process died without letting go of the run.
             definition: what to follow from here on, instead of what the run is pinned to. The
                 machine's handlers are those of this one.
+            first: is awaited before any effect begins anew: what the run was told meanwhile.
 
         Raises:
             UserMistake: the definition does not fit where the run stands; nothing changed.
@@ -251,11 +261,16 @@ class WorkflowStateMachine:
                 hint="Go on with the copy it is pinned to.",
             )
         self._run = run
+        self._is_held = self._was_held = first is not None
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
         await self._put(Recovered(was_cut=was_cut, definition=definition))
         if self._unkept is not None:
             await asyncio.wait((self._task,))
             raise self._unkept
+        if first is not None:
+            await first()
+            self._is_held = False
+            await self._put(_NOTHING)
 
     async def unsuspend(self) -> None:
         """Let a suspended run go on; any other stays as it is."""
@@ -315,7 +330,7 @@ class WorkflowStateMachine:
             raise UserMistake(f"{policy!r} is no policy.", hint=", ".join(get_args(Policy)))
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
-            await self._put(Withdraw(input_id=""))
+            await self._put(_NOTHING)
         answer, problem = None, ""
         if self._run.open_questions:
             if question is None and policy is None and not unasked:
@@ -502,6 +517,7 @@ class WorkflowStateMachine:
                 elif not await self._record_patiently(story):
                     self._forget(input.key)
                     return
+            if story.facts or self._was_held:
                 self._reconcile()
         finally:
             for flight in self._flights.values():
@@ -570,6 +586,9 @@ class WorkflowStateMachine:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
         if self._is_closing:
             return
+        if self._is_held and self._run.phase != "halting":
+            return  # nothing is in flight: there is nothing to cancel
+        self._was_held = False
         owed, flights = pending(self._run), self._flights
         gone: list[Flight] = []
         if flights:
@@ -747,6 +766,9 @@ class WorkflowStateMachine:
             for waiter in waiters:
                 _settle(waiter)
 
+
+_NOTHING = Withdraw(input_id="")
+"""An input that changes nothing: once it is taken, so is all that was put before."""
 
 _NO_HANDLERS = ScriptHandlers({}, where="The workflow, which has no script,")
 
