@@ -45,6 +45,11 @@ def rehearse_command(
 ) -> int:
     """Play a rehearsal against the workflow of today, or record one. No model is asked."""
     options = options_of(common)
+    disturbs = interrupt_everywhere or kill_everywhere or point is not None
+    if (file is None or run is not None) and (answer or settings or input is not None):
+        raise click.UsageError("An input, --answer and --set go with WORKFLOW --record FILE.")
+    if (file is not None) + accept + disturbs > 1:
+        raise click.UsageError("--record, --accept and the disturbances exclude each other.")
     if file is not None and run is not None:
         return record_run(options, run, file, name=target)
     if run is not None:
@@ -57,7 +62,7 @@ def rehearse_command(
     kinds += ["interrupt"] if interrupt_everywhere else []
     kinds += ["kill"] if kill_everywhere else []
     kinds += ["both"] if interrupt_everywhere and kill_everywhere else []
-    if kinds or point is not None:
+    if disturbs:
         return disturb(options, Path(target), kinds, point=point)
     return rehearse(options, Path(target), accept=accept)
 

@@ -11,7 +11,7 @@ from midstream.start_travel import export_run, fork_run, import_run, replay_run,
 @click.command("fork")
 @click.argument("run")
 @click.option(
-    "--at", type=int, metavar="SEQ", help="The last fact to keep; by default all there are."
+    "--at", type=int, metavar="SEQ", help="The last fact to keep; by default as late as it can be."
 )
 @click.option("--put-back", is_flag=True, help="Put files back as they were then.")
 @json_option

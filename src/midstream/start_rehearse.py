@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midstream.assembly import Options, configured, line_face, opened_store, parts, unknown_tool
-from midstream.config.files import shown_path, write_whole
+from midstream.config.files import FileMissing, shown_path, write_whole
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
-from midstream.core.errors import MidstreamError, UserMistake
+from midstream.config.trust import TrustStatus, TrustStore
+from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.events import RunStarted
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from midstream.rehearsal.format import Rehearsal
     from midstream.rehearsal.points import Kind
     from midstream.rehearsal.replay import Difference
-    from midstream.workflow.library import WorkflowLibrary
 
 
 # --- recording ----------------------------------------------------------------------------------
@@ -54,12 +54,13 @@ def record(
     config = configured(options)
     require_trust(config)
     _refuse_unwritable(file)
+    before = TrustStore(config.state_dir).status(config.workspace)
     said = input if input and input.strip() else None
     work = _ran(config, options, name, said, answers, settings)
     facts, words = run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
     if words is not None:
         _complain(words)
-    _write(file, from_facts(facts))
+    _write(config, before, file, from_facts(facts))
     return FINISHED
 
 
@@ -112,18 +113,22 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
         name: the workflow it must be a run of, None for any.
     """
     from midstream.engine.opening import found
+    from midstream.engine.travel import has_foreign_past
     from midstream.rehearsal.record import from_facts
 
+    config = configured(options)
     _refuse_unwritable(file)
+    before = TrustStore(config.state_dir).status(config.workspace)
 
-    async def facts() -> list[Envelope]:
-        store = await in_thread(lambda: opened_store(configured(options)))
+    async def facts() -> tuple[list[Envelope], bool]:
+        store = await in_thread(lambda: opened_store(config))
         try:
-            return await store.read((await found(store, prefix)).id)
+            id = (await found(store, prefix)).id
+            return await store.read(id), has_foreign_past(await store.listing(), id)
         finally:
             await store.aclose()
 
-    told = asyncio.run(facts())
+    told, is_foreign = asyncio.run(facts())
     for each in told[:1]:
         if isinstance(each.event, RunStarted) and each.event.definition.kind == "chat":
             raise UserMistake(
@@ -136,25 +141,41 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
             f"Run {prefix} is one of {rehearsal.workflow}, not of {name}.",
             hint="Leave the name out, or name another run.",
         )
-    _write(file, rehearsal)
+    # Nobody here has read what came with an import: it needs a yes like any file of a stranger.
+    _write(config, None if is_foreign else before, file, rehearsal)
     return FINISHED
 
 
 def _refuse_unwritable(file: Path) -> None:
-    """Raise before a run is made that could not be written down."""
+    """Raise before a run is made that could not be written down, or over something else."""
+    from midstream.rehearsal.looks import looks_like_one
+
     if not file.absolute().parent.is_dir():
         raise UserMistake(
             f"There is no folder {shown_path(file.absolute().parent)}.", hint="Make it first."
         )
+    if file.exists() and not looks_like_one(file):
+        raise UserMistake(
+            f"{shown_path(file)} is there already, and is no rehearsal.", hint="Name another file."
+        )
 
 
-def _write(file: Path, rehearsal: "Rehearsal") -> None:
+def _write(
+    config: ConfigManager, before: TrustStatus | None, file: Path, rehearsal: "Rehearsal"
+) -> None:
+    """Write a rehearsal, and keep a workspace trusted that was; `before` None leaves trust alone."""
     from midstream.rehearsal.format import encoded
 
-    write_whole(file, encoded(rehearsal))
+    data = encoded(rehearsal)
+    write_whole(file, data)
     count = len(rehearsal.steps)
     steps = "1 step" if count == 1 else f"{count} steps"
     _complain(f"{shown_path(file)}: {steps} of {rehearsal.workflow}.")
+    if before is not None:
+        try:
+            TrustStore(config.state_dir).add_rehearsal(before, file, data)
+        except WorldTrouble as trouble:
+            _complain(f"You will be asked to trust the workspace again: {trouble.what}")
 
 
 # --- playing ------------------------------------------------------------------------------------
@@ -167,10 +188,12 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
     """
     from midstream.rehearsal.record import from_facts
     from midstream.rehearsal.replay import Replay, replay
-    from midstream.rehearsal.workspace import rehearsal_in
+    from midstream.rehearsal.workspace import library_of
     from midstream.tool.validation import validate
 
-    rehearsal, library = rehearsal_in(file), _library(options)
+    config = _config(options)
+    before = TrustStore(config.state_dir).status(config.workspace)
+    rehearsal, library = _rehearsal_in(file, config), library_of(config)
 
     async def work() -> Replay:
         definition, handlers = await library.load(rehearsal.workflow)
@@ -180,7 +203,7 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
     played = asyncio.run(work())
     took_s = time.perf_counter() - began
     if accept and played.difference is None:
-        _write(file, from_facts(played.facts))
+        _write(config, before, file, from_facts(played.facts))
         return FINISHED
     _tell(options, file, rehearsal, played.difference, took_s)
     return FINISHED if played.difference is None else FAILED
@@ -196,11 +219,12 @@ def disturb(
     from midstream.rehearsal.everywhere import Tried, everywhere, table
     from midstream.rehearsal.points import point_named
     from midstream.rehearsal.replay import Replay, replay
-    from midstream.rehearsal.workspace import rehearsal_in
+    from midstream.rehearsal.workspace import library_of
     from midstream.tool.validation import validate
 
     only = None if point is None else point_named(point)
-    rehearsal, library = rehearsal_in(file), _library(options)
+    config = _config(options)
+    rehearsal, library = _rehearsal_in(file, config), library_of(config)
 
     async def work() -> tuple[Replay, list[Tried]]:
         definition, handlers = await library.load(rehearsal.workflow)
@@ -269,12 +293,25 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
     return FAILED if failed else FINISHED
 
 
-def _library(options: Options) -> "WorkflowLibrary":
-    from midstream.rehearsal.workspace import library_of
+def _rehearsal_in(file: Path, config: ConfigManager) -> "Rehearsal":
+    """Return the rehearsal of a file; somebody may well have named a workflow instead."""
+    from midstream.rehearsal.workspace import rehearsal_in
 
+    try:
+        return rehearsal_in(file)
+    except FileMissing as missing:
+        if str(file) not in config.workflows():
+            raise
+        raise UserMistake(
+            f"{file} is a workflow, not a rehearsal's file.",
+            hint=f"Record one: midstream rehearse {file} --record FILE. midstream test plays all.",
+        ) from missing
+
+
+def _config(options: Options) -> ConfigManager:
     config = configured(options)
     require_trust(config)
-    return library_of(config)
+    return config
 
 
 def _tell(

@@ -18,7 +18,7 @@ from midstream.core.notices import Envelope, to_dict
 from midstream.core.run import Run
 from midstream.engine.opening import found, opened
 from midstream.engine.remote import RemoteMachine
-from midstream.engine.resuming import stop_here
+from midstream.engine.resuming import refused, stop_here
 from midstream.headless.codes import FINISHED
 from midstream.headless.runs import (
     Shown,
@@ -89,11 +89,13 @@ def show(options: Options, prefix: str) -> int:
 
     async def work(place: _Place) -> int:
         kept = await found(place.store, prefix)
+        stands = await opened(place.store, kept.id)
         shown = Shown(
             kept=kept,
-            run=await opened(place.store, kept.id),
+            run=stands,
             facts=await place.store.read(kept.id),
-            letters=await place.store.letters(kept.id),
+            letters=() if stands.is_over else await place.store.letters(kept.id),
+            refused=await refused(place.store, stands),
             journal=str(place.journal),
         )
         if options.is_json:
@@ -216,12 +218,18 @@ def _refuse_several(run: Run) -> None:
 
 
 def _question_id(run: Run, named: str) -> str:
-    """Return the id of the question a person names by its id or number, closed ones included."""
+    """Return the id of the question a person names by its id or number, closed ones included.
+
+    Raises:
+        UserMistake: the run never asked it.
+    """
     number = named.removeprefix("#")
     for question in run.questions:
-        if number == str(question.number):
+        if number == str(question.number) or named == question.id:
             return question.id
-    return named
+    asked = "; ".join(map(question_line, run.open_questions))
+    hint = f"It asks {asked}." if asked else f"It asks nothing now: midstream show {run.id}."
+    raise UserMistake(f"Run {run.id} has no question {named!r}.", hint=hint)
 
 
 def stop(options: Options, prefix: str) -> int:
@@ -238,19 +246,12 @@ def stop(options: Options, prefix: str) -> int:
         else:
             clock = SystemClock()
             await stop_here(place.store, clock, kept.id, reason=STOPPED_FROM_OUTSIDE)
-        unheard = await _left_behind(place.store, kept.id)
+        ended = await opened(place.store, kept.id)
+        unheard = [letter.text for letter in await refused(place.store, ended)]
         _tell_stopped(options, kept, "is stopped", unheard)
         return FINISHED
 
     return _with_store(options, work)
-
-
-async def _left_behind(store: Store, id: str) -> list[str]:
-    """Return the words an ended run will never hear, and keep them for it no longer."""
-    letters = await store.letters(id)
-    for letter in letters:
-        await store.delivered(id, letter.id)
-    return [letter.text for letter in letters if letter.kind == "say"]
 
 
 def _tell_stopped(options: Options, kept: KeptRun, how: str, unheard: Sequence[str] = ()) -> None:

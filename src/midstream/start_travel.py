@@ -81,6 +81,8 @@ def _shown_fork(options: Options, made: "Fork", *, puts_back: bool) -> int:
             _say("Done after that, and still so:")
             for line in in_words(made.effects, workspace=made.workspace):
                 _say(f"  {line}")
+        if made.damaged is not None:
+            _say(f"What was done from fact {made.damaged} on is not known: it is damaged.")
     returned: Sequence[Returned] = ()
     if files and made.is_foreign:
         _note(options, "It was imported: its files are not those here, and are not put back.")
@@ -95,6 +97,7 @@ def _shown_fork(options: Options, made: "Fork", *, puts_back: bool) -> int:
             "run": made.id,
             "source": made.source,
             "seq": made.seq,
+            "damaged": made.damaged,
         }
         _object(head | effects | {"returned": msgspec.to_builtins(returned)})
     else:
@@ -169,7 +172,7 @@ def _replayed(came: "Replayed", took_s: float) -> dict[str, Json]:
 def _replay_words(came: "Replayed", took_s: float) -> str:
     facts = f"Run {came.run.id}: {came.facts} facts folded in {took_s:.2f} s"
     if came.damage is not None:
-        return f"{facts}.\nFact {came.damage.seq} is damaged. {came.damage}"
+        return f"{facts}.\n{came.damage}"
     if came.unfoldable:
         return f"{facts}.\nFact {came.facts + 1} does not follow: {came.unfoldable}"
     if came.difference is not None:

@@ -236,3 +236,67 @@ def test_too_many_files_are_refused_rather_than_hashed(
 
     with pytest.raises(UserMistake, match="too much to look through"):
         store.status(workspace)
+
+
+REHEARSAL = "workflows/w/rehearsals/r.json"
+
+
+def test_a_recorded_rehearsal_leaves_a_trusted_workspace_trusted(
+    workspace: Path, store: TrustStore
+) -> None:
+    store.grant(store.status(workspace))
+    before = store.status(workspace)
+    path = write(workspace, REHEARSAL, "{}")
+    assert store.status(workspace).kind == "changed"
+
+    assert store.add_rehearsal(before, path, b"{}")
+    assert store.status(workspace).kind == "trusted"
+    path.write_text("{ }")
+    assert store.status(workspace).changes == (Change(name=REHEARSAL, how="changed"),)
+
+
+def test_a_recorded_rehearsal_trusts_nothing_else(workspace: Path, store: TrustStore) -> None:
+    untrusted = store.status(workspace)
+    path = write(workspace, REHEARSAL, "{}")
+    assert not store.add_rehearsal(untrusted, path, b"{}")
+    assert store.status(workspace).kind == "untrusted"
+
+    store.grant(store.status(workspace))
+    before = store.status(workspace)
+    script = write(workspace, "workflows/w/script.py", "x = 2")
+    assert store.add_rehearsal(before, path, b"{}")
+    assert not store.add_rehearsal(before, script, b"x = 2")
+    assert not store.add_rehearsal(before, workspace / "r.json", b"{}")
+    assert store.status(workspace).changes == (Change(name="workflows/w/script.py", how="changed"),)
+
+
+def test_a_recording_does_not_bring_back_trust_that_was_taken_away_meanwhile(
+    workspace: Path, store: TrustStore
+) -> None:
+    store.grant(store.status(workspace))
+    before = store.status(workspace)
+    store.revoke(workspace)
+
+    assert not store.add_rehearsal(before, write(workspace, REHEARSAL, "{}"), b"{}")
+    assert store.status(workspace).kind == "untrusted"
+
+
+def test_the_first_file_of_a_workspace_may_be_a_recorded_rehearsal(
+    tmp_path: Path, store: TrustStore
+) -> None:
+    before = store.status(tmp_path)
+    path = write(tmp_path, REHEARSAL, "{}")
+
+    assert store.add_rehearsal(before, path, b"{}")
+    assert store.status(tmp_path).kind == "trusted"
+
+
+def test_a_rehearsal_written_through_a_link_is_not_trusted_as_one(
+    workspace: Path, store: TrustStore, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (workspace / ".midstream" / "workflows" / "w" / "rehearsals").symlink_to(tmp_path / "elsewhere")
+    store.grant(store.status(workspace))
+    path = write(workspace, REHEARSAL, "{}")
+
+    assert not store.add_rehearsal(store.status(workspace), path, b"{}")

@@ -10,7 +10,7 @@ from rehearsing import recorded
 
 from midstream.core.spec import Definition
 from midstream.ports import Handlers
-from midstream.rehearsal.format import Rehearsal, UserAnswered
+from midstream.rehearsal.format import Rehearsal, UserAnswered, decoded
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import Difference, replay
 from midstream.testing.reference import reference
@@ -222,3 +222,25 @@ async def test_what_a_person_removed_from_the_file_is_not_compared() -> None:
     rehearsal = msgspec.structs.replace(rehearsal, steps=steps, expected=expected)
     found = await difference_of(rehearsal, line.definition, ScriptHandlers({"note": louder}))
     assert found is None
+
+
+@pytest.mark.parametrize("name", ["status", "states", "output"])
+async def test_any_part_of_what_is_expected_may_be_left_out(name: str) -> None:
+    line = reference("line")
+    told = msgspec.to_builtins(await recorded(line))
+    told["expected"] = {
+        "status": "failed",
+        "states": ["start", "elsewhere"],
+        "output": "something else",
+        "contexts": told["expected"].get("contexts", {}),
+    }
+    whole = decoded(msgspec.json.encode(told))
+    assert await difference_of(whole, line.definition, line.handlers) is not None
+    for part in ("status", "states", "output"):
+        if part != name:
+            del told["expected"][part]
+    alone = decoded(msgspec.json.encode(told))
+    assert await difference_of(alone, line.definition, line.handlers) is not None
+    del told["expected"][name]
+    nothing = decoded(msgspec.json.encode(told))
+    assert await difference_of(nothing, line.definition, line.handlers) is None

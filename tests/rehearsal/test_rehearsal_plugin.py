@@ -78,6 +78,21 @@ def test_a_file_that_is_no_rehearsal_fails_with_the_reason(project: Path) -> Non
     assert "is no rehearsal" in done.stdout
 
 
+def test_other_peoples_rehearsals_are_none_of_ours(project: Path) -> None:
+    (project / "rehearsals").mkdir()
+    (project / "rehearsals" / "hamlet.json").write_text('{"act": 1}', encoding="utf-8")
+    done = pytest_in(project)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+def test_a_rehearsal_outside_a_workspace_is_played_too(project: Path) -> None:
+    (project / "rehearsals").mkdir()
+    (project / "rehearsals" / "hi.json").write_text(json.dumps(REHEARSAL), encoding="utf-8")
+    done = pytest_in(project)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() -> None:
     code = (
         "import pytest, sys; before = set(sys.modules); import midstream.rehearsal.plugin; "
@@ -87,7 +102,8 @@ def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() ->
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = [name for name in listed(done.stdout) if name.startswith("midstream")]
-    assert loaded == ["midstream", "midstream.rehearsal", "midstream.rehearsal.plugin"]
+    rooms = ["midstream", "midstream.rehearsal"]
+    assert loaded == [*rooms, "midstream.rehearsal.looks", "midstream.rehearsal.plugin"]
 
 
 def listed(text: str) -> list[str]:

@@ -48,7 +48,7 @@ async def test_a_reference_played_again_does_the_same(reference: Reference) -> N
             form.decoded(form.encoded(rehearsal)), reference.definition, reference.handlers
         )
     assert again.difference is None
-    assert tuple(rehearsal.expected.states) == reference.path
+    assert rehearsal.expected.states == reference.path
 
 
 @pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from midstream.cli import exit_code
+from midstream.config.trust import TrustStore
 from midstream.rehearsal.format import decoded
 
 WORKFLOW = {
@@ -200,3 +201,71 @@ def test_built_in_rehearsals_are_among_all(
     out = shown(capfd)
     assert out.count("held    ") == 3
     assert "All held." in out
+
+
+def trust(workspace: Path, tmp_path: Path) -> TrustStore:
+    store = TrustStore(tmp_path / "state")
+    store.grant(store.status(workspace))
+    return store
+
+
+def test_recording_keeps_a_trusted_workspace_trusted(
+    file: Path, workspace: Path, tmp_path: Path
+) -> None:
+    store = trust(workspace, tmp_path)
+    assert exit_code(["rehearse", "shout", "hello", "--record", str(file)]) == 0
+    assert exit_code(["rehearse", str(file), "--accept"]) == 0
+    assert exit_code(["test"]) == 0
+    assert store.status(workspace).kind == "trusted"
+
+
+def test_an_import_written_down_is_not_trusted(
+    recording: Path, workspace: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(["runs", "--json"]) == 0
+    run = json.loads(shown(capfd).splitlines()[0])["run"]
+    parcel = tmp_path / "run.jsonl"
+    assert exit_code(["export", run, str(parcel)]) == 0
+    parcel.write_text(parcel.read_text().replace(f'"run":"{run}"', '"run":"theirs"', 1))
+    assert exit_code(["import", str(parcel)]) == 0
+    store = trust(workspace, tmp_path)
+
+    assert command("rehearse", "--from", "theirs", "--record", str(recording)) == 0
+    assert store.status(workspace).kind == "trusted"  # the very same bytes
+    other = recording.parent / "other.json"
+    assert command("rehearse", "--from", "theirs", "--record", str(other)) == 0
+    assert store.status(workspace).kind == "changed"
+
+
+def test_a_recording_writes_over_rehearsals_alone(
+    recording: Path, workspace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command("rehearse", "shout", "hello", "--record", str(recording)) == 0
+    mine = workspace / "package.json"
+    mine.write_text('{"name": "mine"}', encoding="utf-8")
+    assert command("rehearse", "shout", "hello", "--record", str(mine)) == 2
+    assert "is no rehearsal" in capfd.readouterr().err
+    assert mine.read_text(encoding="utf-8") == '{"name": "mine"}'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("hello",),
+        ("--answer", "Ada"),
+        ("--set", "a=1"),
+        ("--accept", "--kill-everywhere"),
+        ("--accept", "--point", "kill:3"),
+        ("--record", "x.json", "--kill-everywhere"),
+        ("--record", "x.json", "--from", "r", "--answer", "Ada"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(recording: Path, words: tuple[str, ...]) -> None:
+    assert command("rehearse", str(recording), *words) == 2
+
+
+def test_a_workflows_name_is_told_apart_from_a_file(
+    workspace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command("rehearse", "shout") == 2
+    assert "midstream rehearse shout --record FILE" in capfd.readouterr().err

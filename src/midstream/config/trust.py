@@ -152,6 +152,43 @@ class TrustStore:
             self._keep(kept)
         return was_kept
 
+    def add_rehearsal(self, before: TrustStatus, path: Path, data: bytes) -> bool:
+        """Trust a rehearsal that was just recorded as the workspace it stands in; return whether.
+
+        Otherwise recording one would take the trust from all that stands beside it. It gives no new
+        power: what it holds has just gone through the very scripts it will be played against.
+
+        Args:
+            before: how the workspace stood before it was written. One that was not trusted is not
+                trusted more by this, and what else may have changed in it meanwhile is not either.
+            path: where it was written; anywhere but in `workflows/NAME/rehearsals` changes nothing.
+            data: exactly what was written.
+
+        Raises:
+            WorldTrouble: it could not be remembered.
+        """
+        try:
+            inside = Path(os.path.realpath(path)).relative_to(
+                Path(before.workspace) / WORKSPACE_FOLDER
+            )
+        except ValueError:
+            return False
+        match inside.parts:
+            case ("workflows", _, "rehearsals", name) if name.endswith(".json"):
+                pass
+            case _:
+                return False
+        kept = self._kept()
+        if before.kind == "no_files":
+            files = {}
+        elif before.kind == "trusted" and before.workspace in kept:  # not revoked meanwhile
+            files = kept[before.workspace]
+        else:
+            return False
+        digest = hashlib.sha256(data).hexdigest()
+        self._keep({**kept, before.workspace: {**files, inside.as_posix(): digest}})
+        return True
+
     def _kept(self) -> Mapping[str, dict[str, str]]:
         """Return what is remembered. A memory that cannot be read trusts nothing."""
         try:

@@ -159,13 +159,13 @@ class Expected(
 ):
     """What a run came to: the states it entered, every context's messages, its end and output.
 
-    `contexts` may name some only. `is_midway`: the recording ends while a handler was at work, so
-    only the states before are compared.
+    What is not there is not compared; `contexts` may name some only. `is_midway`: the recording ends
+    while a handler was at work, so only the states before are compared.
     """
 
-    status: Literal["running", "finished", "failed", "stopped"]
-    states: tuple[str, ...]
-    output: Json = None
+    status: Literal["running", "finished", "failed", "stopped"] | None = None
+    states: tuple[str, ...] | None = None
+    output: Json | msgspec.UnsetType = msgspec.UNSET
     error: str = ""
     contexts: dict[str, tuple[Message, ...]] = {}
     is_midway: bool = False

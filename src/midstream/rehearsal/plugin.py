@@ -1,10 +1,11 @@
 """The pytest plugin: every rehearsal file is a test. It is there as soon as midstream is installed.
 
 Collected is `rehearsals/*.json`, wherever pytest looks, and in `.midstream` without being told to:
-`pytest` in a workspace plays its rehearsals. What it plays runs the scripts of these workflows, as
+`pytest` in a workspace plays its rehearsals. Elsewhere only files that look like one are taken: other
+projects have folders of that name. What it plays runs the scripts of these workflows, as
 pytest runs the `conftest.py` beside them.
 
-pytest loads this file in every project it runs in. So nothing is imported here but pytest, until
+pytest loads this file in every project it runs in. So nothing heavy is imported here, until
 there is a rehearsal to play.
 """
 
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from midstream.rehearsal.looks import looks_like_one
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
@@ -33,6 +36,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "RehearsalFile | None":
     """Return a file as a test, if it is a rehearsal."""
     if file_path.suffix != ".json" or file_path.parent.name != _FOLDER:
+        return None
+    if _WORKSPACE_FOLDER not in file_path.parts and not looks_like_one(file_path):
         return None
     file: RehearsalFile = RehearsalFile.from_parent(parent, path=file_path)
     return file

@@ -59,7 +59,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
         expected=form.Expected(
             status=run.status,
             states=tuple(fact.target for fact in facts if isinstance(fact, StateTransition)),
-            output=run.output,
+            output=run.output if run.status == "finished" else msgspec.UNSET,
             error=form.without_places(run.error) if run.status == "failed" else "",
             contexts=run.contexts,
             is_midway=bool(owed) and isinstance(owed[0], RunHandler),

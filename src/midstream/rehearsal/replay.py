@@ -112,6 +112,8 @@ def _other_states(
     rehearsal: form.Rehearsal, director: Director, step: int | None, *, is_end: bool
 ) -> Difference | None:
     expected, got = rehearsal.expected.states, director.puppet.states()
+    if expected is None:
+        return None
     number = next(
         (n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]),
         min(len(expected), len(got)),
@@ -141,17 +143,20 @@ def _other_end(rehearsal: form.Rehearsal, director: Director) -> Difference | No
     if expected.is_midway:
         return None
     now = standing_in_words(run, list(director.puppet.life.standing.values()))
-    if run.status != expected.status or _plain(run.error, run) != _plain(expected.error, run):
+    is_other_error = expected.error and form.without_places(run.error) != form.without_places(
+        expected.error
+    )
+    if expected.status not in (None, run.status) or is_other_error:
         why = f": {expected.error}" if expected.error else ""
         return Difference(
             step=None,
             about="how the run stands",
-            expected=clipped(f"{expected.status}{why}"),
+            expected=clipped(f"{expected.status or 'failed'}{why}"),
             got=now,
         )
     if (message := _other_message(expected, run)) is not None:
         return message
-    if run.output != expected.output:
+    if expected.output is not msgspec.UNSET and run.output != expected.output:
         return Difference(
             step=None,
             about="the output",
@@ -159,10 +164,6 @@ def _other_end(rehearsal: form.Rehearsal, director: Director) -> Difference | No
             got=_part(run.output, expected.output),
         )
     return None
-
-
-def _plain(error: str, run: Run) -> str:
-    return form.without_places(error) if run.status == "failed" else ""
 
 
 def _other_message(expected: form.Expected, run: Run) -> Difference | None:
