@@ -25,7 +25,6 @@ from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import Scripted, ScriptedModel, call, fake_world
 
 FACTS = 10_000
-WAITING_S = 5.0
 
 
 async def _chatted(path: Path, facts: int) -> str:
@@ -71,7 +70,7 @@ async def _floor(path: Path, id: str) -> float:
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return milliseconds, megabytes and per cent of one core."""
-    facts, rounds, count = (600, 2, 200) if is_quick else (FACTS, 11, 10_000)
+    facts, rounds, count, seconds = (600, 2, 200, 0.3) if is_quick else (FACTS, 11, 10_000, 5.0)
     taken: list[float] = []
     floor: list[float] = []
     with tempfile.TemporaryDirectory(dir=stores()) as folder:
@@ -80,7 +79,7 @@ def measure(is_quick: bool) -> list[Figure]:
         for _ in range(rounds):
             taken.append(on_a_loop(lambda: _taken_up(path, id)))
             floor.append(on_a_loop(lambda: _floor(path, id)))
-    megabytes, percent = _waiting(count)
+    megabytes, percent = _waiting(count, seconds)
     return [
         Figure(
             name=f"taking up a chat of {facts:,} facts",
@@ -100,7 +99,7 @@ def measure(is_quick: bool) -> list[Figure]:
             note="what the process grew by; durable, with their conversations",
         ),
         Figure(
-            name=f"CPU of {count:,} runs that wait, over {WAITING_S:g} s",
+            name=f"CPU of {count:,} runs that wait, over {seconds:g} s",
             unit="%",
             values=(percent,),
             aim=1,
@@ -109,10 +108,10 @@ def measure(is_quick: bool) -> list[Figure]:
     ]
 
 
-def _waiting(count: int) -> tuple[float, float]:
+def _waiting(count: int, seconds: float) -> tuple[float, float]:
     """Return megabytes and per cent of so many waiting runs, in a process of their own."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.durable_runs", "--wait", str(count)],
+        [sys.executable, "-m", "benchmarks.durable_runs", "--wait", str(count), str(seconds)],
         capture_output=True,
         text=True,
         check=True,
@@ -121,7 +120,7 @@ def _waiting(count: int) -> tuple[float, float]:
     return megabytes, percent
 
 
-async def _wait(count: int) -> None:
+async def _wait(count: int, seconds: float) -> None:
     """Park so many runs in a store; print the megabytes they take and the CPU they use."""
 
     def reply(request: ModelRequest) -> Scripted:
@@ -153,7 +152,7 @@ async def _wait(count: int) -> None:
         grown = _resident() - before
         await asyncio.sleep(0.5)
         used, began = process_time(), perf_counter()
-        await asyncio.sleep(WAITING_S)
+        await asyncio.sleep(seconds)
         percent = (process_time() - used) / (perf_counter() - began) * 100
         print(grown / 1e6, percent)
         sys.stdout.flush()
@@ -168,6 +167,6 @@ def _resident() -> int:
 
 if __name__ == "__main__":
     if "--wait" in sys.argv:
-        asyncio.run(_wait(int(sys.argv[-1])))
+        asyncio.run(_wait(int(sys.argv[-2]), float(sys.argv[-1])))
     else:
         alone(measure)

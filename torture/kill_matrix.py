@@ -23,6 +23,8 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,10 @@ from torture.report import Broken, Report
 
 DEADLINE_S = 20.0
 FORKED = "forkedrun"
+MEMORY = Path("/dev/shm")
+"""Where the journals lie if it is there. What was written outlives a kill there as on a disk; what
+outlives a loss of power is another torture's question."""
+
 LIVES = 12
 """Processes a flow gets to end in before it counts as stuck."""
 
@@ -294,7 +300,7 @@ def _spawn(flow: Flow, folder: Path, at: int) -> bool:
 
 def tried(flow: Flow, kills_at: Sequence[int]) -> tuple[list[str], int]:
     """Return what is broken after a life killed at each of the points, and the points of the last."""
-    folder = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
     ledger = Ledger(folder / "ledger")
     try:
         for at in (*kills_at, *[0] * LIVES):
@@ -372,10 +378,9 @@ def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]
     and again: what the scheduler does differs each time.
     """
     if only:
-        name, _, at = only.partition(":")
-        flow = next(flow for flow in FLOWS if flow.name == name)
-        wrong, _ = tried(flow, [int(each) for each in at.split("+")])
-        broken = tuple(Broken(point=only, what=what, again=_again(only)) for what in wrong)
+        broken = tuple(
+            Broken(point=only, what=what, again=_again(only)) for what in _wrong_at(only)
+        )
         return [Report(name=f"kill {only}", tried=1, broken=broken)]
     chance = random.Random(seed)
     lengths = {}
@@ -389,29 +394,39 @@ def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]
     reports.append(Report(name="unkilled flows", tried=len(FLOWS), broken=tuple(broken_flows)))
     if broken_flows:
         return reports
-    every = [(flow, (at,)) for flow in FLOWS for at in range(1, lengths[flow.name] + 1)]
+    every = [f"{name}:{at}" for name, length in lengths.items() for at in range(1, length + 1)]
     reports.append(_matrix("kill points", _some(every, points, chance)))
     twice = [
-        (flow, (first, chance.randint(1, lengths[flow.name])))
-        for flow in FLOWS
-        for first in range(1, lengths[flow.name] + 1)
+        f"{name}:{first}+{chance.randint(1, length)}"
+        for name, length in lengths.items()
+        for first in range(1, length + 1)
     ]
     reports.append(_matrix("pairs: killed recovering", _some(twice, pairs, chance)))
     return reports
 
 
-def _some(every: list[Any], count: int, chance: random.Random) -> list[Any]:
+def _some(every: list[str], count: int, chance: random.Random) -> list[str]:
     whole, rest = divmod(count, len(every))
     return every * whole + chance.sample(every, rest)
 
 
-def _matrix(name: str, points: list[tuple[Flow, tuple[int, ...]]]) -> Report:
-    broken: list[Broken] = []
-    for flow, at in points:
-        point = f"{flow.name}:{'+'.join(map(str, at))}"
-        wrong, _ = tried(flow, at)
-        broken += [Broken(point=point, what=what, again=_again(point)) for what in wrong]
-    return Report(name=name, tried=len(points), broken=tuple(broken))
+def _matrix(name: str, points: list[str]) -> Report:
+    """Try the points, as many at once as there are cores."""
+    with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+        found = zip(points, pool.map(_wrong_at, points), strict=True)
+        broken = tuple(
+            Broken(point=point, what=what, again=_again(point))
+            for point, wrong in found
+            for what in wrong
+        )
+    return Report(name=name, tried=len(points), broken=broken)
+
+
+def _wrong_at(point: str) -> list[str]:
+    """Return what is broken at a point such as `loop:17`, or a pair such as `loop:17+4`."""
+    name, _, at = point.partition(":")
+    flow = next(flow for flow in FLOWS if flow.name == name)
+    return tried(flow, [int(each) for each in at.split("+")])[0]
 
 
 def _again(point: str) -> str:

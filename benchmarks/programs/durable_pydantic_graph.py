@@ -8,65 +8,21 @@ import asyncio
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
-from pydantic_graph import BaseNode, End, EndMarker, GraphBuilder, GraphRunContext
+from pydantic_graph import EndMarker, GraphBuilder
 
 from benchmarks.programs.durable import (
     WARM_UP,
     asked,
-    message,
     new_database,
     setting,
     size,
     tell,
 )
-
-
-@dataclass
-class Data:
-    """What the run keeps."""
-
-    count: int
-    done: int = 0
-    message: str = ""
-
-    def work(self) -> None:
-        """Do what each state does: carry its message."""
-        self.done += 1
-        self.message = message(self.done)
-
-
-@dataclass
-class First(BaseNode[Data, None, int]):
-    """Goes to the second."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> "Second":
-        """Work."""
-        ctx.state.work()
-        return Second()
-
-
-@dataclass
-class Second(BaseNode[Data, None, int]):
-    """Goes to the third."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> "Third":
-        """Work."""
-        ctx.state.work()
-        return Third()
-
-
-@dataclass
-class Third(BaseNode[Data, None, int]):
-    """Goes to the first, or ends."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> First | End[int]:
-        """Work."""
-        ctx.state.work()
-        return End(0) if ctx.state.done >= ctx.state.count else First()
+from benchmarks.programs.pydantic_graph_nodes import Data, First, Second, Third
 
 
 def graph() -> Any:

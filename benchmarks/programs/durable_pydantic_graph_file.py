@@ -7,58 +7,14 @@ more the longer the run is. It never waits for the disk.
 # The types of version 1: the development's environment has version 2.
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from pydantic_graph import BaseNode, End, Graph, GraphRunContext
+from pydantic_graph import Graph
 from pydantic_graph.persistence.file import FileStatePersistence
 
-from benchmarks.programs.durable import WARM_UP, asked, message, tell
-
-
-@dataclass
-class Data:
-    """What the run keeps."""
-
-    count: int
-    done: int = 0
-    message: str = ""
-
-    def work(self) -> None:
-        """Do what each state does: carry its message."""
-        self.done += 1
-        self.message = message(self.done)
-
-
-@dataclass
-class First(BaseNode[Data, None, int]):
-    """Goes to the second."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> "Second":
-        """Work."""
-        ctx.state.work()
-        return Second()
-
-
-@dataclass
-class Second(BaseNode[Data, None, int]):
-    """Goes to the third."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> "Third":
-        """Work."""
-        ctx.state.work()
-        return Third()
-
-
-@dataclass
-class Third(BaseNode[Data, None, int]):
-    """Goes to the first, or ends."""
-
-    async def run(self, ctx: GraphRunContext[Data, None]) -> First | End[int]:
-        """Work."""
-        ctx.state.work()
-        return End(0) if ctx.state.done >= ctx.state.count else First()
+from benchmarks.programs.durable import WARM_UP, asked, tell
+from benchmarks.programs.pydantic_graph_nodes import Data, First, Second, Third
 
 
 async def run(path: Path, count: int) -> int:

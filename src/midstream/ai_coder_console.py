@@ -59,6 +59,7 @@ class AICoderConsole:
         self._background = Background(self, face)
         self._told: set[str] = set()
         self._known: set[str] = set()
+        self._heard_upto: dict[str, int] = {}
         self._is_leaving = False
 
     # --- starting and ending ----------------------------------------------------------------
@@ -360,6 +361,7 @@ class AICoderConsole:
             )
         if not _is_taken(machine, receipt):
             return Submitted(kind="returned", reason=receipt.reason)
+        self._background.tell_kept(machine, receipt)
         self._face.refresh()
         return Submitted(kind="taken")
 
@@ -389,21 +391,24 @@ class AICoderConsole:
         return left
 
     def _turns_to_kept(self, wanted: Mode, left: tuple[KeptRun, ...]) -> bool:
-        """Keep a saved mode from starting its workflow again while a run of it is kept."""
+        """Keep a saved mode from starting its workflow again while a run of it is kept or elsewhere."""
         if wanted.kind == "role" or self._config.is_mode_asked_for:
             return False
         kept = [each for each in left if each.summary.found_as == wanted.name]
-        if not kept:
+        elsewhere = self._background.elsewhere(wanted.name)
+        if not kept and not elsewhere:
             return False
         going = {machine.run.id: machine for machine in self.own_machines()}
         for each in reversed(kept):
             if each.id in going:
                 self._to.place(going[each.id])
                 return True
-        ways = ", or ".join(self._background.way_on(each) for each in kept)
+        # How kept runs go on was told with each of them.
+        ways = [f"{self._background.way_on(each)} (in another process)" for each in elsewhere]
+        ways.append(f"/workflow {wanted.name} starts another")
         self._face.say(
-            f"The mode is {self._to.mode}: {wanted.name} is not started again while a run of it is "
-            f"kept. {ways}; /workflow {wanted.name} starts another.",
+            f"The mode is {self._to.mode}: {wanted.name} is not started again while a run of it "
+            f"goes on or is kept. {'; '.join(ways)}.",
             kind="note",
         )
         return True
@@ -438,6 +443,11 @@ class AICoderConsole:
 
         When the active workflow has ended, or is another process's now, the mode goes back to the role.
         """
+        if envelope.seq is not None:
+            # A run that is watched and then goes on here is heard of twice for a moment.
+            if envelope.seq <= self._heard_upto.get(envelope.run, 0):
+                return
+            self._heard_upto[envelope.run] = envelope.seq
         machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
         if isinstance(envelope.event, RunStarted):
             self._known.add(envelope.run)

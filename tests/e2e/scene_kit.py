@@ -53,12 +53,20 @@ class Listener(Chronicle):
     def __init__(self) -> None:
         super().__init__()
         self.said: list[str] = []
+        self._is_news = asyncio.Event()
 
     show = Chronicle.__call__
 
     def say(self, text: str, *, kind: Told = "info") -> None:
         """Remember words."""
         self.said.append(text)
+        self._is_news.set()
+
+    async def told(self, text: str) -> None:
+        """Return once words with this text were said."""
+        while not any(text in words for words in self.said):
+            self._is_news.clear()
+            await self._is_news.wait()
 
     def recall(self, run: Run) -> None:
         """Need no memory."""

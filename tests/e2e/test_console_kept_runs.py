@@ -87,6 +87,19 @@ async def test_a_run_that_was_left_is_announced_and_not_started_again(tmp_path: 
         assert str(made.console.mode) == "role:dude"
 
 
+async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: Path) -> None:
+    settings(tmp_path, '{"currentMode": "workflow:review"}')
+    store = MemoryStore()
+    async with scene(tmp_path / "a", asks("Which one?"), store=store.beside()) as owner:
+        await owner.type("/workflow review")
+        await owner.asked()
+        id = owner.engine.machines()[0].id
+        async with scene(tmp_path, store=store.beside()) as other:
+            assert other.face.of(RunStarted) == []
+            assert str(other.console.mode) == "role:dude"
+            assert f"/attach {id[:4]} lets your lines go to it" in other.face.said[0]
+
+
 async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: Path) -> None:
     store = MemoryStore()
     id = await left_at_a_question(tmp_path, store.beside())
@@ -189,6 +202,43 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         await other.face.until("run_finished")
         assert str(other.console.mode) == "role:dude"
         assert [fact.answer for fact in owner.face.of(QuestionAnswered)] == ["the second"]
+
+
+async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_path: Path) -> None:
+    store = MemoryStore()
+    dying = store.beside()
+    async with (
+        scene(tmp_path / "a", asks("Which one?"), store=dying) as owner,
+        scene(tmp_path / "b", "Good.", store=store.beside()) as other,
+    ):
+        await owner.type("/workflow review")
+        await owner.asked()
+        id = owner.engine.machines()[0].id
+        await other.type(f"/attach {id[:4]}")
+        dying.die()
+        gone = f"review ({id[:4]}): its process is gone. It is kept where it stands"
+        await other.face.told(gone)
+        assert (await other.type("the second")).kind == "taken"
+        assert other.face.said[-1].endswith(f"/resume {id[:4]} goes on with it here.")
+        await other.type(f"/resume {id[:4]}")
+        await other.face.until("run_finished")
+        assert [fact.answer for fact in other.face.of(QuestionAnswered)] == ["the second"]
+
+
+async def test_a_question_that_resuming_asks_is_not_announced_as_one_out_of_sight(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    dying = store.beside()
+    tools = FakeTools(FakeTool(name="send", gate=Gate(), effect="once"))
+    async with scene(tmp_path, call("send"), tools=tools, store=dying) as first:
+        await first.type("/workflow review")
+        await first.face.until("tool_called")
+        dying.die()
+    async with scene(tmp_path, tools=tools, store=store.beside()) as made:
+        await made.type("/resume")
+        assert any("What became of it?" in line for line in made.face.said)
+        assert not any("in the background" in line for line in made.face.said)
 
 
 async def test_a_question_out_of_sight_is_answered_without_going_there(tmp_path: Path) -> None:

@@ -124,7 +124,15 @@ def test_an_unknown_run_is_told_and_changes_nothing(tmp_path: Path) -> None:
     for command in (("show", "zzz"), ("events", "zzz"), ("send", "zzz", "x"), ("stop", "zzz")):
         ended = run(tmp_path, *command)
         assert ended.code == 2
-        assert "There is no run 'zzz'" in ended.told
+        assert "There is no run 'zzz'. midstream runs --all lists them." in ended.told
+
+
+def test_an_answer_to_a_question_nobody_asked_is_refused_and_not_kept(tmp_path: Path) -> None:
+    id = parked(tmp_path)
+    ended = run(tmp_path, "send", id, "--question", "7", "size")
+    assert ended.code == 2
+    assert f"Run {id} has no question '7'. It asks #1 " in ended.told
+    assert one(run(tmp_path, "show", id, "--json"))["letters"] == []
 
 
 # --- talking to one that lives --------------------------------------------------------------------

@@ -3,16 +3,18 @@
 import asyncio
 import json
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
-from console_kit import DEADLINE_S, MIDSTREAM, environment
+from console_kit import DEADLINE_S, MIDSTREAM, console, environment
 from pipes_kit import MODEL, Ended, run, workspace_of
-from screen import Screen
+from screen import CTRL_C, Screen
 
 from midstream.offloop import in_thread
 from midstream.store.sqlite import SqliteStore
@@ -43,16 +45,19 @@ def runs(home: Path) -> list[str]:
         connection.close()
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A home in which a chat edited one file, made another and ran a command."""
-    return worked_in(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Such a home for the tests that change nothing in it."""
+    """A home in which a chat edited one file, made another and ran a command: not to be changed."""
     return worked_in(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture
+def home(kept: Path, tmp_path: Path) -> Iterator[Path]:
+    """The same home for a test that changes it: put back afterwards where it was, as paths name it."""
+    copy = shutil.copytree(kept, tmp_path / "copy", symlinks=True)
+    yield kept
+    shutil.rmtree(kept)
+    shutil.copytree(copy, kept, symlinks=True)
 
 
 def worked_in(home: Path) -> Path:
@@ -142,6 +147,31 @@ def test_in_a_terminal_it_asks(home: Path, key: str, held: str) -> None:
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == held
 
 
+def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None:
+    script = [EDIT, WRITE, Reply(text="All done.")]
+    allowed = ("--allow", "edit_file", "--allow", "write_file")
+    folder = workspace_of(tmp_path)
+    with (
+        OpenAIServer(script) as server,
+        console(tmp_path, *MODEL, *allowed, server=server, workspace=folder) as screen,
+    ):
+        screen.wait_for("sends to dude")
+        screen.type("/putback\r")
+        screen.wait_for("No file is to be put back.")
+        screen.type(f"{CTRL_C}mend it\r")
+        screen.wait_for("All done.")
+        screen.type("/undo\r")
+        screen.wait_for("/putback puts the files back as they were then.")
+        assert (folder / "app.py").read_text(encoding="utf-8") == AFTER
+        screen.type("/putback\r")
+        screen.wait_for("app.py: put back")
+        screen.wait_for("docs/new.md: removed")
+        assert (folder / "app.py").read_text(encoding="utf-8") == BEFORE
+        assert not (folder / "docs" / "new.md").exists()
+        screen.type("/putback\r")
+        screen.wait_until(lambda s: s.text().count("No file is to be put back.") == 2)
+
+
 def test_a_run_goes_to_another_home_and_does_nothing_there(home: Path, tmp_path: Path) -> None:
     id = the_run(home)
     other = tmp_path / "other"
@@ -193,20 +223,38 @@ def test_replay_folds_again_and_compares(kept: Path) -> None:
     assert "it is as the process that ran it kept it." in ended.out
 
 
-def test_replay_names_a_damaged_fact(home: Path) -> None:
-    id = the_run(home)
+def damage(home: Path) -> None:
+    """Change fact 4 on the disk."""
     connection = apsw.Connection(str(home / "state" / "journal.db"))
     connection.execute("update facts set body=replace(body, 'mend it', 'rend it') where seq=4")
     changed = connection.changes()
     connection.close()
     assert changed == 1
 
+
+def test_a_fork_of_a_damaged_run_says_that_it_cannot_tell_what_was_done(home: Path) -> None:
+    id = the_run(home)
+    damage(home)
+
+    ended = travel(home, "fork", id)
+    told = json.loads(travel(home, "fork", id, "--json").out)
+
+    assert ended.code == 0, ended.err
+    assert "What was done from fact 4 on is not known: it is damaged." in ended.out
+    assert told["damaged"] == 4
+
+
+def test_replay_names_a_damaged_fact(home: Path) -> None:
+    id = the_run(home)
+    damage(home)
+
     ended = travel(home, "replay", id)
     told = json.loads(travel(home, "replay", id, "--json").out)
 
     assert ended.code == 1
     assert f"Run {id}: 3 facts folded" in ended.out
-    assert "Fact 4 is damaged." in ended.out
+    assert ended.out.count("is damaged") == 1
+    assert f"Fact 4 of run {id} is damaged: it is not what was written." in ended.out
     assert (told["damaged"], told["facts"]) == (4, 3)
 
 

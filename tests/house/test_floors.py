@@ -1,6 +1,8 @@
 """The floors: a room imports only from floors below it, and no room from one on its own floor."""
 
 import ast
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,17 @@ def test_the_heart_imports_only_what_is_pure(path: Path) -> None:
 
 def test_every_room_has_a_floor() -> None:
     assert {room_of(path) for path in MODULES} <= set(FLOORS)
+
+
+def test_the_page_of_the_design_draws_the_same_floors() -> None:
+    page = (HOUSE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^(\d+) +(.*)$", page.split("```")[3], re.MULTILINE)
+    patterns = [
+        (name, int(floor))
+        for floor, line in drawn
+        for name in re.findall(r"([\w*]+)(?:/|\.py\b)", line)
+    ]
+
+    for room, floor in FLOORS.items():
+        assert {on for name, on in patterns if fnmatch(room, name)} == {floor}, room
+    assert [name for name, _ in patterns if not any(fnmatch(room, name) for room in FLOORS)] == []

@@ -12,6 +12,14 @@ from midstream.core.views.reference import events_reference
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 ALL = SOURCES + sorted((ROOT / "tests").rglob("*.py"))
+WITH_A_JOURNAL = [
+    path
+    for path in ALL
+    + sorted((ROOT / "torture").glob("*.py"))
+    + sorted((ROOT / "benchmarks").rglob("*.py"))
+    if "src" in path.parts or "midstream" in path.read_text(encoding="utf-8")
+]
+"""The files that may run in one process with a store. Programs of other libraries never do."""
 
 FORBIDDEN = {
     "asyncio.wait_for": "on Python 3.11 it can swallow a cancellation: asyncio.timeout",
@@ -78,6 +86,22 @@ def test_nothing_is_left_open(path: Path) -> None:
         "x" + "fail",
     )
     assert [word for word in words if word in text] == []
+
+
+@pytest.mark.parametrize("path", WITH_A_JOURNAL, ids=relative)
+def test_no_second_sqlite_opens_a_journal(path: Path) -> None:
+    """Closing a file through the standard library's SQLite drops the locks the store's own holds."""
+    modules = {
+        name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+    }
+    assert "sqlite3" not in modules
 
 
 def test_a_facts_class_mirrors_its_wire_name() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from midstream.ai.decoding import clean
-from midstream.core.conversation import Message
+from midstream.core.conversation import GO_ON, Message
 from midstream.core.names import Json
 from midstream.core.spec import ToolSpec
 from midstream.ports import ModelRequest
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED_MARK: Final = " [interrupted]"
 """What a model sees after words of its own that were cut: they were shown, and not finished."""
-
-GO_ON: Final = "Go on."
-"""Said for the user before a reply that nobody asked for in words."""
 
 MAX_NAME: Final = 64
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")

@@ -4,12 +4,13 @@ The console asks it what to say of them, and `/commands` what can be done with t
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from midstream.command.runs import run_line
 from midstream.console.painting import question_heading, result_summary
 from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.core.events import QuestionAsked
-from midstream.core.nearest import did_you_mean
+from midstream.core.nearest import nearest
 from midstream.core.notices import Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.desk.keeping import Keeping, Prompt, Travelled
@@ -24,7 +25,7 @@ from midstream.desk.wording import (
     short_of,
     why_not,
 )
-from midstream.ports import Choice, Face, Machine
+from midstream.ports import Choice, Face, Machine, Receipt
 from midstream.storage import KeptRun
 
 SHOWN_RUNS = 20
@@ -40,6 +41,7 @@ class Background:
         self._keeping: Keeping | None = None
         self._watched: dict[str, Machine] = {}
         self._known: tuple[KeptRun, ...] = ()
+        self._arriving: set[str] = set()
 
     # --- for the console --------------------------------------------------------------------
 
@@ -55,6 +57,14 @@ class Background:
             # The console always starts: what cannot be read is told, and new runs may still be kept.
             self._face.say(str(error), kind="error")
             return ()
+
+    def elsewhere(self, workflow: str) -> list[KeptRun]:
+        """Return the runs of a workflow that another process runs, as known now."""
+        return [
+            kept
+            for kept in self._known
+            if kept.owner and not kept.summary.is_over and kept.summary.found_as == workflow
+        ]
 
     def announce(self, left: Sequence[KeptRun]) -> None:
         """Tell which runs were left or cut, and how they go on."""
@@ -112,12 +122,35 @@ class Background:
         return f"/resume {self.short(kept.id)} goes on"
 
     def asked(self, machine: Machine, event: QuestionAsked) -> None:
-        """Tell of a question that a run out of sight asks."""
+        """Tell of a question that a run out of sight asks, unless it is about to come into sight."""
+        if machine.run.id in self._arriving:
+            return
         short = self.short(machine.run.id)
         how = f"/attach {short} to decide" if event.kind == "approval" else f"/answer {short} TEXT"
         what = f"{question_heading(event)}: {result_summary(event.text)}"
         words = f"{name_of(machine)} ({short}), in the background: {what}  ({how})"
         self._face.say(words, kind="warning")
+
+    def tell_kept(self, machine: Machine, receipt: Receipt) -> None:
+        """Tell of words for a run on the screen that nobody runs: they are heard when it goes on."""
+        if machine.run.id in self._watched and receipt.input_id not in machine.run.inbox:
+            short = self.short(machine.run.id)
+            self._face.say(
+                f"Nobody runs it now. Your words are kept: /resume {short} goes on with it here.",
+                kind="note",
+            )
+
+    def owned(self, id: str, owner: str) -> None:
+        """Tell that the process of a run that is watched has let go of it, or died."""
+        machine = self._watched.get(id)
+        if owner or machine is None or machine.run.is_over:
+            return
+        short = self.short(id)
+        self._face.say(
+            f"{name_of(machine)} ({short}): its process is gone. It is kept where it stands: "
+            f"/resume {short} goes on with it here.",
+            kind="warning",
+        )
 
     # --- for the commands -------------------------------------------------------------------
 
@@ -167,9 +200,8 @@ class Background:
                 await self._kept_by().resume(id, choice)
                 self._face.say(f"Run {id} is stopped.", kind="note")
                 return
-            machine = await self._resumed(id, choice)
-            if was_suspended:
-                await machine.unsuspend()
+            await self._come_to(id, choice, unsuspends=was_suspended)
+            return
         await self._prompt.turn_to(machine)
 
     async def attach(self, run: str) -> None:
@@ -184,7 +216,7 @@ class Background:
                 )
                 how = "has ended" if kept.summary.is_over else "is kept: nobody runs it now"
                 raise UserMistake(f"Run {id} {how}.", hint=hint)
-            machine = await self._kept_by().watch(id, self._prompt.hear)
+            machine = await self._kept_by().watch(id, self._prompt.hear, partial(self.owned, id))
             self._watched[id] = machine
         if machine.run.is_over:
             raise UserMistake(f"Run {id} has ended.", hint=FORK)
@@ -239,6 +271,17 @@ class Background:
 
     # --- inside -----------------------------------------------------------------------------
 
+    async def _come_to(self, id: str, choice: Choice, *, unsuspends: bool = False) -> None:
+        """Go on with a run and let lines go to it. What it asks meanwhile is then on the screen."""
+        self._arriving.add(id)
+        try:
+            machine = await self._resumed(id, choice)
+            if unsuspends:
+                await machine.unsuspend()
+            await self._prompt.turn_to(machine)
+        finally:
+            self._arriving.discard(id)
+
     async def _resumed(self, id: str, choice: Choice) -> Machine:
         try:
             machine = await self._kept_by().resume(id, choice)
@@ -268,7 +311,7 @@ class Background:
         for line in result.told:
             self._face.say(line, kind="note")
         await self._listed()
-        await self._prompt.turn_to(await self._resumed(result.id, ""))
+        await self._come_to(result.id, "")
 
     async def _answered(self, machine: Machine, text: str) -> None:
         asked = machine.run.open_questions
@@ -343,7 +386,8 @@ class Background:
         if matching and wanted:
             some = ", ".join(matching[:5])
             raise UserMistake(f"Several runs begin with {prefix}: {some}.", hint="Type more of it.")
-        hint = did_you_mean(prefix, ids) or "/runs lists them."
+        best = nearest(prefix, ids)
+        hint = "/runs lists them." if best is None else f"Did you mean {best!r}?"
         raise UserMistake(f"There is no run {prefix!r} in this workspace.", hint=hint)
 
     def _kept_by(self) -> Keeping:

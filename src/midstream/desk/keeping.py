@@ -41,8 +41,16 @@ class Keeping(Protocol):
             UserMistake: it cannot go on here; nothing changed.
         """
 
-    async def watch(self, id: str, hear: Callable[[Envelope], None]) -> Machine:
-        """Return a run that lives elsewhere, or nowhere. New events of it go to `hear`."""
+    async def watch(
+        self,
+        id: str,
+        hear: Callable[[Envelope], None],
+        owned: Callable[[str], None] | None = None,
+    ) -> Machine:
+        """Return a run that lives elsewhere, or nowhere. New events of it go to `hear`.
+
+        `owned` is told whenever another process runs it than before, "" for none.
+        """
 
     async def unwatch(self, machine: Machine) -> None:
         """Hear no more of a run that was watched."""

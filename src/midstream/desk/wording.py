@@ -97,13 +97,15 @@ def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
 
 def receipt_words(receipt: Receipt) -> str:
     """Return what becomes of a line, as a run took it."""
+    if receipt.reason:
+        return receipt.reason
     how = {
         "answer": "answered",
         "interrupt": "it is interrupted",
         "steer": "it hears that with its next request",
         "queue": "it hears that once its state is done",
     }
-    return how.get(receipt.handling, receipt.reason or "it hears that as soon as it goes on")
+    return how.get(receipt.handling, "it hears that as soon as it goes on")
 
 
 def why_not(machine: Machine, receipt: Receipt) -> str:

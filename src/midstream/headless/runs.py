@@ -44,12 +44,16 @@ _LONGEST = 72
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `show` tells of one run. `journal` is the file that keeps it."""
+    """Everything `show` tells of one run. `journal` is the file that keeps it.
+
+    `letters` may still be heard; `refused` came to a run that had ended.
+    """
 
     kept: KeptRun
     run: Run
     facts: Sequence[Envelope]
     letters: Sequence[Letter]
+    refused: Sequence[Letter] = ()
     journal: str
 
 
@@ -151,6 +155,7 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     rows += [("asks", question_line(question)) for question in where(run).questions]
     rows += [("waiting", f"{record.handling}: {record.text}") for record in run.undelivered]
     rows += [("not heard", letter.text or letter.kind) for letter in shown.letters]
+    rows += [("refused", f"{letter.text}: the run has ended") for letter in shown.refused]
     tokens = f"{total.input_tokens} tokens in, {total.output_tokens} out"
     rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
     if run.output is not None:
@@ -184,6 +189,7 @@ def shown_object(shown: Shown) -> dict[str, Json]:
         },
         "waiting_inputs": [_input_object(record) for record in run.undelivered],
         "letters": [{"input_id": each.id, "text": each.text} for each in shown.letters],
+        "refused": [{"input_id": each.id, "text": each.text} for each in shown.refused],
         "output": run.output,
         "error": run.error,
         "files_written": _written(shown.facts),

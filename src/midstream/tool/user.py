@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from midstream.core.errors import AuthorMistake, MidstreamError
-from midstream.core.names import Effect, Json
+from midstream.core.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
 from midstream.core.problem import Problem
 from midstream.core.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
@@ -33,7 +33,6 @@ from midstream.scripts import failed_at, module_from
 from midstream.tool.base import Result, Tool, ToolFunction, parameters_of, typed
 
 _MARK: Final = "__midstream_tool__"
-_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,10 +82,10 @@ def tool_from(function: Callable[..., Any]) -> Tool:
         AuthorMistake: its name, parameters or type hints cannot be shown to a model.
     """
     marked: Marked = getattr(function, _MARK)
-    if not _NAME.fullmatch(marked.name):
+    if not TOOL_NAME.fullmatch(marked.name):
         raise AuthorMistake(
             f"{marked.name!r} is no name for a tool.",
-            hint="Use letters, digits and underscores, 64 at most.",
+            hint=f"Use {TOOL_NAME_RULE}.",
         )
     if marked.effect not in ("read", "idempotent", "once") or not marked.timeout_s > 0:
         raise AuthorMistake(
