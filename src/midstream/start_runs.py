@@ -72,7 +72,7 @@ def listing(options: Options, *, everywhere: bool) -> int:
         runs = await place.store.listing()
         kept = [each for each in runs if everywhere or each.summary.workspace in (here, "")]
         if options.is_json:
-            _write_objects(run_object(each) for each in kept)
+            _write_objects(run_object(each) for each in reversed(kept))
         elif kept:
             now = SystemClock().now()
             _write(listed(kept, now=now, with_folders=everywhere))

@@ -90,6 +90,16 @@ def test_runs_are_listed_where_they_belong(tmp_path: Path) -> None:
     assert str(workspace_of(tmp_path)) in run(tmp_path, "runs", *elsewhere, "--all").out
 
 
+def test_the_newest_run_stands_first(tmp_path: Path) -> None:
+    for words in ("one", "two"):
+        assert run(tmp_path, "chat", words, *OFFLINE).code == 0
+    listed = [line.split()[0] for line in run(tmp_path, "runs").out.splitlines()]
+    found = objects(run(tmp_path, "runs", "--json"))
+
+    assert [each["run"] for each in found] == listed
+    assert found[0]["started_at"] > found[1]["started_at"]
+
+
 def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     id = parked(tmp_path)
     shown = run(tmp_path, "show", id[:3])

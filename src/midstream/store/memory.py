@@ -31,13 +31,21 @@ from midstream.store.sealing import body_of, checked, letter_body
 class _Run:
     """A run's facts, of which a fork shares nothing: the values are the same and never change."""
 
-    def __init__(self, facts: Sequence[Envelope], ends: Collection[int], summary: Summary) -> None:
+    def __init__(self, facts: Sequence[Envelope] = (), ends: Collection[int] = ()) -> None:
         self.facts = list(facts)
         self.ends = set(ends)
-        self.summary = summary
+        self._summary = Summary()
+        self._summarised = 0
         self.parent = ""
         self.parent_seq = 0
         self.is_foreign = False
+
+    def summary(self) -> Summary:
+        """Return the run's line in a listing, made when it is looked at: runs are listed seldom."""
+        for envelope in self.facts[self._summarised :]:
+            self._summary = summarised(self._summary, envelope)
+        self._summarised = len(self.facts)
+        return self._summary
 
 
 class _Contents:
@@ -104,10 +112,8 @@ class MemoryStore:
         if not facts:
             return
         if kept is None:
-            kept = self._contents.runs[run] = _Run((), (), Summary())
-        for envelope in facts:
-            kept.facts.append(envelope)
-            kept.summary = summarised(kept.summary, envelope)
+            kept = self._contents.runs[run] = _Run()
+        kept.facts += facts
         kept.ends.add(len(kept.facts))
         self._changed()
 
@@ -133,7 +139,7 @@ class MemoryStore:
             KeptRun(
                 id=id,
                 seq=len(run.facts),
-                summary=run.summary,
+                summary=run.summary(),
                 parent=run.parent,
                 parent_seq=run.parent_seq,
                 is_foreign=run.is_foreign,
@@ -153,7 +159,7 @@ class MemoryStore:
         if not seq:
             raise nothing_by_then(source, at)
         facts = [msgspec.structs.replace(fact, run=id) for fact in kept.facts[:seq]]
-        self._add(id, _Run(facts, {end for end in kept.ends if end <= seq}, _summary(facts)))
+        self._add(id, _Run(facts, {end for end in kept.ends if end <= seq}))
         self._contents.runs[id].parent = source
         self._contents.runs[id].parent_seq = seq
         return seq
@@ -167,7 +173,7 @@ class MemoryStore:
         checked(id, 0, imported)
         for envelope in imported:
             body_of(envelope)
-        run = _Run(imported, range(1, len(imported) + 1), _summary(imported))
+        run = _Run(imported, range(1, len(imported) + 1))
         run.is_foreign = True
         self._add(id, run)
 
@@ -332,10 +338,3 @@ class MemoryStore:
         self._is_news = True
         for loop, event in self._waiters:
             call_soon(loop, event.set)
-
-
-def _summary(facts: Sequence[Envelope]) -> Summary:
-    summary = Summary()
-    for envelope in facts:
-        summary = summarised(summary, envelope)
-    return summary
