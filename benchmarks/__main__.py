@@ -18,6 +18,7 @@ NAMES = (
     "send_latency",
     "parked_memory",
     "first_prompt",
+    "validate",
     "idle_cpu",
     "echo_latency",
     "halt_latency",

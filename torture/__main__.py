@@ -1,10 +1,11 @@
-"""`python -m torture [NAME]`: everything, or one of kills, power, flips. Exit code 1: it broke."""
+"""`python -m torture [NAME]`: everything, or kills, power, flips or expressions. Exit code 1: it broke."""
 
 import argparse
 import sys
 import time
 
 from torture.bit_flips import flips
+from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
 from torture.power_loss import losses
 from torture.report import as_table
@@ -13,19 +14,25 @@ from torture.report import as_table
 def main() -> int:
     """Torture, print the table, return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m torture")
-    parser.add_argument("name", nargs="?", choices=("kills", "power", "flips"))
+    parser.add_argument("name", nargs="?", choices=("kills", "power", "flips", "expressions"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--points", type=int, default=6000, help="kill points")
     parser.add_argument("--pairs", type=int, default=600, help="kills during a recovery")
     parser.add_argument("--images", type=int, default=5000, help="disks rebuilt after power loss")
     parser.add_argument("--flips", type=int, default=1000, help="bits flipped")
+    parser.add_argument("--expressions", type=int, default=120_000, help="expressions tried")
+    parser.add_argument("--flow", action="append", default=[], help="kill this flow, and no other")
+    parser.add_argument("--no-clock", action="store_true", help="count their work, not their time")
     parser.add_argument("--only", default="", help="one kill point, such as loop:17 or loop:17+4")
     asked = parser.parse_args()
     began = time.perf_counter()
     reports = []
     # Kills first: they fork, which costs more the more memory the others have left behind.
     if asked.name in (None, "kills"):
-        reports += kills(asked.points, asked.pairs, asked.seed, only=asked.only)
+        reports += kills(asked.points, asked.pairs, asked.seed, only=asked.only, flows=asked.flow)
+    if asked.name in (None, "expressions"):
+        clock = not asked.no_clock
+        reports.append(expressions_storm(asked.expressions, asked.seed, clock=clock))
     if asked.name in (None, "flips"):
         reports.append(flips(asked.flips, asked.seed))
     if asked.name in (None, "power"):

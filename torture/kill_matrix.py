@@ -30,6 +30,7 @@ from typing import Any
 
 import msgspec
 
+from midstream.assembly import SystemClock
 from midstream.core.apply import apply
 from midstream.core.codec import encode_run
 from midstream.core.errors import UserMistake
@@ -44,7 +45,8 @@ from midstream.ports import ModelRequest, ToolContext, ToolOutcome
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world
 from midstream.workflow.state_machine import WorkflowStateMachine
-from torture.flows import EFFECTS, FLOWS, SPECS, Flow, PureModel, Step, handlers_of
+from torture.flow_kit import EFFECTS, SPECS, Flow, PureModel, Step, handlers_of
+from torture.flows import FLOWS
 from torture.report import Broken, Report
 
 DEADLINE_S = 20.0
@@ -145,7 +147,11 @@ async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
         ledger.write("asked", msgspec.json.encode(request).decode())
 
     world = fake_world(
-        PureModel(flow, see), tools=LedgerTools(ledger, fuse), journal=store, shelf=store
+        PureModel(flow, see),
+        tools=LedgerTools(ledger, fuse),
+        journal=store,
+        shelf=store,
+        clock=SystemClock(),
     )
     engine = LocalEngine(world, store, bells=folder / "journal.db.d")
     try:
@@ -371,8 +377,10 @@ def _refused(request: str) -> tuple[str, ...]:
 # --- all of it ----------------------------------------------------------------------------------
 
 
-def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]:
-    """Return what broke at so many points over all flows, and at so many pairs of points.
+def kills(
+    points: int, pairs: int, seed: int, *, only: str = "", flows: Sequence[str] = ()
+) -> list[Report]:
+    """Return what broke at so many points over all flows, or those named, and at so many pairs.
 
     With fewer points than there are, a sample is taken by the seed; with more, all are taken again
     and again: what the scheduler does differs each time.
@@ -386,12 +394,13 @@ def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]
     lengths = {}
     reports: list[Report] = []
     broken_flows: list[Broken] = []
-    for flow in FLOWS:
+    tested = [flow for flow in FLOWS if not flows or flow.name in flows]
+    for flow in tested:
         wrong, lengths[flow.name] = tried(flow, [])
         broken_flows += [
             Broken(point=flow.name, what=w, again=_again(f"{flow.name}:0")) for w in wrong
         ]
-    reports.append(Report(name="unkilled flows", tried=len(FLOWS), broken=tuple(broken_flows)))
+    reports.append(Report(name="unkilled flows", tried=len(tested), broken=tuple(broken_flows)))
     if broken_flows:
         return reports
     every = [f"{name}:{at}" for name, length in lengths.items() for at in range(1, length + 1)]
@@ -406,8 +415,15 @@ def kills(points: int, pairs: int, seed: int, *, only: str = "") -> list[Report]
 
 
 def _some(every: list[str], count: int, chance: random.Random) -> list[str]:
+    """Return so many points, drawn: of each flow as many as of any other, as far as it has them."""
     whole, rest = divmod(count, len(every))
-    return every * whole + chance.sample(every, rest)
+    turns: Counter[str] = Counter()
+    order: list[tuple[int, str]] = []
+    for point in chance.sample(every, len(every)):
+        name = point.partition(":")[0]
+        turns[name] += 1
+        order.append((turns[name], point))
+    return every * whole + [point for _, point in sorted(order)[:rest]]
 
 
 def _matrix(name: str, points: list[str]) -> Report:

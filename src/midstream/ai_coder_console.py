@@ -5,6 +5,7 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 """
 
 import asyncio
+import time
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from midstream.command.handler import CommandHandler, is_command
 from midstream.command.runs import run_line
 from midstream.config.manager import ConfigManager
+from midstream.core.addressing import addressees, as_typed, gone, shared_names
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStarted, RunStopped
 from midstream.core.mode import Mode
@@ -21,8 +23,9 @@ from midstream.core.question import Question
 from midstream.core.routing import Answer as AnswerRoute
 from midstream.core.routing import Returned, Unclear, route
 from midstream.core.spec import ToolSpec
+from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import costs, in_words
-from midstream.core.views.status import where
+from midstream.core.views.status import is_at_work, lanes, what_addressing_does, where
 from midstream.desk.addressing import Addressing, Equipment
 from midstream.desk.background import Background
 from midstream.desk.keeping import Keeping
@@ -126,15 +129,24 @@ class AICoderConsole:
             return Status(mode=mode, enter=self._first_line(), model=model, cost=cost, notes=notes)
         run, stands = machine.run, where(machine.run)
         is_chat = machine.run.definition.kind == "chat"
+        at_work = lanes(run)
+        doing = stands.doing
+        if stands.until is not None:
+            doing = f"{doing} until {time_of_day(stands.until, now=time.time())}"
         return Status(
             mode=mode,
             enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
             state="" if is_chat else stands.state,
-            thinking="" if run.is_over or run.is_parked else stands.doing,
+            # What branches do has lines of its own.
+            thinking="" if run.is_over or run.is_parked or at_work else doing,
             model=model,
             cost=cost,
-            busy=run.phase in ("pre", "turn", "post", "transition"),
+            busy=is_at_work(run),
             notes=self._notes(machine),
+            lanes=at_work,
+            addressees=what_addressing_does(run),
+            gone=gone(run),
+            shared=shared_names(run),
         )
 
     def open_questions(self) -> tuple[Question, ...]:
@@ -191,6 +203,8 @@ class AICoderConsole:
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""
+        if before.startswith("@"):
+            return self._names(before)
         if not is_command(before) or self._to.equipment is None:
             return ()
         return self._commands.completions(before)
@@ -200,7 +214,8 @@ class AICoderConsole:
         machine = self.active()
         if machine is None:
             return ()
-        return tuple(r.text for r in machine.run.inbox.values() if r.disposition is None)
+        records = machine.run.inbox.values()
+        return tuple(as_typed(r.text, r.to) for r in records if r.disposition is None)
 
     async def take_back(self) -> str | None:
         """Withdraw the newest line that waits; see the port `Desk`."""
@@ -211,7 +226,7 @@ class AICoderConsole:
             if record.disposition is None:
                 await machine.withdraw(record.id)
                 is_back = machine.run.inbox[record.id].disposition == "withdrawn"
-                return record.text if is_back else None
+                return as_typed(record.text, record.to) if is_back else None
         return None
 
     # --- the operator: what commands use ----------------------------------------------------
@@ -344,7 +359,14 @@ class AICoderConsole:
                 if run != machine.run.id:
                     return Submitted(kind="returned", reason="That question is not open any more.")
             elif not as_new:
-                found = route(words, open_questions=machine.run.open_questions, seen=own)
+                found = route(
+                    words,
+                    open_questions=machine.run.open_questions,
+                    seen=own,
+                    addressees=addressees(machine.run),
+                    gone=gone(machine.run),
+                    shared=shared_names(machine.run),
+                )
                 match found:
                     case Unclear(question=unclear):
                         shown = _screen_id(machine.run.id, unclear)
@@ -423,13 +445,23 @@ class AICoderConsole:
     def _first_line(self) -> str:
         return f"sends to {self._to.home.name if self._to.mode.kind == 'workflow' else self._to.mode.name}"
 
+    def _names(self, before: str) -> tuple[tuple[str, str], ...]:
+        """Return the branches a line that begins with `@` may be meant for."""
+        machine = self.active()
+        if machine is None or " " in before:
+            return ()
+        named = what_addressing_does(machine.run)
+        return tuple((f"@{n}", does) for n, does in named.items() if f"@{n}".startswith(before))
+
     def _notes(self, active: Machine | None) -> tuple[str, ...]:
         """Return what else goes on: lines that wait, and the runs behind the active one."""
         waiting = len(self.waiting_inputs())
         others = [m.run for m in self.machines() if m is not active and not is_done(m)]
         busy = sum(not run.is_parked for run in others)
         asking = sum(bool(where(run).questions) for run in others)
+        can_choose = active is not None and len(lanes(active.run)) > 1
         notes = (
+            "@name words: to one" if can_choose else "",
             f"{waiting} waiting" if waiting else "",
             f"{asking} in the background wait{'s' if asking == 1 else ''} for you"
             if asking
@@ -458,7 +490,8 @@ class AICoderConsole:
         if machine is None:
             return
         if isinstance(event, QuestionAsked):
-            if machine is not self.active() and event.kind != "input":
+            is_in_sight = machine is self.active() or self._to.is_coming(machine)
+            if not is_in_sight and event.kind != "input":
                 self._background.asked(machine, event)
         elif isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken):
             if machine is self.active():

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from midstream import __version__
-from midstream.cli_options import common_options, options_of
+from midstream.cli_language import LANGUAGE_COMMANDS
+from midstream.cli_options import common_options, json_option, options_of, plain_options
 from midstream.cli_rehearse import REHEARSE_COMMANDS
 from midstream.cli_runs import RUN_COMMANDS, send_command
 from midstream.cli_travel import TRAVEL_COMMANDS
@@ -97,13 +98,22 @@ def tools(**common: Any) -> int:
 
 
 @cli.command("validate")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-def validate_command(files: tuple[Path, ...]) -> int:
-    """Check workflow, role and settings files, or folders of them: every problem, with its place."""
-    return validate(files)
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Take warnings for errors: exit code 1.")
+@json_option
+def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
+    """Check workflow, role and settings files, or folders of them: every problem, with its place.
+
+    Without FILES, those of this folder's .midstream/. A workflow's name will do, too.
+    """
+    options = plain_options(as_json=as_json)
+    own = options.workspace / ".midstream"
+    if not files and not own.is_dir():
+        raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
+    return validate(options, files or (own,), is_strict=strict)
 
 
-for _command in (*RUN_COMMANDS, *TRAVEL_COMMANDS, *REHEARSE_COMMANDS):
+for _command in (*RUN_COMMANDS, *TRAVEL_COMMANDS, *REHEARSE_COMMANDS, *LANGUAGE_COMMANDS):
     cli.add_command(_command)
 
 

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 @click.option("--accept", is_flag=True, help="Where it differs, write the file as things are now.")
 @click.option("--interrupt-everywhere", is_flag=True, help="Interrupt it at every point.")
 @click.option("--kill-everywhere", is_flag=True, help="Kill its process at every point.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="With either: disturb it twice, N times, drawn from all the ways there are.",
+)
 @click.option("--point", metavar="POINT", help="Disturb it at one point, such as kill:17.")
 @common_options
 def rehearse_command(
@@ -40,6 +47,7 @@ def rehearse_command(
     accept: bool,
     interrupt_everywhere: bool,
     kill_everywhere: bool,
+    pairs: int,
     point: str | None,
     **common: Any,
 ) -> int:
@@ -50,6 +58,8 @@ def rehearse_command(
         raise click.UsageError("An input, --answer and --set go with WORKFLOW --record FILE.")
     if (file is not None) + accept + disturbs > 1:
         raise click.UsageError("--record, --accept and the disturbances exclude each other.")
+    if pairs and (point is not None or not disturbs):
+        raise click.UsageError("--pairs goes with --interrupt-everywhere or --kill-everywhere.")
     if file is not None and run is not None:
         return record_run(options, run, file, name=target)
     if run is not None:
@@ -59,11 +69,11 @@ def rehearse_command(
     if file is not None:
         return record(options, target, file, input=input, answers=answer, settings=settings)
     kinds: list[Kind] = []
-    kinds += ["interrupt"] if interrupt_everywhere else []
+    kinds += ["interrupt", "aside"] if interrupt_everywhere else []
     kinds += ["kill"] if kill_everywhere else []
     kinds += ["both"] if interrupt_everywhere and kill_everywhere else []
     if disturbs:
-        return disturb(options, Path(target), kinds, point=point)
+        return disturb(options, Path(target), kinds, pairs=pairs, point=point)
     return rehearse(options, Path(target), accept=accept)
 
 

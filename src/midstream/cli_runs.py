@@ -7,7 +7,7 @@ import click
 from midstream.cli_options import common_options, options_of, run_options
 from midstream.core.names import Policy
 from midstream.start_headless import resume
-from midstream.start_runs import events, listing, send, show, stop
+from midstream.start_runs import events, listing, send, show, show_graph, stop
 
 
 @click.command("runs")
@@ -20,10 +20,11 @@ def runs_command(everywhere: bool, **common: Any) -> int:
 
 @click.command("show")
 @click.argument("run", metavar="RUN")
+@click.option("--graph", "drawn", is_flag=True, help="Draw where it was, how often and how long.")
 @run_options
-def show_command(run: str, **common: Any) -> int:
+def show_command(run: str, drawn: bool, **common: Any) -> int:
     """Show how a run stands: state, questions, cost, waiting words, its last events."""
-    return show(options_of(common), run)
+    return show_graph(options_of(common), run) if drawn else show(options_of(common), run)
 
 
 @click.command("events")

@@ -19,6 +19,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Role, ToolSpec
+from midstream.core.views.status import Lane
 
 
 class Clock(Protocol):
@@ -56,6 +57,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     visit: int = 1
     request: int = 1
     common_data: dict[str, Json] = {}
+    variables: dict[str, Json] = {}
     input: Json = None
 
 
@@ -328,7 +330,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     `thinking` is what the active run is doing, such as "reviewer is thinking". `busy`: it is in a
     turn or a handler, be it one that waits for the person, so that Esc has something to stop.
-    `notes` are further words for the right edge, such as waiting inputs or background runs.
+    `notes` are further words for the right edge, such as waiting inputs or background runs. `lanes`
+    are the branches at work, `addressees` what `@name words` would do, by the name, `gone` the
+    names of branches that have ended, and `shared` those that mean several branches, with these.
     """
 
     mode: str
@@ -339,6 +343,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     cost: str = ""
     busy: bool = False
     notes: tuple[str, ...] = ()
+    lanes: tuple[Lane, ...] = ()
+    addressees: dict[str, str] = {}
+    gone: frozenset[str] = frozenset()
+    shared: dict[str, tuple[str, ...]] = {}
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,18 +3,23 @@
 import asyncio
 import contextlib
 import json
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import msgspec
+
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
+from midstream.config.places import WORKSPACE_FOLDER
 from midstream.core.errors import UserMistake
 from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
 from midstream.core.names import Json
+from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.offloop import call_soon, in_thread
@@ -84,7 +89,7 @@ def resume(
     from midstream.engine.opening import found
     from midstream.engine.resuming import letters_taken, take_up
     from midstream.headless.resuming import go_on
-    from midstream.headless.run import Given, is_last_reply, is_result
+    from midstream.headless.run import Asking, Given, is_last_reply, is_result
 
     given = Given(answers=tuple(answers), allowed=options.allowed)
     is_its_output = is_result
@@ -96,7 +101,7 @@ def resume(
             is_its_output = is_last_reply
         machine = await take_up(made.engine, made.library, kept.id, choice=choice)
         await letters_taken(machine, made.store)
-        return await go_on(machine, given)
+        return await go_on(machine, given, Asking(made.engine))
 
     return _headless(options, work, is_output=lambda envelope: is_its_output(envelope))
 
@@ -316,17 +321,53 @@ def listing(options: Options, what: str) -> int:
     return FINISHED
 
 
-def validate(paths: Sequence[Path]) -> int:
-    """Write every problem of the files; return the exit code: 1 if one keeps a file from its use."""
-    from midstream.core.problem import has_errors
+def validate(options: Options, paths: Sequence[Path], *, is_strict: bool = False) -> int:
+    """Write every problem of the files; return the exit code: 1 if one keeps a file from its use.
+
+    With `is_strict` a warning does, too. What is no path may be the name of a workflow.
+
+    Raises:
+        UserMistake: it is neither.
+    """
+    from midstream.core.problem import has_errors, strictly
     from midstream.workflow.validate import validate_files
 
-    options = Options(workspace=Path.cwd())
-    made = parts(configured(options), options)
-    problems = validate_files(paths, roles=made.library.roles(), tools=made.tools)
+    config = configured(options)
+    made = parts(config, options)
+    problems = validate_files(
+        [_file_of(path, config) for path in paths],
+        roles=made.library.roles(),
+        tools=made.tools,
+        workflows={name: found.path for name, found in config.workflows().items()},
+    )
     asyncio.run(made.store.aclose())
-    _print("\n".join(map(str, problems)) or "No problems.")
+    if is_strict:
+        problems = strictly(problems)
+    if options.is_json:
+        write_out("".join(f"{json.dumps(msgspec.to_builtins(p))}\n" for p in problems))
+    else:
+        _print("\n".join(map(str, problems)) or "No problems.")
     return FAILED if has_errors(problems) else FINISHED
+
+
+def _file_of(path: Path, config: ConfigManager) -> Path:
+    """Return the file a path names or, where it names none, the workflow of that name."""
+    if os.path.lexists(path):
+        return path
+    if path.name != str(path):
+        raise UserMistake(f"There is no file {str(path)!r}.")
+    name = path.name.removesuffix(".json")
+    own = config.workspace / WORKSPACE_FOLDER / "workflows" / f"{name}.json"
+    if os.path.isfile(own):
+        return own
+    known = config.workflows()
+    if name in known:
+        return known[name].path
+    names = [*known, *(file.stem for file in own.parent.glob("*.json"))]
+    raise UserMistake(
+        f"There is no file {path.name!r}, and no workflow of that name.",
+        hint=did_you_mean(name, names),
+    )
 
 
 def complain(text: str) -> None:

@@ -210,9 +210,16 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
 
 
 def disturb(
-    options: Options, file: Path, kinds: "Sequence[Kind]", *, point: str | None = None
+    options: Options,
+    file: Path,
+    kinds: "Sequence[Kind]",
+    *,
+    pairs: int = 0,
+    point: str | None = None,
 ) -> int:
     """Disturb a rehearsal everywhere, or at one point; return the exit code: 1 if anything broke.
+
+    So many `pairs` are two disturbances one after the other.
 
     One that differs undisturbed is not disturbed: what it differs in is told instead.
     """
@@ -232,7 +239,7 @@ def disturb(
         if undisturbed.difference is not None:
             return undisturbed, []
         return undisturbed, await everywhere(
-            rehearsal, definition, handlers, kinds=kinds, validate=validate, only=only
+            rehearsal, definition, handlers, kinds=kinds, pairs=pairs, validate=validate, only=only
         )
 
     undisturbed, tried = asyncio.run(work())
@@ -270,8 +277,8 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
         )
     library = library_of(config)
 
-    async def work() -> int:
-        failed = 0
+    async def work() -> tuple[int, int]:
+        failed = differs = 0
         for file in files:
             began = time.perf_counter()
             rehearsal: Rehearsal | None = None
@@ -284,12 +291,15 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
             except MidstreamError as error:
                 found = error
             failed += found is not None
+            differs += isinstance(found, Difference)
             _tell(options, file, rehearsal, found, time.perf_counter() - began)
-        return failed
+        return failed, differs
 
-    failed = asyncio.run(work())
+    failed, differs = asyncio.run(work())
     if not options.is_json:
         _print(f"{len(files) - failed} held, {failed} differed." if failed else "All held.")
+    if differs and not options.is_json:
+        _print("Is that as you want it? `midstream rehearse FILE --accept` writes it down anew.")
     return FAILED if failed else FINISHED
 
 

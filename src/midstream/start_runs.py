@@ -1,6 +1,7 @@
 """Commands about the runs of any process. They need no model, no settings and no trust."""
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -12,10 +13,11 @@ import msgspec
 
 from midstream.assembly import Options, SystemClock, bells, journal_path, opened_store
 from midstream.config.manager import ConfigManager
+from midstream.core.addressing import addressed
 from midstream.core.errors import UserMistake
 from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, to_dict
-from midstream.core.run import Run
+from midstream.core.run import Run, definition_of
 from midstream.engine.opening import found, opened
 from midstream.engine.remote import RemoteMachine
 from midstream.engine.resuming import refused, stop_here
@@ -107,6 +109,34 @@ def show(options: Options, prefix: str) -> int:
     return _with_store(options, work)
 
 
+def show_graph(options: Options, prefix: str) -> int:
+    """Draw the workflow of a run with the states it was in marked; return the exit code.
+
+    With `--json` the machine, and for each state that was visited how often and for how long.
+    """
+    from midstream.core.views.drawing import drawing
+    from midstream.core.views.graph import graph_of
+    from midstream.core.views.marks import marks_from, marks_object
+
+    async def work(place: _Place) -> int:
+        kept = await found(place.store, prefix)
+        run = await opened(place.store, kept.id)
+        graph = graph_of(definition_of(run))
+        clock = SystemClock()
+        # Of a run nobody runs, the time since its last fact is nobody's.
+        now = clock.now() if kept.owner else kept.summary.updated_at
+        marks = marks_from(await place.store.read(kept.id), graph, now=now)
+        if options.is_json:
+            told = {"type": "graph", "run": kept.id, "graph": msgspec.to_builtins(graph)}
+            _write_objects([told | marks_object(marks)])
+        else:
+            width = min(shutil.get_terminal_size().columns, 100) if is_terminal(STDOUT) else 80
+            _write(drawing(graph, width=width, marks=marks).splitlines())
+        return FINISHED
+
+    return _with_store(options, work)
+
+
 def events(options: Options, prefix: str, *, after: int, follow: bool) -> int:
     """Write the facts of a run, with `follow` until it has ended; return the exit code."""
 
@@ -180,7 +210,7 @@ def send(
             )
         async with place.attached(id) as machine:
             if question is None and policy is None:
-                _refuse_several(machine.run)
+                _refuse_several(machine.run, words)
             receipt = await machine.say(
                 words,
                 question=None if question is None else _question_id(machine.run, question),
@@ -206,8 +236,13 @@ def send(
     return _with_store(options, work)
 
 
-def _refuse_several(run: Run) -> None:
-    """Raise UserMistake where several questions are open: nothing says which is meant."""
+def _refuse_several(run: Run, words: str) -> None:
+    """Raise UserMistake where several questions are open and nothing says which is meant.
+
+    A line to one branch (`@name words`) answers none.
+    """
+    if addressed(run, words)[0]:
+        return
     asked = [question for question in run.open_questions if question.kind == "question"]
     if len(asked) > 1:
         listed = "; ".join(map(question_line, asked))

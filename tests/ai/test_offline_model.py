@@ -106,6 +106,13 @@ async def test_defaults_stand_in_state_first_then_agent() -> None:
     assert await text(part, request(agent="other", state="end")) == "[offline] any"
 
 
+async def test_a_branch_knows_its_item_and_its_number() -> None:
+    part = {"coder": {"start": [{"text": "${variables.index}: ${input.path}"}]}}
+
+    said = await text(part, request(input={"path": "a.py"}, variables={"index": 0}))
+    assert said == "[offline] 0: a.py"
+
+
 async def test_a_moment_nobody_wrote_is_named() -> None:
     for part in (None, {}, {"coder": {"start": [{"visit": 9, "text": "later"}]}}):
         said = await text(part, request())
@@ -157,6 +164,7 @@ async def test_the_streamed_pieces_are_the_reply() -> None:
     assert len(ear.heard) > 5
     assert answer.usage is not None
     assert (answer.usage.model, answer.usage.cost_usd) == ("offline", "0")
+    assert answer.usage.output_tokens == len(answer.text) // 4
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ import pytest
 from fake_desk import asked
 
 from midstream.console.cards import bottom_line, card_rows
-from midstream.console.lines import Row, rows, width_of
+from midstream.console.lines import Row, rows, to_plain, width_of
 from midstream.console.live import LiveText
 from midstream.console.painting import question_lines
 from midstream.core.events import ToolCalled
+from midstream.core.names import Json
+from midstream.core.question import Question
 from midstream.ports import Status
 
 STATUS = Status(
@@ -111,3 +113,37 @@ def test_what_became_scrollback_leaves_the_live_region() -> None:
     live.drop_agent("r1", "ada")
 
     assert live.shown([], height=8, width=40) == []
+
+
+def test_a_question_that_wants_several_things_shows_them_as_a_form() -> None:
+    schema: dict[str, Json] = {
+        "properties": {"kind": {"enum": ["bug", "feature"]}, "note": {"type": "string"}},
+        "required": ["kind"],
+    }
+    question = Question(id="q1", number=1, kind="question", text="What is it?", schema=schema)
+
+    assert to_plain(question_lines(question)) == (
+        "? #1 the workflow asks\n│ What is it?\n│ kind  bug | feature\n"
+        "│ note  text  (may be left out)\n│ Write kind=..., or JSON.\n"
+    )
+
+
+def test_a_question_that_wants_a_number_says_so() -> None:
+    question = Question(
+        id="q1", number=1, kind="question", text="How many?", schema={"type": "integer"}
+    )
+
+    assert to_plain(question_lines(question)).endswith("│ as JSON: integer\n")
+
+
+def test_a_strangers_form_stays_behind_its_bar() -> None:
+    properties = {f"\n› /exit {number}" + "x" * 60: {"type": "\x1b[2J"} for number in range(40)}
+    question = Question(
+        id="q1", number=1, kind="question", text="?", schema={"properties": properties}
+    )
+
+    shown = to_plain(question_lines(question)).splitlines()
+
+    assert len(shown) < 60
+    assert all(line[:2] in ("? ", "│ ") for line in shown)
+    assert "\x1b" not in "".join(shown)

@@ -2,18 +2,27 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 
+from midstream.console.lines import Line
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
+from midstream.console.painting import Block
 from midstream.console.scrollback import Scrollback
-from midstream.core.events import AgentResponded, WorkflowOutput
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    QuestionAsked,
+    StateTransition,
+    WorkflowOutput,
+)
 from midstream.core.notices import Envelope, TextDelta
 
 
 class Paper:
     """What was drawn. Takes no frame while `is_busy`."""
 
-    def __init__(self) -> None:
+    def __init__(self, also: Callable[[Envelope], list[Block]] = lambda envelope: []) -> None:
         self.text = ""
         self.frames = 0
         self.is_busy = False
@@ -25,7 +34,7 @@ class Paper:
             width=lambda: 80,
             colour=False,
             draw=self.draw,
-            also=lambda envelope: [],
+            also=also,
         )
 
     def draw(self, text: str) -> bool:
@@ -62,6 +71,24 @@ async def test_many_events_go_into_few_frames_in_order() -> None:
     ]
     assert paper.frames < 100
     paper.scrollback.finish()
+
+
+async def test_branches_that_go_on_stand_before_a_question_one_of_them_asks() -> None:
+    """Though the question is drawn by another hand: its card has no room for all of it."""
+    whole: list[Block] = [Line((("", "the whole question"),))]
+    paper = Paper(also=lambda e: whole if isinstance(e.event, QuestionAsked) else [])
+    events: tuple[AnyFact, ...] = (
+        StateTransition(source="look", target="look", reason="going on", branch="left"),
+        QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", branch="left"),
+    )
+    for number, event in enumerate(events, 1):
+        paper.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=number))
+    paper.scrollback.finish()
+
+    assert [line for line in paper.text.split("\r\n") if line][-2:] == [
+        "▶ left  goes on",
+        "the whole question",
+    ]
 
 
 async def test_a_reply_that_is_rendered_elsewhere_keeps_its_place() -> None:

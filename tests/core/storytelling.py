@@ -14,6 +14,7 @@ from midstream.core.conversation import Message
 from midstream.core.decide import judged
 from midstream.core.events import (
     AnyFact,
+    BranchStarted,
     ContextChange,
     InputDisposed,
     InputReceived,
@@ -30,14 +31,24 @@ from midstream.core.inputs import (
     RequestedCall,
     Shown,
     Start,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
     UserSaid,
 )
 from midstream.core.names import Json, Outcome, Policy
-from midstream.core.pending import call_key, handler_key, pending, request_key
-from midstream.core.run import Run
+from midstream.core.pending import (
+    call_key,
+    handler_key,
+    pending,
+    request_key,
+    set_key,
+    timer_key,
+)
+from midstream.core.run import WITHIN, Run, plan_for
 from midstream.core.spec import (
     Agent,
+    Ask,
     Context,
     Definition,
     ParsingTool,
@@ -92,9 +103,10 @@ def state(name: str, agent: str | None = None, **fields: Any) -> State:
     return State(name=name, agent=agent, **fields)
 
 
-def define(workflow: Workflow) -> Definition:
-    """Return the workflow with the roles and tools of these stories."""
-    return Definition(workflow=workflow, roles=ROLES, tools=TOOLS)
+def define(workflow: Workflow, **inner: Workflow) -> Definition:
+    """Return the workflow with the roles and tools of these stories, and its sub-workflows."""
+    workflows = {name: define(other) for name, other in inner.items()}
+    return Definition(workflow=workflow, roles=ROLES, tools=TOOLS, workflows=workflows)
 
 
 def tell(
@@ -113,6 +125,9 @@ def go(run: Run, *steps: Step) -> tuple[Run, list[AnyFact]]:
         before = run
         story = judged(run, step(run) if callable(step) else step)
         for fact in story.facts:
+            if isinstance(fact, BranchStarted):
+                around = at(run, fact.branch) if fact.branch else run
+                assert fact.name not in around.branches, "a branch begins once"
             run = apply(run, fact)
         assert run == story.run
         facts += story.facts
@@ -187,9 +202,39 @@ def says(
     return step
 
 
+def within(place: str, step: Step) -> Step:
+    """Let something happen in the branch at a place such as `left` or `left/inner`."""
+
+    def inner(run: Run) -> AnyInput:
+        name, _, rest = place.partition("/")
+        what = within(rest, step) if rest else step
+        input = what(run.branches[name]) if callable(what) else what
+        key = (run.step, WITHIN, name, *getattr(input, "key", ()))
+        return msgspec.structs.replace(input, key=key)
+
+    return inner
+
+
+def begins(timer: str, until: float) -> Step:
+    """The clock says when a wait is over."""
+    return lambda run: TimerStarted(key=set_key(run, timer), until=until)
+
+
+def rings(timer: str) -> Step:
+    """The time a run waits for has come."""
+    return lambda run: TimerRang(key=timer_key(run, timer))
+
+
 def approves(question: str, granted: bool = True, *, for_run: bool = False, note: str = "") -> Step:
     """The user decides on a tool call."""
     return Approve(question=question, granted=granted, for_run=for_run, note=note)
+
+
+def at(run: Run, place: str) -> Run:
+    """Return the branch at a place."""
+    for name in place.split("/"):
+        run = run.branches[name]
+    return run
 
 
 # --- looking ----------------------------------------------------------------------------------
@@ -200,9 +245,10 @@ def of(facts: Iterable[AnyFact], kind: type[T]) -> list[T]:
     return [fact for fact in facts if isinstance(fact, kind)]
 
 
-def path(facts: Iterable[AnyFact]) -> list[str]:
-    """Return the states entered, in order."""
-    return [fact.target for fact in of(facts, StateTransition)]
+def path(facts: Iterable[AnyFact], branch: str | None = None) -> list[str]:
+    """Return the states entered, in order; by default in whatever branch."""
+    entered = of(facts, StateTransition)
+    return [fact.target for fact in entered if branch is None or fact.branch == branch]
 
 
 def kinds(facts: Iterable[AnyFact]) -> list[str]:
@@ -246,8 +292,13 @@ def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
     assert run.open_questions == tuple(q for q in run.questions if q.is_open)
     ids = [question.id for question in run.questions]
     assert len(set(ids)) == len(ids)
-    parked = {c.call.id for c in run.turn.calls if c.status == "parked"} if run.turn else set()
+    parked = {call_id for part in parts(run) for call_id in parked_in(part)}
     assert {q.call_id for q in run.open_questions if q.call_id} == parked
+    for part in parts(run):
+        theirs = [q.id for q in part.questions]
+        assert theirs == [q.id for q in run.questions if q.id in theirs]
+        assert all(q.branch.startswith(part.path) for q in part.questions)
+        check_shared(part)
 
     undisposed = tuple(record for record in run.inbox.values() if record.disposition is None)
     assert run.undelivered == undisposed
@@ -261,7 +312,35 @@ def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
         assert not undisposed
         assert not run.open_questions
         assert not owed
-    assert run.is_parked == (not owed) or run.phase in ("new", "ended")
+    moving = [effect for effect in pending(run) if not is_idle_wait(run, effect.key)]
+    assert run.is_parked == (not moving) or run.phase in ("new", "ended")
+    assert moving or run.is_parked or run.phase in ("new", "ended"), "nothing could move it on"
+
+
+def parts(run: Run) -> list[Run]:
+    """Return the run and all branches of it."""
+    return [run, *(part for inner in run.branches.values() for part in parts(inner))]
+
+
+def parked_in(run: Run) -> set[str]:
+    """Return the calls of the run itself, not of its branches, that wait for a person."""
+    return {c.call.id for c in run.turn.calls if c.status == "parked"} if run.turn else set()
+
+
+def check_shared(run: Run) -> None:
+    """Fail unless what branches share with the run is the same for them all."""
+    for branch in run.branches.values():
+        for context in branch.shared:
+            assert branch.is_over or branch.contexts[context] == run.contexts[context]
+
+
+def is_idle_wait(run: Run, key: EffectKey) -> bool:
+    """Return whether an effect only waits to tell that a question is still open."""
+    while len(key) > 3 and key[1] == WITHIN:
+        run, key = run.branches[str(key[2])], key[3:]
+    ask = plan_for(run).states[run.state].ask
+    is_deadline = str(key[-1]).startswith("deadline")
+    return is_deadline and isinstance(ask, Ask) and ask.on_timeout == "wait"
 
 
 def replayed(facts: Iterable[AnyFact]) -> Run:

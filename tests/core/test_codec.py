@@ -71,6 +71,11 @@ SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("ToolCalled", "arguments"): objects,
     ("QuestionAsked", "schema"): st.none() | objects,
     ("QuestionAnswered", "answer"): json_values,
+    ("BranchStarted", "input"): json_values,
+    ("BranchStarted", "variables"): objects,
+    ("BranchFinished", "output"): json_values,
+    ("WorkDone", "value"): json_values,
+    ("WorkDone", "changed"): objects,
 }
 st.register_type_strategy(Definition, definitions)
 st.register_type_strategy(ToolCall, st.builds(ToolCall, id=words, name=words, arguments=objects))

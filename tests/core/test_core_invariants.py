@@ -56,12 +56,14 @@ from midstream.core.inputs import (
     Shown,
     Start,
     Stop,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
     UserSaid,
     Withdraw,
 )
 from midstream.core.names import Json
-from midstream.core.pending import AskModel, CallTool, RunHandler, pending
+from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler, pending
 from midstream.core.run import Run
 from midstream.core.spec import Context, Input, State, Workflow
 
@@ -123,6 +125,10 @@ class Player:
                 return self.tool(effect.key)
             case RunHandler():
                 return self.handler(effect.key)
+            case AwaitTime(until=None):
+                return TimerStarted(key=effect.key, until=self.at + effect.seconds)
+            case AwaitTime():
+                return TimerRang(key=effect.key)
 
     def model(self, key: EffectKey) -> AnyInput:
         if self.data.draw(st.integers(0, 5)) == 0:

@@ -60,7 +60,8 @@ def test_what_json_does_not_tell_apart_is_the_same(left: Any, right: Any) -> Non
 
 def test_something_where_nothing_is_is_a_difference() -> None:
     assert str(first_difference(Run(id="r", cuts=()), Run(id="r", cuts=(Cut(state="s"),)))) == (
-        'cuts[0]: nothing -> {"state":"s","phase":null,"request":1,"last_response":null}'
+        'cuts[0]: nothing -> {"state":"s","phase":null,"request":1,"last_response":null,'
+        '"is_prompted":false,"branches":{},"call":null,"attempts":0,"s [+27 characters]'
     )
 
 

@@ -108,7 +108,8 @@ def test_escapes_and_surrogate_pairs_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", ["1:1 $ expected a value, found the end of the file."]),
+        ("", ["1:1 $ the file is empty: expected an object {...}."]),
+        ("// a\n", ["2:1 $ the file is empty: expected an object {...}."]),
         ("{} x", ['1:4 $ expected the end of the file, found "x".']),
         ('{"a" 1}', ['1:6 $.a expected ":" after the key, found "1".']),
         (

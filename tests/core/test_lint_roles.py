@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.lint import FREE_FORM, lint_roles
+from midstream.core.lint_roles import FREE_FORM, lint_roles
 from midstream.core.spec import ParsingTool, Role
 
 
@@ -73,13 +73,15 @@ def test_every_problem_is_told_and_only_wrong_roles_are_left_out() -> None:
         "expected up to 64 of A-Z a-z 0-9 _ -, the first a letter or _.",
         'r.json:3:55 $.b.parsingTools[2].name: a second parsing tool "twice", '
         "the first is on line 3.",
-        "r.json:3:65 $.b.parsingTools[3]: expected an object {...}, found 3.",
+        "r.json:3:65 $.b.parsingTools[3]: expected an object {...}, found 3. "
+        "Its keys: name, description, parameters.",
         "r.json:4:61 $.c.parsingTools[0].parameters.type: the parameters of a tool are an object: "
         'expected "type": "object".',
         "r.json:4:90 $.c.parsingTools[0].parameters.properties.x: "
         "expected an object {...}, found 1.",
         'r.json:5:1 $[""]: "" cannot name a role: expected a plain name.',
-        "r.json:6:6 $.d: expected an object {...}, found a list [...].",
+        "r.json:6:6 $.d: expected an object {...}, found a list [...]. Its keys: level, systemMessage, "
+        "includedTools, excludedTools, parsingTools, reminder, description.",
         'r.json:7:28 $.fine.includedTools[0]: warning: there is no tool "reed". '
         'Did you mean "read"?',
     ]

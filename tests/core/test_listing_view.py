@@ -2,7 +2,20 @@
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storytelling import asks, call, define, flow, replayed, replies, says, state, tell
+from storytelling import (
+    asks,
+    begins,
+    call,
+    define,
+    flow,
+    replayed,
+    replies,
+    rings,
+    says,
+    state,
+    tell,
+    within,
+)
 from test_core_invariants import RESUMES, told
 
 from midstream.core.apply import apply
@@ -10,6 +23,7 @@ from midstream.core.events import AnyFact
 from midstream.core.inputs import Recovered, Resume, Stop
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, definition_of
+from midstream.core.spec import Ask, State
 from midstream.core.views.listing import Summary, summarised
 
 PLAIN = flow(state("start", "dude"))
@@ -64,6 +78,28 @@ def test_another_definition_is_listed() -> None:
     _, facts = tell(PLAIN, Recovered(definition=now))
 
     assert listed(facts).workflow == "w2"
+
+
+def test_a_branch_moves_in_its_own_states_and_asks_for_the_whole() -> None:
+    workflow = flow(
+        State(name="start", parallel=("left", "right")),
+        state("left", "dude"),
+        state("right", "critic"),
+    )
+    _, facts = tell(workflow, within("left", replies("", asks("Which?"))))
+    summary = listed(facts)
+
+    assert (summary.state, summary.asking) == ("start", ("left/q1",))
+
+
+def test_a_question_whose_time_is_over_is_asked_no_more() -> None:
+    ask = Ask(question="Which?", deadline_s=5, on_timeout="goto", to="after")
+    workflow = flow(State(name="start", ask=ask), state("after", "dude"))
+    steps = (begins("deadline", 5.0), rings("deadline"))
+    assert listed(tell(workflow, *steps)[1]).asking == ()
+
+    stays = flow(State(name="start", ask=Ask(question="Which?", deadline_s=5)))
+    assert listed(tell(stays, *steps)[1]).asking == ("q1",)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -93,3 +93,64 @@ def test_a_run_that_waits_for_words_takes_the_line_without_a_card() -> None:
 
 def test_a_line_to_an_agent_stays_as_it_is() -> None:
     assert route("@critic hm", open_questions=[], seen=()) == Unasked(text="@critic hm")
+
+
+# --- branches ---------------------------------------------------------------------------------
+
+
+def asked_in(branch: str, number: int = 1, kind: QuestionKind = "question") -> Question:
+    return Question(id=f"{branch}/q{number}", number=number, kind=kind, text="?", branch=branch)
+
+
+def to_branches(line: str, *open_questions: Question) -> Route:
+    """Return where a line goes while `tests` and `spots` are at work and all is on the screen."""
+    seen = [question.id for question in open_questions]
+    return route(
+        line,
+        open_questions=open_questions,
+        seen=seen,
+        addressees=("tests", "spots", "dude"),
+        gone=("test",),
+        shared={"critic": ("left", "right/inner")},
+    )
+
+
+def test_a_line_to_a_branch_answers_nothing() -> None:
+    assert to_branches("@tests only src", asked_in("spots")) == Unasked(text="@tests only src")
+    assert to_branches("@dude hm", asked_in("spots", kind="input")) == Unasked(text="@dude hm")
+
+
+def test_a_name_that_is_nearly_right_comes_back() -> None:
+    assert to_branches("@testz only src") == Returned(
+        reason="No branch 'testz' is at work. Did you mean @tests?"
+    )
+    assert to_branches("@dataclass(frozen=True) is what I meant") == Unasked(
+        text="@dataclass(frozen=True) is what I meant"
+    )
+
+
+@pytest.mark.parametrize("open_questions", [[], [asked_in("left")]])
+def test_a_name_that_means_several_branches_comes_back(open_questions: list[Question]) -> None:
+    assert to_branches("@critic only src", *open_questions) == Returned(
+        reason="@critic is at work in several branches: begin with @left or @right/inner."
+    )
+
+
+def test_a_line_to_a_branch_that_is_done_comes_back() -> None:
+    assert to_branches("@test only src") == Returned(reason="The branch 'test' is done.")
+
+
+def test_a_name_without_words_comes_back() -> None:
+    assert to_branches("@tests ", asked_in("spots")) == Returned(
+        reason="Write what @tests is to be told behind it."
+    )
+
+
+def test_a_branchs_question_is_answered_by_its_number_while_another_waits_for_words() -> None:
+    both = (asked_in("tests", 3), asked_in("spots", 0, "input"))
+
+    assert to_branches("#3 red", *both) == Answer(question="tests/q3", text="red")
+    assert to_branches("red", *both) == Returned(
+        reason="spots waits for words, too: begin with #3, or with @spots."
+    )
+    assert to_branches("red", both[1]) == Answer(question="spots/q0", text="red")

@@ -172,6 +172,20 @@ def test_a_resume_state_without_an_agent_lets_the_cut_agent_hear_the_words() -> 
     assert words(run.contexts["court"]) == [("@user", "more")]
 
 
+def test_words_that_cut_a_state_without_an_agent_are_heard_by_the_next_agent_once() -> None:
+    workflow = flow(
+        state("start", tool="look", next="talk"),
+        state("talk", "dude", prompt="Go on.", next="more"),
+        state("more", "dude", prompt="And?"),
+    )
+    run, facts = tell(workflow, says("be brief"), says("and kind"), input=None)
+    assert path(facts) == ["start", "start", "start"]
+
+    run, _ = go(run, done("call_3"), replies("Well."))
+    heard = ["be brief\nand kind", "Go on.", "Well.", "And?"]
+    assert [text for _, text in words(run.contexts["talk"])] == heard
+
+
 def test_typed_words_are_the_users_to_agents_on_both_sides() -> None:
     run, _ = tell(flow(state("start", "critic")), says("more"), input="tidy")
     messages = run.contexts["talk"]

@@ -54,6 +54,14 @@ def test_a_rejected_line_has_no_effect_and_says_why() -> None:
     assert keys(run) == [(1, "model", 1)]
 
 
+def test_a_clock_that_is_set_back_makes_no_storm_of_a_talk() -> None:
+    workflow = flow(state("start", "dude"), state("resume", "dude"))
+    talk = [says("hm", id=f"{n}", at=5000.0 + 60 * n) for n in range(STORM_COUNT)]
+    run, _ = tell(workflow, *talk, says("hm", id="later", at=1000.0))
+
+    assert run.inbox["later"].handling == "interrupt"
+
+
 # --- steer ------------------------------------------------------------------------------------
 
 

@@ -228,7 +228,7 @@ def test_on_failure_says_where_a_failed_turn_leads() -> None:
     run, facts = tell(workflow, fails())
 
     assert run.state == "sorry"
-    assert facts[-1] == StateTransition(source="start", target="sorry", reason="the agent failed")
+    assert facts[-1] == StateTransition(source="start", target="sorry", reason="model error")
 
 
 def test_on_failure_to_no_state_fails_the_run() -> None:

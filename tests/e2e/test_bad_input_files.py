@@ -27,7 +27,7 @@ def played(home: Path, script: str, **state: str) -> Ended:
     ("text", "place", "words"),
     [
         ('{"workflow_name": "w",\n "states": [}', "w.json:2:13 $.states[0]", "expected a value"),
-        ("", "w.json:1:1", "found the end of the file"),
+        ("", "w.json:1:1", "the file is empty"),
         ("[1, 2]", "w.json:1:1", "expected an object"),
         ("\xff", "w.json:1:1", "expected a value"),
         ('{"workflow_name": "w", "states": [{"name": "begin"}, {"name": "stop"}]}',
@@ -218,6 +218,20 @@ def test_validate_tells_every_problem_of_a_folder_at_once(tmp_path: Path) -> Non
     for words in ("application.json:1:17", "roles/r.json:1:", "w/script.py:1:5"):
         assert words in ended.out
     assert run(tmp_path, "validate", str(tmp_path / "nothing")).code == 2
+
+
+def test_a_warning_is_an_error_to_those_who_are_strict(tmp_path: Path) -> None:
+    place = tmp_path / "config"
+    write_workflow(place, "w", workflow({"name": "start"}, {"name": "never", "wait": 1}))
+    file = str(place / "workflows" / "w.json")
+
+    plain, strict = run(tmp_path, "validate", file), run(tmp_path, "validate", "--strict", file)
+
+    assert plain.code == 0
+    assert 'warning: nothing leads to the state "never".' in plain.out
+    assert strict.code == 1
+    assert 'nothing leads to the state "never".' in strict.out
+    assert "warning:" not in strict.out
 
 
 def test_an_untrusted_workspace_is_exit_code_3_with_the_reason(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_without_a_console_a_failing_model_is_exit_code_1(
 
 def test_a_workflow_whose_model_fails_says_where(tmp_path: Path) -> None:
     with OpenAIServer([Fault(status=400, message="no such luck")]) as server:
-        ended = run(tmp_path, "run", "code_architecture_review", *MODEL, server=server)
+        ended = run(tmp_path, "run", "coder_reviewer", "mend it", *MODEL, server=server)
 
     assert ended.code == 1
     assert ended.out == ""

@@ -203,7 +203,7 @@ def test_ctrl_c_twice_on_an_empty_line_leaves_with_the_terminal_as_it_was(tmp_pa
 
 def test_sigterm_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     screen = console(tmp_path, "--mode", "workflow:code_architecture_review", "--model", "offline")
-    screen.wait_for("surveyor")
+    screen.wait_for("→ start")
     screen.kill(signal.SIGTERM)
     screen.wait_exit()
     assert screen.modes() == screen.modes_before
@@ -212,7 +212,7 @@ def test_sigterm_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
 
 def test_a_closed_terminal_ends_the_process(tmp_path: Path) -> None:
     screen = console(tmp_path, "--mode", "workflow:code_architecture_review", "--model", "offline")
-    screen.wait_for("surveyor")
+    screen.wait_for("→ start")
     pid = screen.process.pid
     screen.hang_up()
     assert not os.path.exists(f"/proc/{pid}") or _is_zombie(pid)

@@ -26,13 +26,14 @@ def says(text: str) -> Reply:
     return Reply(text=text)
 
 
-MEASURE = calls("measure_code", {})
 ASK = calls(
     "request_users_input",
     {"question": "What matters?", "choices": ["size", "change"]},
     text="One question.",
 )
-WORDS = [says("Size, then."), says("`app.py` has 9999 lines."), says("Has it?"), says("It has 2.")]
+SIDE = says("`app.py` has 9999 lines.")
+GUESS = {"kind": "bug", "severity": "low", "summary": "It is slow."}
+FORM = '{"kind": "question", "severity": "low"}'
 
 
 @pytest.fixture
@@ -62,61 +63,70 @@ def requests_of(server: OpenAIServer) -> list[dict[str, Any]]:
 
 
 def test_the_review_asks_measures_and_reports(tmp_path: Path) -> None:
-    with OpenAIServer([MEASURE, says("Done."), ASK, *WORDS]) as server:
-        ended = run(tmp_path, *REVIEW, "--answer", "1", server=server)
+    with OpenAIServer([SIDE, SIDE, SIDE, says("Has it?"), says("It has 2.")]) as server:
+        ended = run(tmp_path, *REVIEW, "--answer", "size", server=server)
         heard = requests_of(server)
 
     assert ended.code == 0
     assert "What matters most: **size**. The heaviest places by that:\n\n- `app.py`" in ended.out
-    assert "> `app.py` has [?] lines." in ended.out
+    assert ended.out.count("> `app.py` has [?] lines.") == 3
     assert "> It has 2." in ended.out
-    offered = [[tool["function"]["name"] for tool in body["tools"]] for body in heard]
-    assert offered[0] == ["measure_code"]
-    assert "request_users_input" in offered[2]
+    offered = {tool["function"]["name"] for body in heard for tool in body["tools"]}
+    assert "read_files" in offered
+    assert not {"write_file", "edit_file", "execute_terminal"} & offered
+    assert "9999" in json.dumps(heard[3]["messages"]), "the reviewer reads what was found"
+    assert "Has it?" in json.dumps(heard[4]["messages"])
 
 
 @pytest.mark.parametrize(
     "opening",
     [
-        [says("I have measured it: 3 files."), MEASURE, says("Done.")],
-        [calls("measure_code", {}, {}), says("Done.")],
-        [calls("measure_code", {"folder": "src"}), MEASURE, says("Done.")],
-        [calls("measure_code", {"path": "."}, {}), says("Done.")],
+        [says("It is a bug."), calls("submit", GUESS)],
+        [calls("submit", GUESS, {**GUESS, "kind": "feature"})],
+        [calls("submit", {"kind": "bug"}), calls("submit", GUESS)],
+        [calls("submit", {**GUESS, "kind": "disaster"}), calls("submit", GUESS)],
     ],
-    ids=["in words first", "twice", "with unknown arguments", "half wrong"],
+    ids=["in words first", "twice", "half of it", "a kind of its own"],
 )
-def test_a_surveyor_with_ways_of_its_own_still_measures(
+def test_a_structured_reply_is_had_of_a_model_with_ways_of_its_own(
     home: Path, opening: list[Scripted]
 ) -> None:
-    with OpenAIServer([*opening, ASK, *WORDS]) as server:
-        report = output_of(home, server, "code_architecture_review", "size")
-        requests_of(server)
+    with OpenAIServer([*opening, says("Dear reporter.")]) as server:
+        reply = output_of(home, server, "triage_issue", FORM, input="It is slow")
+        heard = requests_of(server)
 
-    assert "| files | 1 |" in report
-
-
-def test_a_surveyor_that_never_measures_is_given_up_with_advice(home: Path) -> None:
-    with OpenAIServer(default=says("I have measured it: 3 files.")) as server:
-        with pytest.raises(WorldTrouble, match="did not call measure_code") as told:
-            output_of(home, server, "code_architecture_review")
-        assert len(requests_of(server)) == 3
-
-    assert "choose a model that is better with tools" in told.value.hint
+    assert reply == "Dear reporter."
+    assert heard[0]["tool_choice"] == "required"
 
 
-def test_an_architect_that_asks_in_words_gets_no_answer_and_goes_on(home: Path) -> None:
-    with OpenAIServer([MEASURE, says("Done."), says("What matters?"), *WORDS[1:]]) as server:
-        report = output_of(home, server, "code_architecture_review")
+def test_a_model_that_never_hands_in_its_reply_is_given_up(home: Path) -> None:
+    with OpenAIServer(default=says("It is a bug.")) as server:
+        with pytest.raises(WorldTrouble, match="submit"):
+            output_of(home, server, "triage_issue", input="It is slow")
+        assert 1 < len(requests_of(server)) < 10
 
-    assert "What matters most: **no one thing**" in report
 
-
-def test_a_question_without_an_answer_is_told_to_whoever_called(home: Path) -> None:
+def test_a_question_of_an_agent_without_an_answer_is_told_to_whoever_called(home: Path) -> None:
     with (
-        OpenAIServer([MEASURE, says("Done."), ASK]) as server,
+        OpenAIServer([ASK]) as server,
         pytest.raises(UserMistake, match="waits for an answer nobody gave: What matters"),
     ):
-        output_of(home, server, "code_architecture_review")
+        output_of(home, server, "coder_reviewer", input="mend it")
+
+
+def test_tests_are_mended_by_a_model_and_run_again(tmp_path: Path) -> None:
+    plan = {"cause": "There is no file ok.", "change": "Write it."}
+    write = calls("write_file", {"path": "ok", "content": "1"})
+    given = ("--answer", "make it", "--allow", "execute_terminal", "--allow", "write_file")
+    with OpenAIServer([calls("submit", plan), write, says("Written.")]) as server:
+        ended = run(tmp_path, "run", "fix_tests", "test -e ok", *MODEL, *given, server=server)
+        heard = requests_of(server)
+
+    assert ended.code == 0
+    assert ended.out == "`test -e ok` passes now.\n\nWritten.\n"
+    assert "Exit code: 1" in json.dumps(heard[0]["messages"])
+    assert heard[0]["tool_choice"] == "required"
+    assert "Write it." in json.dumps(heard[1]["messages"])
 
 
 async def test_the_sync_door_is_closed_where_a_loop_runs(home: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_question_is_answered_as_lines_arrive(tmp_path: Path) -> None:
     shown = "".join(until(process.stdout, "4 size"))
     ended = finished(process, "purple\n/state\nsize\n")
 
-    assert "? #1 architect asks" in shown
+    assert "? #1 the workflow asks" in shown
     assert "'purple' is not one of the choices" in ended.out
     assert "common_data" in ended.out
     assert "What matters most: **size**" in ended.out

@@ -26,7 +26,7 @@ from midstream.core.events import AnyFact, RunStarted
 from midstream.core.inputs import AnyInput, EffectKey, Shown
 from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.core.notices import Envelope
-from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
+from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Role, ToolSpec, chat_definition
 from midstream.engine.local import LocalEngine
@@ -295,7 +295,9 @@ def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:
         return ("model", effect.agent, run.state, effect.key[2])
     if isinstance(effect, CallTool):
         return ("tool", effect.call.name, effect.call.arguments["n"])
-    return ("handler", effect.handler, effect.slot)
+    if isinstance(effect, RunHandler):
+        return ("handler", effect.handler, effect.slot)
+    return ("time", effect.seconds)
 
 
 def _awaiting(doing: Callable[..., Awaitable[None]]) -> Callable[..., Coroutine[Any, Any, None]]:

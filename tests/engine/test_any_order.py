@@ -310,7 +310,7 @@ class AnyOrder(RuleBasedStateMachine):
         saying = machine.say(text, question=question, unasked=unasked, policy=policy, id=id)
         if question is None and policy is None and not unasked:
             try:
-                question = only_question(shadow.run)
+                question = only_question(shadow.run, text)
             except UserMistake:
                 task = shadow.owner.begin(saying)
                 await asyncio.wait((task,))

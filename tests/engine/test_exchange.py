@@ -23,7 +23,7 @@ from midstream.engine.opening import opened
 from midstream.engine.travel import fork
 from midstream.store.memory import MemoryStore
 
-GOLDEN = Path(__file__).parents[1] / "journals" / "1" / "export.jsonl"
+GOLDEN = Path(__file__).parents[1] / "journals"
 
 
 async def written(
@@ -243,7 +243,10 @@ def compact(value: dict[str, Any]) -> str:
 
 
 async def test_a_run_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> None:
-    lines = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (GOLDEN / "1" / "export.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     lines[0]["facts"] += 1
     lines[-1:] = [{**lines[18], "seq": 24}, lines[-1]]
     rechain(lines)
@@ -314,15 +317,26 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 # --- the golden file ------------------------------------------------------------------------------
 
 
-async def test_the_golden_file_is_still_read_and_written_the_same() -> None:
+async def test_the_golden_file_of_the_first_format_is_still_read() -> None:
     async with asyncio.timeout(DEADLINE_S):
         store = MemoryStore()
 
-        came = await imported(store, GOLDEN)
-        again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
+        came = await imported(store, GOLDEN / "1" / "export.jsonl")
 
         assert (came.id, came.files) == ("golden22", 1)
         run = await opened(store, came.id)
         assert (run.status, run.output) == ("finished", "Second.")
-        ours, theirs = again.lines, tuple(GOLDEN.read_bytes().splitlines(keepends=True))
+
+
+async def test_the_golden_file_is_read_and_written_the_same() -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        store, golden = MemoryStore(), GOLDEN / "2" / "export.jsonl"
+
+        came = await imported(store, golden)
+        again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
+
+        run = await opened(store, came.id)
+        assert (run.status, run.output) == ("finished", "start 1")
+        assert run.common_data["both"] == {"left": "left 1", "right": "r 1"}
+        ours, theirs = again.lines, tuple(golden.read_bytes().splitlines(keepends=True))
         assert ours == theirs

@@ -6,18 +6,23 @@ from typing import Any
 from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import letters_taken
 from midstream.headless.resuming import go_on, unapproved
-from midstream.headless.run import Given
+from midstream.headless.run import Asking, Given
+from midstream.ports import ModelRequest
 from midstream.storage import Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
+    Chronicle,
     FakeTool,
     FakeTools,
+    Gate,
+    Scripted,
     ScriptedModel,
     asks,
     call,
     calls,
     define,
     fake_world,
+    says,
 )
 
 DEADLINE_S = 20.0
@@ -48,7 +53,7 @@ async def test_answers_are_given_in_the_order_asked_and_no_more_is_invented() ->
     async with asyncio.timeout(DEADLINE_S):
         id = await left(store, tools, asks("One?"))
         second = engine(store, tools, asks("Two?"), asks("Three?"))
-        run = await go_on(await second.resume(id), Given(answers=("1", "2")))
+        run = await go_on(await second.resume(id), Given(answers=("1", "2")), Asking(second))
         await second.close()
 
     assert [record.text for record in run.inbox.values()] == ["1", "2"]
@@ -63,7 +68,7 @@ async def test_only_tools_that_are_allowed_now_are_approved() -> None:
     async with asyncio.timeout(DEADLINE_S):
         id = await left(store, tools, calls(call("shoot"), call("burn")))
         second = engine(store, tools)
-        run = await go_on(await second.resume(id), Given(allowed=("shoot",)))
+        run = await go_on(await second.resume(id), Given(allowed=("shoot",)), Asking(second))
         await second.close()
 
     assert [called.name for called in tools.calls] == ["shoot"]
@@ -71,6 +76,24 @@ async def test_only_tools_that_are_allowed_now_are_approved() -> None:
     assert said is not None
     assert "waits for your approval of burn. Decide in the console" in said
     assert said.endswith(f"midstream resume {id} --allow burn")
+
+
+async def test_a_tool_that_is_allowed_is_approved_in_a_branch_too() -> None:
+    tools = FakeTools(FakeTool(name="shoot", needs_approval=True))
+    workflow: dict[str, Any] = {
+        **TALK,
+        "states": [{"name": "start", "parallel": ["in"]}, {"name": "in", "tool": "shoot"}],
+    }
+    async with asyncio.timeout(DEADLINE_S):
+        here = engine(MemoryStore(), tools)
+        asking = Asking(here)
+        machine = await here.start(define(workflow, tools=tools))
+        assert "approval of shoot" in (unapproved(machine.run) or "")
+        run = await go_on(machine, Given(allowed=("shoot",)), asking)
+        await here.close()
+
+    assert run.status == "finished"
+    assert [called.name for called in tools.calls] == ["shoot"]
 
 
 async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait() -> None:
@@ -82,9 +105,43 @@ async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait()
         second = engine(store, tools, "Done.")
         machine = await second.resume(id)
         await letters_taken(machine, second.store)
-        run = await go_on(machine, Given())
+        run = await go_on(machine, Given(), Asking(second))
         await second.close()
 
     assert run.status == "finished"
     assert run.inbox["a"].disposition == "answered"
     assert await store.letters() == []
+
+
+async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:
+    """Neither the end of the time there is to answer nor the branches beside it are waited for."""
+    gate = Gate()
+
+    def reply(request: ModelRequest) -> Scripted:
+        return says("Now.") if request.state == "first" else says("Done.", gate=gate)
+
+    workflow: dict[str, Any] = {
+        **TALK,
+        "states": [
+            {"name": "start", "parallel": ["first", "work"]},
+            {"name": "first", "agent": "dude", "next": "ask"},
+            {
+                "name": "ask",
+                "ask": {"question": "Which?", "deadline_s": 5, "on_timeout": "fail"},
+            },
+            {"name": "work", "agent": "dude"},
+        ],
+    }
+    async with asyncio.timeout(DEADLINE_S):
+        here = engine(MemoryStore(), FakeTools(), reply, reply)
+        asking, told = Asking(here), Chronicle()
+        here.listen(told)
+        machine = await here.start(define(workflow))
+        going = asyncio.ensure_future(go_on(machine, Given(answers=("main",)), asking))
+        await gate.reached()
+        await told.until("branch_finished")
+        gate.open()
+        run = await going
+        await here.close()
+
+    assert run.status == "finished"

@@ -46,7 +46,7 @@ COMMANDS = [
     line
     for block in blocks(ROOT / "README.md", "sh")
     for line in block.splitlines()
-    if re.match(r"(echo .*\| )?midstream (run|chat|validate|--json)", line)
+    if re.match(r"(echo .*\| )?midstream (runs?|chat|validate|rehearse|--json)\b", line)
 ]
 
 
@@ -56,21 +56,27 @@ def test_a_readme_command_runs(line: str, tmp_path: Path) -> None:
     if "haiku" in line:
         workflow.parent.mkdir(parents=True)
         workflow.write_text(blocks(ROOT / "README.md", "json")[0], encoding="utf-8")
-    piped = re.match(r'echo "(.*)" \| (.*)', line)
-    command = line if piped is None else piped[2]
-    words = shlex.split(command.split(" > ")[0], comments=True)
-    assert words[0] == "midstream"
-    done = run(
-        tmp_path,
-        [sys.executable, "-m", "midstream", *words[1:]],
-        input=f"{piped[1]}\n" if piped else "",
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    for command in line.split(" && "):
+        piped = re.match(r'echo "(.*)" \| (.*)', command)
+        words = shlex.split((command if piped is None else piped[2]).split(" > ")[0], comments=True)
+        assert words[0] == "midstream"
+        done = run(
+            tmp_path,
+            [sys.executable, "-m", "midstream", *trusting(words[1:])],
+            input=f"{piped[1]}\n" if piped else "",
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() or "--record" in words
+
+
+def trusting(words: list[str]) -> list[str]:
+    """Return a command with the yes that somebody gave who works here for longer."""
+    is_new = "--trust-workspace" not in words and words[0] == "rehearse"
+    return [*words, "--trust-workspace"] if is_new else words
 
 
 def test_there_are_commands_in_the_readme() -> None:
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

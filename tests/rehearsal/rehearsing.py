@@ -8,7 +8,7 @@ from midstream.ports import Handlers, Model, Tools
 from midstream.rehearsal.format import Rehearsal
 from midstream.rehearsal.record import from_facts
 from midstream.testing.fakes import Chronicle, FakeJournal, fake_world
-from midstream.testing.reference import Reference, Stage, StagedModel, StagedTools, perform
+from midstream.testing.stage import Reference, Stage, StagedModel, StagedTools, perform
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 Person = Callable[[WorkflowStateMachine, Chronicle], Awaitable[object]]
@@ -21,6 +21,7 @@ async def recorded(reference: Reference) -> Rehearsal:
         StagedModel(reference, stage),
         tools=StagedTools(reference, stage, lambda key: None),
         journal=journal,
+        clock=stage.clock,
     )
     machine = WorkflowStateMachine(reference.definition, world, handlers=reference.handlers)
     async with asyncio.timeout(10):

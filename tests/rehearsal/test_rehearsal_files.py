@@ -37,6 +37,14 @@ def test_what_is_written_is_read_again() -> None:
     assert decoded(encoded(SMALL)) == SMALL
 
 
+def test_comments_and_trailing_commas_of_people_are_read_over() -> None:
+    written = encoded(SMALL).decode()
+    by_hand = "// greets\n" + written.replace('"input": "hi",', '"input": "hi", /* a word */')
+    by_hand = by_hand.rstrip().removesuffix("}") + ",}\n"
+
+    assert decoded(by_hand.encode()) == SMALL
+
+
 def test_the_file_is_for_people_a_step_at_a_time_and_defaults_left_out() -> None:
     text = encoded(SMALL).decode()
     assert '      "what": "model_replied",\n      "agent": "host",' in text
@@ -76,7 +84,16 @@ def test_a_file_that_is_wrong_says_where(text: str, says: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["kill:17", "kill:17:lost", "interrupt:4:flying", "both:3:flying"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kill:17",
+        "kill:17:lost",
+        "interrupt:4:flying",
+        "both:3:flying",
+        "kill:1:lost+aside:2:flying",
+    ],
+)
 def test_a_point_is_found_by_its_name(name: str) -> None:
     assert str(point_named(name)) == name
 
@@ -85,7 +102,20 @@ def test_a_point_without_a_moment_is_right_after_its_fact_was_kept() -> None:
     assert point_named("kill:17") == Point(kind="kill", seq=17, moment="kept")
 
 
-@pytest.mark.parametrize("name", ["", "kill", "kill:x", "hit:1", "kill:1:later", "kill:²"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "kill",
+        "kill:x",
+        "hit:1",
+        "kill:1:later",
+        "kill:²",
+        "kill:1+",
+        "kill:1+kill:0",
+        "kill:1+both:2:flying",
+    ],
+)
 def test_what_names_no_point_is_refused(name: str) -> None:
     with pytest.raises(UserMistake):
         point_named(name)

@@ -29,7 +29,8 @@ from midstream.testing.fakes import (
     fits_type,
     says,
 )
-from midstream.testing.reference import Reference, reference, references
+from midstream.testing.reference import reference, references
+from midstream.testing.stage import Reference
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import WorkflowStateMachine

@@ -8,17 +8,22 @@ import msgspec
 import pytest
 from rehearsing import recorded
 
-from midstream.core import steering
+from midstream.core import moving, steering
 from midstream.core.conversation import Message, ToolCall
-from midstream.core.events import InputDisposed, ToolReturned
+from midstream.core.events import InputDisposed, QuestionAsked, StateTransition, ToolReturned
 from midstream.core.run import Run
+from midstream.core.steering import OUTCOMES
 from midstream.core.story import Story
 from midstream.ports import ModelRequest
 from midstream.rehearsal.everywhere import Tried, everywhere, table
-from midstream.rehearsal.invariants import broken_by
-from midstream.rehearsal.points import point_named
+from midstream.rehearsal.invariants import broken_by, results_in
+from midstream.rehearsal.playing import Play
+from midstream.rehearsal.points import Point, point_named
+from midstream.rehearsal.puppet import Puppet
+from midstream.rehearsal.replay import fits_all
 from midstream.testing.dialects import DIALECTS, problems_in
-from midstream.testing.reference import Reference, reference, references
+from midstream.testing.reference import reference, references
+from midstream.testing.stage import Reference
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
 
@@ -40,9 +45,10 @@ def broken_words(tried: list[Tried]) -> str:
 
 @pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)
 async def test_a_reference_holds_wherever_it_is_disturbed(reference: Reference) -> None:
-    tried = await disturbed(reference)
+    tried = await disturbed(reference, pairs=20)
     assert broken_words(tried) == ""
-    assert {each.point.kind for each in tried} == {"interrupt", "kill", "both"}
+    assert sum(each.point.then is not None for each in tried) == 20
+    assert {each.point.kind for each in tried} - {"aside"} == {"interrupt", "kill", "both"}
     assert {each.point.moment for each in tried} == {"lost", "kept", "flying"}
 
 
@@ -65,6 +71,26 @@ async def test_one_point_is_played_alone_by_its_name() -> None:
     assert tried[0].broken == ()
 
 
+async def test_two_disturbances_are_drawn_the_same_each_time_and_told_by_their_name() -> None:
+    tried = await disturbed(reference("question"), pairs=6, seed=2)
+    pairs = [each.point for each in tried if each.point.then is not None]
+    again = await disturbed(reference("question"), pairs=6, seed=2)
+    assert pairs == [each.point for each in again if each.point.then is not None]
+    (alone,) = await disturbed(reference("question"), only=point_named(str(pairs[0])))
+    assert (alone.point, alone.broken) == (pairs[0], ())
+
+
+async def test_a_second_disturbance_that_is_not_reached_is_broken_not_held() -> None:
+    (tried,) = await disturbed(reference("line"), only=point_named("kill:4+kill:99"))
+    assert tried.broken == ("the point was not reached",)
+
+
+async def test_words_are_taken_while_a_run_that_was_killed_is_taken_up() -> None:
+    for name in ("kill:5:flying+interrupt:1", "interrupt:5:flying+interrupt:1:flying"):
+        (tried,) = await disturbed(reference("question"), only=point_named(name))
+        assert (tried.broken, tried.end) == ((), "finished")
+
+
 async def test_a_point_that_is_not_there_is_broken_not_held() -> None:
     tried = await disturbed(reference("line"), only=point_named("kill:999"))
     assert tried[0].broken == ("the point was not reached",)
@@ -79,6 +105,52 @@ def test_the_table_counts_by_kind_and_names_what_replays_a_failure() -> None:
         "kill            1      1      0",
         "--point interrupt:2:flying: it hung",
     ]
+
+
+REPEATABLE = (
+    "line",
+    "two questions",
+    "waiting for times",
+    "three branches",
+    "for each",
+    "sub-workflow",
+    "branches in a branch",
+    "a sub-workflow for each",
+    "approvals in branches",
+)
+"""References in which all that comes from outside follows from what is asked, whenever it is."""
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+async def test_a_run_that_was_killed_ends_as_it_would_have(name: str) -> None:
+    known = reference(name)
+    rehearsal = await recorded(known)
+
+    async def played(point: Point | None) -> Play:
+        puppet = Puppet(known.definition, known.handlers, fits_all)
+        play = Play(rehearsal, puppet, point)
+        async with asyncio.timeout(20):
+            await play.play()
+        return play
+
+    base = await played(None)
+    wanted = left_by(base)
+    for point in base.points(["kill"]):
+        play = await played(point)
+        asked = [fact for fact in play.facts() if isinstance(fact, QuestionAsked)]
+        if not any(fact.choices == tuple(OUTCOMES) for fact in asked):
+            assert left_by(play) == wanted, point
+
+
+def left_by(play: Play) -> dict[str, object]:
+    """Return what is left of a playing: its end, its data and talks, and the ways through it."""
+    run = play.director.puppet.notebook.folded()
+    ways: dict[str, list[str]] = {}
+    for fact in play.facts():
+        if isinstance(fact, StateTransition):
+            ways.setdefault(fact.branch, []).append(fact.target)
+    left = {name: getattr(run, name) for name in ("status", "output", "common_data", "contexts")}
+    return {**left, "ways": ways}
 
 
 # --- each invariant can be broken -------------------------------------------------------------
@@ -108,7 +180,7 @@ async def test_a_line_that_is_never_disposed_of_is_found(monkeypatch: pytest.Mon
 
 
 async def test_a_halt_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steering, "resume_target", lambda run: "end")
+    monkeypatch.setattr(moving, "resume_target", lambda run: "end")
     found = broken_words(await disturbed(reference("line"), kinds=("interrupt",)))
     assert "the halt of epoch 1 led to 'end'" in found
 
@@ -147,7 +219,7 @@ def test_a_call_without_its_result_is_found() -> None:
 
 def test_a_call_with_two_results_is_found() -> None:
     twice = [ToolReturned(call_id="call_1", name="look", outcome="completed", result="ok")] * 2
-    assert list(broken_by(Run(id="r"), twice, [], {})) == ["the call call_1 has 2 results"]
+    assert list(results_in(twice)) == ["the call call_1 has 2 results"]
 
 
 # --- what models are sent ---------------------------------------------------------------------

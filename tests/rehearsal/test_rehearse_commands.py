@@ -139,6 +139,8 @@ def test_one_that_differs_is_not_disturbed_but_told(
     change_the_script(workspace)
     assert command("rehearse", str(recording), "--kill-everywhere") == 1
     assert "the output" in shown(capfd)
+    assert command("test") == 1
+    assert "`midstream rehearse FILE --accept` writes it down anew." in shown(capfd)
 
 
 def test_all_rehearsals_of_a_workspace_are_played(
@@ -182,7 +184,10 @@ def test_a_recording_that_could_not_be_written_is_refused_before_the_run(
     assert shown(capfd) == ""
 
 
-@pytest.mark.parametrize("name", ["code_architecture_review", "coder_reviewer"])
+BUILT_IN = ("code_architecture_review", "coder_reviewer", "fix_tests", "triage_issue", "write_docs")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_a_built_in_workflow_ships_a_rehearsal_that_holds_everywhere(
     name: str, workspace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -190,8 +195,15 @@ def test_a_built_in_workflow_ships_a_rehearsal_that_holds_everywhere(
 
     shipped = Path(midstream.__file__).parent / "config" / "defaults" / "workflows" / name
     file = shipped / "rehearsals" / "offline.json"
-    assert command("rehearse", str(file), "--interrupt-everywhere", "--kill-everywhere") == 0
-    assert "--point" not in shown(capfd)
+    assert (
+        command(
+            "rehearse", str(file), "--interrupt-everywhere", "--kill-everywhere", "--pairs", "20"
+        )
+        == 0
+    )
+    out = shown(capfd)
+    assert "pairs          20     20      0" in out
+    assert "--point" not in out
 
 
 def test_built_in_rehearsals_are_among_all(
@@ -199,7 +211,7 @@ def test_built_in_rehearsals_are_among_all(
 ) -> None:
     assert command("test", "--all") == 0
     out = shown(capfd)
-    assert out.count("held    ") == 3
+    assert out.count("held    ") == 1 + len(BUILT_IN)
     assert "All held." in out
 
 
@@ -257,6 +269,8 @@ def test_a_recording_writes_over_rehearsals_alone(
         ("--accept", "--kill-everywhere"),
         ("--accept", "--point", "kill:3"),
         ("--record", "x.json", "--kill-everywhere"),
+        ("--pairs", "3"),
+        ("--pairs", "3", "--point", "kill:3"),
         ("--record", "x.json", "--from", "r", "--answer", "Ada"),
     ],
 )

@@ -9,6 +9,7 @@ import apsw
 import pytest
 from store_kit import edit, opened, refusal
 
+from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalDamaged, JournalTooNew
 from midstream.core.notices import Envelope
 from midstream.storage import Letter
@@ -21,15 +22,17 @@ GOLDEN = Path(__file__).parents[1] / "journals"
 CHECKSUMS = {
     "1/export.jsonl": "18e676a337a9bbc5eae6bf526b270fe584389b507931979f400f9a3dcf60d064",
     "1/journal.sql": "e64f0825ac0b278ba8e674c421982918be92e99e4e31a9c08bf54795adcb2af4",
+    "2/export.jsonl": "4d08d617adce4585ff876fa54f193fb78cf8f20153b1a7933f59d7fb25373565",
+    "2/journal.sql": "86a10e15ec6f5bbdd2538423bc5af133ed49453590ce984ee5bc70ae6e010e32",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
 
-def golden(path: Path) -> None:
-    """Make the journal of the first format."""
+def golden(path: Path, format: int = 1) -> None:
+    """Make the journal of a format."""
     connection = apsw.Connection(str(path))
     try:
-        connection.execute((GOLDEN / "1" / "journal.sql").read_text(encoding="utf-8"))
+        connection.execute((GOLDEN / str(format) / "journal.sql").read_text(encoding="utf-8"))
     finally:
         connection.close()
 
@@ -86,6 +89,23 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
         assert await store.snapshot("r") == (3, b"folded")
 
 
+async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 2)
+    async with opened(path) as store:
+        runs = {kept.id: kept for kept in await store.listing()}
+        told = await store.read("golden33")
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
+            ("golden33", len(told), ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+        ]
+        assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
+        assert await store.read("f") == facts("f", 1, 3)
+        assert await store.letters() == [Letter(id="1", run="r", at=2.5, text="wörds")]
+
+
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path)
@@ -112,8 +132,8 @@ async def test_what_an_older_version_wrote_reads_as_todays(
         assert await store.read("f") == facts("f", 1, 4)
 
     assert edit(path, "select * from facts where seq<4") == before
-    assert edit(path, "select format from facts where seq=4") == [(1,)]
-    assert edit(path, "select value from meta") == [(1,)]
+    assert edit(path, "select format from facts where seq=4") == [(FORMAT,)]
+    assert edit(path, "select value from meta") == [(FORMAT,)]
 
 
 async def test_an_older_format_of_which_nothing_is_known_is_used_for_nothing(

@@ -42,6 +42,6 @@ def test_no_flipped_bit_is_used_silently() -> None:
     )
 
 
-@pytest.mark.parametrize("flow", ["parallel_calls", "input_burst"])
+@pytest.mark.parametrize("flow", ["parallel_calls", "input_burst", "halted_branches"])
 def test_one_point_can_be_tried_again(flow: str) -> None:
     assert f"kill {flow}:9" in tortured("kills", "--only", f"{flow}:9")

@@ -192,20 +192,20 @@ def check_request(request: ModelRequest) -> None:
 
 def check_shown(events: Iterable[Envelope]) -> None:
     """Fail unless what a halt kept is what had been shown, and nothing of it was shown later."""
-    shown: dict[str, str] = {}
+    shown: dict[tuple[str, str], str] = {}
     for event in (envelope.event for envelope in events):
         match event:
-            case TextDelta(agent=agent, text=text):
-                shown[agent] = shown.get(agent, "") + text
-            case Interrupted(agent=agent, partial=partial) if partial:
-                assert shown.get(agent, "") == partial
-            case ReplyCut(agent=agent, partial=partial):
-                assert shown.get(agent, "") == partial
+            case TextDelta(agent=agent, text=text, branch=branch):
+                shown[branch, agent] = shown.get((branch, agent), "") + text
+            case Interrupted(agent=agent, partial=partial, branch=branch) if partial:
+                assert shown.get((branch, agent), "") == partial
+            case ReplyCut(agent=agent, partial=partial, branch=branch):
+                assert shown.get((branch, agent), "") == partial
             case _:
                 pass
-        if isinstance(event, Fact) and not isinstance(event, InputReceived):
-            # A reply, a halt, a tool: whatever streams next is another reply.
-            shown = {} if _ends_reply(event) else shown
+        if isinstance(event, Fact) and _ends_reply(event):
+            # A reply, a halt: whatever streams next there is another reply.
+            shown = {key: text for key, text in shown.items() if key[0] != event.branch}
 
 
 def _ends_reply(event: Fact) -> bool:

@@ -208,3 +208,14 @@ def test_what_is_checked_is_read_once(tmp_path: Path) -> None:
     load_workflow(path, roles=ROLES, tools=TOOLS, read=read)
 
     assert reads == ["w.json", "script.py"]
+
+
+def test_a_definition_keeps_the_tools_its_states_call(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    states = (
+        '[{"name": "start", "for_each": {"items": "input", "states": [{"name": "a", "tool": "shell"}]}},'
+        ' {"name": "stop"}]'
+    )
+    path.write_text(f'{{"workflow_name": "w", "states": {states}}}', encoding="utf-8")
+
+    assert set(load(path).definition.tools) == {"shell"}

@@ -35,6 +35,7 @@ from midstream.testing.fakes import (
     FakeTool,
     FakeTools,
     Gate,
+    Scripted,
     ScriptedModel,
     asks,
     call,
@@ -604,6 +605,19 @@ async def test_a_run_another_process_took_is_let_go_of_and_has_not_failed() -> N
         assert receipt.reason == "another process goes on with the run"
         with pytest.raises(UserMistake):
             await here.machine.start()
+
+
+async def test_a_run_that_is_taken_after_an_error_it_caught_has_not_failed() -> None:
+    journal = FakeJournal()
+    workflow = flow({**START, "on_failure": "after"}, {"name": "after", "agent": "dude"})
+    model = (Scripted(error=WorldTrouble("The line is dead.")), asks("Which?"))
+    async with scene(workflow, *model, journal=journal, is_journaled=False) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        journal.trouble = JournalMoved("Another has it.")
+        receipt = await here.machine.say("src")
+
+        assert receipt.reason == "another process goes on with the run"
 
 
 async def test_whoever_speaks_when_it_turns_out_is_told() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from machine_kit import PLAIN, RESUMING, START, check_request, flow, replayed, rounds, scene
 
-from midstream.core import steering
+from midstream.core import decide
 from midstream.core.errors import WorldTrouble
 from midstream.core.events import InputDisposed, RunFailed, ToolReturned
 from midstream.core.inputs import RequestedCall
@@ -165,7 +165,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
         await here.machine.start()
         await gate.reached()
         await here.machine.say("later", policy="queue")
-        monkeypatch.setattr(steering, "settle", broken)
+        monkeypatch.setattr(decide, "settle", broken)
         gate.open()
         run = await here.machine.wait()
 

@@ -81,8 +81,12 @@ class Play:
         return await future
 
     def states(self) -> list[str]:
-        """Return the states the run entered, in order."""
-        return [e.event.target for e in self.events if isinstance(e.event, StateTransition)]
+        """Return the states the run entered, in order; those of branches are not among them."""
+        return [
+            e.event.target
+            for e in self.events
+            if isinstance(e.event, StateTransition) and not e.event.branch
+        ]
 
 
 class Gate:
@@ -157,3 +161,13 @@ def answer_to(run: Run) -> str:
     """Return the id of the one open question."""
     (question,) = run.open_questions
     return question.id
+
+
+def said_by(run: Run, agent: str) -> list[str]:
+    """Return what an agent said, in whichever context."""
+    return [
+        message.text
+        for messages in run.contexts.values()
+        for message in messages
+        if message.author == agent
+    ]

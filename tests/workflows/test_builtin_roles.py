@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playing import DEFAULTS, builtin_roles
 
-from midstream.core.lint import lint_roles
+from midstream.core.lint_roles import lint_roles
 from midstream.tool.manager import ToolManager
 
 FILES = sorted((DEFAULTS / "roles").glob("*.json"))
@@ -34,7 +34,9 @@ def test_the_roles_people_expect_are_there() -> None:
     assert {"dude", "coder", "reviewer", "architect"} <= set(builtin_roles())
 
 
-@pytest.mark.parametrize("name", ["reviewer", "architect", "surveyor", "code_reviewer"])
+@pytest.mark.parametrize(
+    "name", ["reviewer", "architect", "surveyor", "code_reviewer", "finder", "writer", "triager"]
+)
 def test_a_role_that_judges_cannot_change_anything(name: str) -> None:
     role = builtin_roles()[name]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playing import Play, builtin_roles, ready
 
-from midstream.ai.offline import Scene
 from midstream.core.events import WorkflowOutput
-from midstream.core.lint import lint_roles
+from midstream.core.lint_roles import lint_roles
+from midstream.core.offline_part import Scene
 from midstream.core.run import Run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -44,7 +44,7 @@ def test_every_block_of_the_pages_is_an_example_with_a_path() -> None:
         (DOCS / page).read_text().count("\n```") for page in ("workflows.md", "offline.md")
     )
 
-    assert len(examples()) == blocks // 2 == 5
+    assert len(examples()) == blocks // 2 == 7
     assert len(examples()[".midstream/workflows/haiku.json"].splitlines()) <= 20
 
 
@@ -54,9 +54,15 @@ async def test_the_first_workflow_runs(workspace: Path) -> None:
         await play.machine.start("rain")
         run = await play.machine.wait()
 
-    assert play.states() == ["start", "criticise", "rewrite", "stop"]
+    assert play.states() == ["start", "look", "again", "look", "again", "look", "stop"]
     assert run.output.startswith("[offline]")
-    assert run.contexts["desk"][0].text == "rain"
+    assert run.contexts["desk"][0].text == "A haiku about rain."
+
+
+def test_the_readme_shows_the_same_first_workflow() -> None:
+    readme = (DOCS.parent / "README.md").read_text()
+
+    assert examples()[".midstream/workflows/haiku.json"] in readme
 
 
 async def test_the_longer_one_runs_its_script_and_offline_part(workspace: Path) -> None:

@@ -24,6 +24,7 @@ from midstream.core.errors import AuthorMistake
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
+from midstream.core.offline_part import DEFAULT, Book, Scene
 from midstream.core.spec import ToolSpec
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 
@@ -32,10 +33,10 @@ LABEL: Final = "[offline]"
 
 MODEL: Final = "offline"
 PIECES_PER_S = 150.0
+CHARS_PER_TOKEN = 4
 MAX_VALUE = 4_000
 """Characters of one value put into a template before the rest is named instead of shown."""
 
-DEFAULT: Final = "default"
 CHAT: Final = "role:"
 
 HELP = """\
@@ -63,26 +64,6 @@ no offline part for it. It was told: ${last_user_message?nothing}
 
 Parts = Callable[[str], Json]
 """Returns the offline part of the workflow of that name, as decoded JSON; None if it has none."""
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool call to make. Texts in `arguments` are templates."""
-
-    name: str
-    arguments: dict[str, Json] = {}
-
-
-class Scene(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to say and call. `visit` and `request` count from 1; None fits every one."""
-
-    text: str = ""
-    calls: tuple[Call, ...] = ()
-    visit: int | None = None
-    request: int | None = None
-
-    def fits(self, request: ModelRequest) -> bool:
-        """Return whether the scene is meant for this request."""
-        return self.visit in (None, request.visit) and self.request in (None, request.request)
 
 
 class OfflineModel:
@@ -128,7 +109,17 @@ class OfflineModel:
             listener.text(piece)
         if calls:
             listener.calling()
-        return ModelReply(text=text, calls=calls, usage=Usage(model=MODEL, cost_usd="0"))
+        return ModelReply(text=text, calls=calls, usage=_usage(request.messages, text))
+
+
+def _usage(heard: tuple[Message, ...], said: str) -> Usage:
+    """Return a guess at the tokens a model would have used, so that budgets can be tried offline."""
+    return Usage(
+        model=MODEL,
+        input_tokens=sum(len(message.text) for message in heard) // CHARS_PER_TOKEN,
+        output_tokens=max(len(said) // CHARS_PER_TOKEN, 1),
+        cost_usd="0",
+    )
 
 
 def find_scene(part: Json, request: ModelRequest) -> Scene:
@@ -140,7 +131,7 @@ def find_scene(part: Json, request: ModelRequest) -> Scene:
     if part is None:
         return Scene(text=HELP if request.workflow.startswith(CHAT) else NO_PART)
     try:
-        book = msgspec.convert(part, dict[str, dict[str, tuple[Scene, ...]]], strict=True)
+        book = msgspec.convert(part, Book, strict=True)
     except msgspec.ValidationError as error:
         raise AuthorMistake(
             f"The offline part of the workflow {request.workflow!r} is wrong: {error}.",
@@ -149,9 +140,13 @@ def find_scene(part: Json, request: ModelRequest) -> Scene:
     for agent in (request.agent, DEFAULT):
         for state in (request.state, DEFAULT):
             for scene in book.get(agent, {}).get(state, ()):
-                if scene.fits(request):
+                if _fits(scene, request):
                     return scene
     return Scene(text=NO_PART)
+
+
+def _fits(scene: Scene, request: ModelRequest) -> bool:
+    return scene.visit in (None, request.visit) and scene.request in (None, request.request)
 
 
 # --- templates ----------------------------------------------------------------------------------
@@ -211,6 +206,7 @@ def _facts(request: ModelRequest) -> dict[str, Json]:
         "visit": request.visit,
         "input": request.input,
         "common_data": request.common_data,
+        "variables": request.variables,
         "last_tool_result": _last_tool_result(request.messages),
         "last_user_message": next(
             (message.text for message in reversed(request.messages) if message.role == "user"), None

@@ -1,25 +1,44 @@
 """Commands about runs: where they stand, what they cost, and words said to them with a policy."""
 
 import json
+import shutil
+import time
 
 from midstream.command.command import Command
+from midstream.core.addressing import as_typed
 from midstream.core.errors import UserMistake
 from midstream.core.events import Usage
 from midstream.core.names import Policy
 from midstream.core.run import Run
+from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import Cost, costs, in_words
-from midstream.core.views.status import where
+from midstream.core.views.drawing import drawing
+from midstream.core.views.graph import graph_of
+from midstream.core.views.marks import marks_of
+from midstream.core.views.status import Lane, lanes, where
 from midstream.ports import Operator
 
 SHOWN_DATA = 4_000
 """Characters of common_data that `/state` shows."""
+
+_WIDEST_GRAPH = 100
 
 
 def run_line(run: Run) -> str:
     """Return where a run stands, on one line."""
     name = run.definition.workflow.workflow_name if run.definition else "?"
     state = f" [{run.state}]" if run.state and not run.is_over else ""
-    return f"{run.id}  {name}{state}: {where(run).doing}"
+    stands = where(run)
+    until = "" if stands.until is None else f" until {time_of_day(stands.until, now=time.time())}"
+    return f"{run.id}  {name}{state}: {stands.doing}{until}"
+
+
+def lane_line(lane: Lane) -> str:
+    """Return where a branch stands, on one line."""
+    about = f" {lane.about}" if lane.about else ""
+    state = f" [{lane.state}]" if lane.state else ""
+    until = "" if lane.until is None else f" until {time_of_day(lane.until, now=time.time())}"
+    return f"{lane.path}{about}{state}: {lane.doing}{until}"
 
 
 async def _state(operator: Operator, argument: str) -> None:
@@ -29,9 +48,12 @@ async def _state(operator: Operator, argument: str) -> None:
         return
     run = machine.run
     lines = [run_line(run)]
-    lines += [f"  #{q.number} {q.text}" for q in where(run).questions]
-    waiting = [record.text for record in run.inbox.values() if record.disposition is None]
-    lines += [f"  waiting: {text}" for text in waiting]
+    lines += [f"  ▌ {lane_line(lane)}" for lane in lanes(run)]
+    lines += [
+        f"  #{q.number} {f'{q.branch}: ' if q.branch else ''}{q.text}" for q in where(run).questions
+    ]
+    waiting = [record for record in run.inbox.values() if record.disposition is None]
+    lines += [f"  waiting: {as_typed(r.text, r.to)}" for r in waiting]
     visits = ", ".join(f"{state} {count}" for state, count in run.visits.items())
     if visits:
         lines.append(f"  visits: {visits}")
@@ -89,8 +111,35 @@ async def _stop(operator: Operator, argument: str) -> None:
     await machine.halt()
 
 
+async def _graph(operator: Operator, argument: str) -> None:
+    # Two columns are the console's own, before each of its lines.
+    width = min(shutil.get_terminal_size().columns, _WIDEST_GRAPH) - 2
+    if argument:
+        definition, _ = await operator.library.load(argument)
+        operator.tell(drawing(graph_of(definition), width=width))
+        return
+    machine = operator.active()
+    run = None if machine is None else machine.run
+    if run is None or run.definition is None or run.definition.kind == "chat":
+        hint = "/graph NAME draws one that does not run; /workflows lists them."
+        raise UserMistake("No workflow is active.", hint=hint)
+    graph = graph_of(run.definition)
+    operator.tell(drawing(graph, width=width, marks=marks_of(run, graph)))
+
+
+def _workflow_names(operator: Operator) -> list[tuple[str, str]]:
+    return sorted(operator.library.workflows().items())
+
+
 RUN_COMMANDS = (
     Command(name="state", summary="where the run stands, and its common_data", action=_state),
+    Command(
+        name="graph",
+        arguments="[NAME]",
+        summary="draw the active workflow, and where it is; or any other",
+        action=_graph,
+        complete=_workflow_names,
+    ),
     Command(name="cost", summary="what was used, by run, agent and model", action=_cost),
     Command(
         name="queue",

@@ -232,8 +232,11 @@ class ConfigManager:
         """
         known = self.roles() if mode.kind == "role" else self.workflows()
         if mode.name not in known:
-            hint = did_you_mean(mode.name, known)
-            raise UserMistake(f"There is no {mode.kind} {mode.name!r}.", hint=hint)
+            # Who types a file's path means what the file is called.
+            stem = mode.name.rpartition("/")[2].removesuffix(".json")
+            raise UserMistake(
+                f"There is no {mode.kind} {mode.name!r}.", hint=did_you_mean(stem, known)
+            )
 
     def _setting(self, key: str) -> Setting:
         if key not in KEYS:
@@ -412,7 +415,7 @@ def _is_plain(name: str, suffix: str) -> bool:
 
 
 def _roles_in(text: str, file: str) -> tuple[dict[str, Role], tuple[Problem, ...]]:
-    from midstream.core.lint import lint_roles  # not needed before the prompt is on screen
+    from midstream.core.lint_roles import lint_roles  # not needed before the prompt is on screen
 
     return lint_roles(text, file=file)
 

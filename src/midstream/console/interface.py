@@ -36,6 +36,7 @@ from midstream.console.painting import Block, Kind, own_words, typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.terminal import TerminalOutput
 from midstream.console.view import Screen, bottom_for, in_full, look, prompt_for
+from midstream.core.addressing import address_of, as_typed
 from midstream.core.errors import MidstreamError
 from midstream.core.events import InputDisposed, InputReceived, QuestionAsked
 from midstream.core.notices import Envelope
@@ -46,6 +47,7 @@ from midstream.ports import Desk, Submitted
 FRESH_S: Final = 0.4
 """A key decides only on what has been on the screen for so long when it is pressed."""
 
+_TICK_S: Final = 1.0
 _LEAVING_S: Final = 2.0
 _ESCAPE_S: Final = 0.05
 
@@ -104,6 +106,7 @@ class ConsoleInterface:
         self._last_trouble = ""
         self._taken: dict[tuple[str, str], str] = {}
         self._is_left = False
+        self._clock: asyncio.TimerHandle | None = None
         self._heeded: list[signal.Signals] = []
         self._live = LiveText()
         self._narrator = Narrator(with_cards=True)
@@ -171,6 +174,8 @@ class ConsoleInterface:
                 self._is_left = True
                 await self._wait_for_lines()
         finally:
+            if self._clock is not None:
+                self._clock.cancel()
             self._tasks = None
             loop.set_exception_handler(handled_before)
             self._scrollback.finish()
@@ -190,7 +195,7 @@ class ConsoleInterface:
         event, run = envelope.event, envelope.run
         if isinstance(event, InputReceived):
             if event.handling not in ("reject", "answer"):
-                self._taken[run, event.input_id] = event.text
+                self._taken[run, event.input_id] = as_typed(event.text, event.to)
         elif isinstance(event, InputDisposed):
             text = self._taken.pop((run, event.input_id), None)
             if text is not None and event.disposition == "rejected":
@@ -285,6 +290,7 @@ class ConsoleInterface:
             is_empty=self.editor.is_empty,
             width=size.columns,
             height=size.rows,
+            now=asyncio.get_running_loop().time(),
         )
 
     def _bottom(self) -> Row:
@@ -296,6 +302,13 @@ class ConsoleInterface:
     def _was_drawn(self) -> None:
         now = asyncio.get_running_loop().time()
         self._dialog.was_drawn(self._open_questions(), drawn=self._on_screen(), now=now)
+        if self._screen is not None and self._screen.has_clock and self._clock is None:
+            self._clock = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        """Draw anew how long branches have been at it."""
+        self._clock = None
+        self.refresh()
 
     def _also(self, envelope: Envelope) -> list[Block]:
         event = envelope.event
@@ -319,7 +332,8 @@ class ConsoleInterface:
                 self.say("That call is closed already; your note stays in the line.", kind="note")
         elif editor.buffer.text.strip():
             line = editor.take()
-            self._deliver(line, question=self._dialog.answered_by(line, self._open_questions()))
+            questions, names = self._open_questions(), self._addressees()
+            self._deliver(line, question=self._dialog.answered_by(line, questions, names))
         else:
             editor.buffer.reset()
 
@@ -426,6 +440,9 @@ class ConsoleInterface:
     def _open_questions(self) -> tuple[Question, ...]:
         return () if self._desk is None else self._desk.open_questions()
 
+    def _addressees(self) -> dict[str, str]:
+        return {} if self._desk is None else self._desk.status().addressees
+
     # --- the desk ---------------------------------------------------------------------------
 
     def _deliver(
@@ -438,7 +455,8 @@ class ConsoleInterface:
     ) -> None:
         assert self._desk is not None
         # A line that may turn out unclear is echoed when it is not: it may stay in the editor.
-        is_unclear = not as_new and question is None
+        is_addressed = address_of(line.text)[0] in self._addressees()
+        is_unclear = not as_new and question is None and not is_addressed
         waits = is_unclear and any(
             q.kind != "approval" and q.id not in line.seen for q in self._open_questions()
         )

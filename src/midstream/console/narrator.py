@@ -1,37 +1,52 @@
 """The narrator: remembers what a later line needs of earlier events. No IO, no clock.
 
 A tool call is shown with its result, an answer with its question, an interruption with what became
-of everything it stopped; so something must be remembered between events, and this is all of it.
+of everything it stopped, branches that begin together on one line; so something must be remembered
+between events, and this is all of it.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from midstream.console.branches import Branches
+from midstream.console.halts import Halt, Halts
 from midstream.console.lines import DIM, Line
 from midstream.console.painting import (
     GUTTER,
     Block,
     Words,
     answer_line,
+    branch_ending,
     call_line,
     ending,
-    interruption,
+    labelled,
     own_words,
     question_lines,
+    result_summary,
     speech,
     taken_up,
     transition,
+    trouble,
+    waiting,
 )
+from midstream.core.addressing import as_typed
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
-    AnswerRefused,
+    BranchFailed,
+    BranchFinished,
+    BranchStarted,
+    BranchStopped,
     DefinitionChanged,
-    FileWritten,
-    HandlerRan,
     InputDisposed,
     InputReceived,
     Interrupted,
     PermissionGranted,
     QuestionAnswered,
     QuestionAsked,
+    QuestionExpired,
     QuestionSuperseded,
     ReplyCut,
     RunFailed,
@@ -41,13 +56,15 @@ from midstream.core.events import (
     RunStarted,
     RunStopped,
     RunSuspended,
+    StateFailed,
     StateTransition,
+    TimerSet,
     ToolCalled,
     ToolReturned,
-    WordsJoined,
+    WorkDone,
     WorkflowOutput,
 )
-from midstream.core.names import REQUEST_USERS_INPUT, Outcome
+from midstream.core.names import REQUEST_USERS_INPUT, STOP
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -60,19 +77,20 @@ from midstream.core.notices import (
 )
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.timer_names import WAITED
 
-_BETWEEN = (ToolReturned, QuestionSuperseded, InputReceived, InputDisposed, Interrupted)
+_BETWEEN = (
+    ToolReturned,
+    QuestionSuperseded,
+    InputReceived,
+    InputDisposed,
+    Interrupted,
+    BranchStopped,
+)
 """What may come between an interruption and the line that sums it up."""
 
-
-class _Halt:
-    """An interruption not yet told: what ended because of it, so far."""
-
-    def __init__(self, agent: str, reason: str, *, had_words: bool) -> None:
-        self.agent = agent
-        self.had_words = had_words
-        self.reason = reason
-        self.ended: list[tuple[str, Outcome]] = []
+_GOING_ON = "going on"
+"""Why a branch enters a state that was halted with the run around it."""
 
 
 class Narrator:
@@ -84,24 +102,33 @@ class Narrator:
         self._calls: dict[tuple[str, str], ToolCalled] = {}
         self._questions: dict[tuple[str, str], QuestionAsked] = {}
         self._inputs: dict[tuple[str, str], InputReceived] = {}
-        self._shown: dict[tuple[str, str], list[str]] = {}
-        self._halts: dict[str, _Halt] = {}
+        self._shown: dict[tuple[str, str, str], list[str]] = {}
+        self._failures: dict[tuple[str, str], str] = {}
+        self._broken: dict[tuple[str, str], str] = {}
+        self._expired: dict[tuple[str, str], int] = {}
+        self._epochs: dict[tuple[str, str], int] = {}
+        self._halts = Halts()
+        self._branches = Branches()
         self._chats: set[str] = set()
-        self._failures: dict[str, str] = {}
 
-    def streamed(self, run: str, agent: str, text: str) -> None:
+    def streamed(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
         """Remember words that were shown as they came, in case they are cut."""
-        self._shown.setdefault((run, agent), []).append(text)
+        self._shown.setdefault((run, branch, agent), []).append(text)
 
     def recall(self, run: Run) -> None:
         """Remember what the later lines of a run need that began where nobody listened."""
         if run.definition is not None and run.definition.kind == "chat":
             self._chats.add(run.id)
+        self._branches.recall(run)
         for question in run.open_questions:
             self._questions.setdefault((run.id, question.id), _asked(question))
         for record in run.undelivered:
             received = InputReceived(
-                input_id=record.id, text=record.text, source="user", handling=record.handling
+                input_id=record.id,
+                text=record.text,
+                source="user",
+                handling=record.handling,
+                to=record.to,
             )
             self._inputs.setdefault((run.id, record.id), received)
 
@@ -113,29 +140,36 @@ class Narrator:
             if call.name != REQUEST_USERS_INPUT
         ]
 
+    def begun(self) -> list[Block]:
+        """Return the branches that began, or went on, and were not told of yet."""
+        return [*self._branches.moved()]
+
     def told(self, envelope: Envelope) -> list[Block]:
         """Return what an event adds to the story on the screen."""
         event, run = envelope.event, envelope.run
         if isinstance(event, Notice):
             return self._notice(run, event)
         found: list[Block] = []
-        if run in self._halts and not isinstance(event, _BETWEEN):
-            found += self._halted(run)
-        found += self._fact(run, event)
-        return found
+        if not isinstance(event, _BETWEEN):
+            for halt in self._halts.over(run, event.branch):
+                found += self._halted(run, halt)
+        found += self._fact(run, event, envelope.at)
+        return [*self.begun(), *found] if found else found
 
     def settle(self) -> list[Block]:
-        """Return the interruptions that wait for no running tool any more."""
-        running = {run for run, _ in self._calls}
-        found: list[Block] = []
-        for run in [run for run in self._halts if run not in running]:
-            found += self._halted(run)
+        """Return what waits for nothing any more: branches that began, interruptions."""
+        running = [(run, call.branch) for (run, _), call in self._calls.items()]
+        found = self.begun()
+        for run, halt in self._halts.idle(running):
+            found += self._halted(run, halt)
         return found
 
-    def _halted(self, run: str) -> list[Block]:
-        halt = self._halts.pop(run)
-        was_cut = halt.had_words or not halt.ended
-        return [interruption(halt.agent if was_cut else "", halt.reason, halt.ended)]
+    def _halted(self, run: str, halt: Halt) -> list[Line]:
+        return halt.lines(self._branches.label(run, halt.branch))
+
+    def _in(self, run: str, branch: str, lines: list[Line]) -> list[Block]:
+        """Return lines about something in a branch."""
+        return [*labelled(self._branches.label(run, branch), lines)]
 
     def _notice(self, run: str, event: AnyNotice) -> list[Block]:
         match event:
@@ -143,7 +177,8 @@ class Narrator:
                 text = f"The listener {event.listener} failed: {event.error}"
                 return [*own_words(text, "warning")]
             case AgentThinking(status=status) if status:
-                return [*own_words(f"{event.agent}: {status}", "note")]
+                words = own_words(f"{event.agent}: {status}", "note")
+                return self._in(run, event.branch, words)
             case JournalStalled():
                 text = f"Run {run} waits: {event.error} {event.hint}".rstrip()
                 return [*own_words(f"{text} Until then no words are taken.", "warning")]
@@ -155,18 +190,16 @@ class Narrator:
             case _:
                 return []
 
-    def _fact(self, run: str, fact: object) -> list[Block]:
+    def _fact(self, run: str, fact: object, at: float) -> list[Block]:
         match fact:
             case RunStarted():
                 return self._started(run, fact)
             case StateTransition():
-                return [] if run in self._chats else [transition(fact)]
+                return self._moved(run, fact)
             case AgentResponded():
                 return self._responded(run, fact)
             case AgentFailed():
-                text = f"{fact.agent} failed: {fact.error} {fact.hint}".rstrip()
-                self._failures[run] = fact.error
-                return [*self._cut(run, fact.agent, fact.partial), *own_words(text, "error")]
+                return self._agent_failed(run, fact)
             case ToolCalled():
                 self._calls[run, fact.call_id] = fact
                 return []
@@ -177,10 +210,8 @@ class Narrator:
                 # Waiting for input has no card: what the workflow wants to be told stands here.
                 has_card = self._with_cards and fact.kind != "input"
                 return [] if has_card or not fact.text else [*question_lines(fact)]
-            case QuestionAnswered():
-                return self._answered(run, fact)
-            case QuestionSuperseded():
-                return self._superseded(run, fact)
+            case QuestionAnswered() | QuestionSuperseded() | QuestionExpired():
+                return self._closed(run, fact)
             case PermissionGranted():
                 text = f"{fact.tool} needs no approval for the rest of this run."
                 return [*own_words(text, "note")]
@@ -191,20 +222,34 @@ class Narrator:
             case Interrupted():
                 return self._interrupted(run, fact)
             case ReplyCut():
-                return self._cut(run, fact.agent, fact.partial)
+                return self._cut(run, fact.branch, fact.agent, fact.partial)
             case WorkflowOutput():
                 if fact.kind == "result":
                     heading = Line((("1", "result"),), GUTTER, "1", GUTTER)
                     return [heading, Words(fact.text, GUTTER, "1")]
-                return [*own_words(fact.text, "note")]
+                return self._in(run, fact.branch, own_words(fact.text, "note"))
+            case StateFailed():
+                key = (run, fact.branch)
+                told = self._failures.pop(key, "") or self._broken.pop(key, "")
+                is_known = bool(told) and told in fact.error
+                return self._in(run, fact.branch, trouble(fact, is_known=is_known))
+            case TimerSet():
+                return self._timed(run, fact, at)
+            case WorkDone():
+                return self._worked(run, fact)
+            case BranchStarted():
+                self._branches.begin(run, fact, at)
+                return []
+            case BranchFinished() | BranchFailed() | BranchStopped():
+                return self._branch_ended(run, fact, at)
             case RunFinished() | RunFailed() | RunStopped():
                 return self._ended(run, fact)
             case RunRecovered() | RunSuspended() | RunResumed() | DefinitionChanged():
                 return [*taken_up(run, fact)]
-            case HandlerRan() | AnswerRefused() | WordsJoined() | FileWritten():
-                return []
             case _:
                 return []
+
+    # --- states and branches ------------------------------------------------------------------
 
     def _started(self, run: str, fact: RunStarted) -> list[Block]:
         if fact.definition.kind == "chat":
@@ -212,54 +257,153 @@ class Narrator:
             return []
         return [Line((("1", fact.workflow), (DIM, f"  started, run {run}")), "▶ ", "36")]
 
+    def _moved(self, run: str, fact: StateTransition) -> list[Block]:
+        self._branches.entered(run, fact.branch, fact.target)
+        self._expired.pop((run, fact.branch), None)
+        if run in self._chats:
+            return []
+        if fact.reason == _GOING_ON:
+            if fact.branch:
+                self._branches.goes_on(run, fact.branch)
+            return []
+        if fact.branch and (not fact.source or fact.target == STOP):
+            return []  # That it began and that it ended have lines of their own.
+        return self._in(run, fact.branch, [transition(fact)])
+
+    def _timed(self, run: str, fact: TimerSet, at: float) -> list[Block]:
+        if fact.timer != WAITED or fact.until - at < 1:
+            return []
+        words = waiting(self._branches.state(run, fact.branch), fact.until, now=at)
+        return self._in(run, fact.branch, own_words(words, "note"))
+
+    def _worked(self, run: str, fact: WorkDone) -> list[Block]:
+        number = self._expired.pop((run, fact.branch), None)
+        if number is not None:
+            value = fact.text or msgspec.json.encode(fact.value).decode()
+            words = f"#{number} takes its default: {result_summary(value)}"
+            return self._in(run, fact.branch, own_words(words, "note"))
+        return [*self._branches.join(run, fact.branch)]
+
+    def _branch_ended(
+        self, run: str, fact: BranchFinished | BranchFailed | BranchStopped, at: float
+    ) -> list[Block]:
+        is_done = isinstance(fact, BranchFinished)
+        took_s = self._branches.end(run, fact.branch, at, is_done=is_done)
+        told = self._failures.pop((run, fact.branch), "")
+        details = ""
+        if isinstance(fact, BranchStopped):
+            halt = self._halts.covering(run, fact.branch)
+            if halt is not None and halt.branch != fact.branch:
+                return []  # It was stopped with what is around it, which says so.
+            if halt is not None:
+                self._halts.take(run, fact.branch)
+                details = halt.words()
+        if isinstance(fact, BranchFailed):
+            # Its state fails over just this, and is tried again or left.
+            self._broken[run, fact.branch.rpartition("/")[0]] = fact.error
+        lines = branch_ending(
+            fact, took_s=took_s, is_known=bool(told) and told == _error(fact), details=details
+        )
+        return self._in(run, fact.branch, lines)
+
+    def _ended(self, run: str, fact: RunFinished | RunFailed | RunStopped) -> list[Block]:
+        told = self._failures.get((run, ""), "")
+        memories: tuple[dict[Any, Any], ...] = (
+            self._calls,
+            self._questions,
+            self._inputs,
+            self._shown,
+            self._failures,
+            self._broken,
+            self._expired,
+            self._epochs,
+        )
+        for memory in memories:
+            for key in [key for key in memory if key[0] == run]:
+                del memory[key]
+        self._branches.forget(run)
+        if run in self._chats and not isinstance(fact, RunFailed):
+            return []
+        is_known = bool(told) and isinstance(fact, RunFailed) and fact.error == told
+        return [*ending(fact, is_known=is_known)]
+
+    # --- agents and tools ---------------------------------------------------------------------
+
     def _responded(self, run: str, fact: AgentResponded) -> list[Block]:
-        self._shown.pop((run, fact.agent), None)
+        self._shown.pop((run, fact.branch, fact.agent), None)
         found: list[Block] = []
         if fact.text.strip():
-            found += speech(fact.agent, fact.text)
+            found += speech(fact.agent, fact.text, branch=self._branches.label(run, fact.branch))
         if fact.problem:
-            found += own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
+            words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
+            found += self._in(run, fact.branch, words)
         return found
 
-    def _cut(self, run: str, agent: str, partial: str) -> list[Block]:
-        shown = "".join(self._shown.pop((run, agent), ()))
+    def _agent_failed(self, run: str, fact: AgentFailed) -> list[Block]:
+        self._failures[run, fact.branch] = fact.error
+        text = f"{fact.agent} failed: {fact.error} {fact.hint}".rstrip()
+        said = self._cut(run, fact.branch, fact.agent, fact.partial)
+        return [*said, *self._in(run, fact.branch, own_words(text, "error"))]
+
+    def _cut(self, run: str, branch: str, agent: str, partial: str) -> list[Block]:
+        shown = "".join(self._shown.pop((run, branch, agent), ()))
         # What was on the screen stays in view, even if the run knew of less of it.
         kept = shown if len(shown) > len(partial) else partial
-        return speech(agent, kept, is_interrupted=True) if kept.strip() else []
+        if not kept.strip():
+            return []
+        label = self._branches.label(run, branch)
+        return speech(agent, kept, branch=label, is_interrupted=True)
 
     def _returned(self, run: str, fact: ToolReturned) -> list[Block]:
         call = self._calls.pop((run, fact.call_id), None)
-        halt = self._halts.get(run)
+        halt = self._halts.covering(run, fact.branch)
         if halt is not None:
             if fact.name != REQUEST_USERS_INPUT:
-                halt.ended.append((fact.name, fact.outcome))
+                halt.ended(fact.branch, fact.name, fact.outcome)
             return []
         if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
             return []
-        return [call_line(fact, call)]
+        if call is not None and not call.agent and fact.outcome != "completed":
+            # A state's own call: what comes of it is told next, and need not say this again.
+            self._failures[run, fact.branch] = fact.result
+        return self._in(run, fact.branch, [call_line(fact, call)])
 
-    def _answered(self, run: str, fact: QuestionAnswered) -> list[Block]:
+    # --- questions ----------------------------------------------------------------------------
+
+    def _closed(
+        self, run: str, fact: QuestionAnswered | QuestionSuperseded | QuestionExpired
+    ) -> list[Block]:
+        if isinstance(fact, QuestionExpired) and fact.stays:
+            return []
         question = self._questions.pop((run, fact.question_id), None)
         if question is not None and question.kind == "input":
             return []
-        return [answer_line(question, fact.question_id, fact.answer)]
-
-    def _superseded(self, run: str, fact: QuestionSuperseded) -> list[Block]:
-        question = self._questions.pop((run, fact.question_id), None)
-        if question is None or question.kind == "input":
+        if isinstance(fact, QuestionAnswered):
+            line = answer_line(question, fact.question_id, fact.answer)
+            return self._in(run, fact.branch, [line])
+        if question is None:
             return []
         number = f"#{question.number} " if question.number else ""
-        return [*own_words(f"{number}{question.text}  closed unanswered: {fact.reason}", "note")]
+        if isinstance(fact, QuestionExpired):
+            self._expired[run, fact.branch] = question.number
+            words = own_words(f"{number}{question.text}  nobody answered in time", "warning")
+        else:
+            text = f"{number}{question.text}  closed unanswered: {fact.reason}"
+            words = own_words(text, "note")
+        return self._in(run, fact.branch, words)
+
+    # --- the user's words ---------------------------------------------------------------------
 
     def _received(self, run: str, fact: InputReceived) -> list[Block]:
         self._inputs[run, fact.input_id] = fact
         found: list[Block] = []
         if fact.source != "user":
-            found += own_words(f"{fact.source} says: {fact.text}", "note")
+            found += self._in(run, fact.to, own_words(f"{fact.source} says: {fact.text}", "note"))
         if fact.handling in ("queue", "steer") or fact.reason:
             how = {"queue": "waits for the end of this state", "steer": "joins the next request"}
             text = how.get(fact.handling, fact.handling)
-            found += own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
+            words = own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
+            found += self._in(run, fact.to, words)
         return found
 
     def _disposed(self, run: str, fact: InputDisposed) -> list[Block]:
@@ -268,33 +412,30 @@ class Narrator:
             return []
         if received.handling in ("reject", "answer"):
             return []  # Whoever handed the line over is told so, and has it back.
-        return [*own_words(f"Not delivered: {received.text} ({fact.reason})", "warning")]
+        text = as_typed(received.text, received.to)
+        return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
 
     def _interrupted(self, run: str, fact: Interrupted) -> list[Block]:
-        known = self._halts.get(run)
-        if known is not None:
-            return []
+        if self._epochs.get((run, fact.branch)) == fact.epoch:
+            return []  # Words that joined a halt told before: what they lead to comes next.
+        self._epochs[run, fact.branch] = fact.epoch
         if run in self._chats and fact.leads_to == "stop" and not fact.agent:
             return []  # A chat that only waited is let go: nothing was interrupted.
-        found = self._cut(run, fact.agent, fact.partial) if fact.agent else []
-        holds = "waiting for your words" if fact.leads_to == "hold" else ""
-        reason = " · ".join(part for part in (fact.reason, holds) if part)
-        self._halts[run] = _Halt(fact.agent, reason, had_words=bool(found))
-        return found
+        found: Sequence[Block] = ()
+        if fact.agent:
+            found = self._cut(run, fact.branch, fact.agent, fact.partial)
+        halt = self._halts.begin(run, fact)
+        halt.cut(fact.branch, fact.agent, had_words=bool(found))
+        return [*found]
 
-    def _ended(self, run: str, fact: RunFinished | RunFailed | RunStopped) -> list[Block]:
-        for memory in (self._calls, self._questions, self._inputs, self._shown):
-            for key in [key for key in memory if key[0] == run]:
-                del memory[key]
-        told = self._failures.pop(run, None)
-        if run in self._chats and not isinstance(fact, RunFailed):
-            return []
-        is_known = isinstance(fact, RunFailed) and fact.error == told
-        return [*ending(fact, is_known=is_known)]
+
+def _error(fact: BranchFinished | BranchFailed | BranchStopped) -> str:
+    return fact.error if isinstance(fact, BranchFailed) else ""
 
 
 def _asked(question: Question) -> QuestionAsked:
     return QuestionAsked(
+        branch=question.branch,
         question_id=question.id,
         number=question.number,
         kind=question.kind,
@@ -302,4 +443,5 @@ def _asked(question: Question) -> QuestionAsked:
         agent=question.agent,
         call_id=question.call_id,
         choices=question.choices,
+        schema=question.schema,
     )

@@ -6,9 +6,13 @@ Marks in the first column say who speaks, and only we can draw there:
     →  the run moved on               ✓ ✗ ■  how something ended
     ·  the console's own words        !  a warning
     ?  a question                     ⏹  an interruption
+
+What happens in a branch has its name behind the mark, and a second bar:
+
+    ▌ tests ▌ dude                    ✓ tests ▌ finished
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -20,11 +24,17 @@ from midstream.console.lines import (
     GREEN,
     RED,
     YELLOW,
+    Fragment,
     Line,
     agent_style,
+    clipped,
     lines_of,
+    width_of,
 )
 from midstream.core.events import (
+    BranchFailed,
+    BranchFinished,
+    BranchStopped,
     DefinitionChanged,
     QuestionAsked,
     RunFailed,
@@ -33,12 +43,15 @@ from midstream.core.events import (
     RunResumed,
     RunStopped,
     RunSuspended,
+    StateFailed,
     StateTransition,
     ToolCalled,
     ToolReturned,
 )
+from midstream.core.forms import example, fields
 from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
+from midstream.core.views.clock import time_of_day
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 
@@ -46,6 +59,11 @@ GUTTER: Final = "▌ "
 INTERRUPTED_MARK: Final = "[interrupted]"
 _SUMMARY_CHARS: Final = 160
 _ARGUMENT_CHARS: Final = 80
+_LABEL_CELLS: Final = 28
+_SHOWN: Final = 8
+_FIELDS: Final = 12
+_NAMED: Final = 4
+"""Branches that are named, not counted."""
 
 _OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
     "completed": ("✓ ", GREEN),
@@ -73,6 +91,24 @@ def plain_words(words: Words) -> list[Line]:
     return lines_of(words.text, mark=words.mark, mark_style=words.style, rest=words.mark)
 
 
+def branch_label(branch: str) -> tuple[Fragment, ...]:
+    """Return what stands before all that happens in a branch; nothing for the run itself."""
+    if not branch:
+        return ()
+    style = speech_style("", branch)
+    return ((f"1;{style}", clipped(branch, _LABEL_CELLS)), (style, " ▌ "))
+
+
+def labelled(branch: str, lines: list[Line]) -> list[Line]:
+    """Return lines with the branch they are about before the first."""
+    if not branch or not lines:
+        return lines
+    first = msgspec.structs.replace(
+        lines[0], fragments=(*branch_label(branch), *lines[0].fragments)
+    )
+    return [first, *lines[1:]]
+
+
 def own_words(text: str, kind: Kind) -> list[Line]:
     """Return the console's own words."""
     mark, style, text_style = {
@@ -92,10 +128,19 @@ def typed(text: str) -> list[Line]:
     return lines_of(text, style=BOLD, mark="› ", mark_style=CYAN)
 
 
-def speech(agent: str, text: str, *, is_interrupted: bool = False) -> list[Block]:
+def speech_style(agent: str, branch: str) -> str:
+    """Return the colour of an agent's words: a branch has its own, whoever speaks there.
+
+    What stands behind a branch's name, such as its item, does not change it.
+    """
+    return agent_style(branch.partition(" ")[0] or agent)
+
+
+def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = False) -> list[Block]:
     """Return an agent's words under its name. Interrupted words are marked and kept as they are."""
-    style = agent_style(agent)
-    blocks: list[Block] = [Line(((f"1;{style}", agent),), GUTTER, style, GUTTER)]
+    style = speech_style(agent, branch)
+    heading = (*branch_label(branch), (f"1;{style}", agent))
+    blocks: list[Block] = [Line(heading, GUTTER, style, GUTTER)]
     if is_interrupted:
         blocks += lines_of(text.rstrip(), mark=GUTTER, mark_style=style, rest=GUTTER)
         blocks.append(Line(((YELLOW, INTERRUPTED_MARK),), GUTTER, style, GUTTER))
@@ -155,6 +200,8 @@ def question_heading(question: Question | QuestionAsked) -> str:
     """Return who asks what kind of question, such as `#2 ada asks`."""
     number = f"#{question.number} " if question.number else ""
     who = question.agent or "the workflow"
+    if question.branch:
+        who = f"{question.branch} ▌ {who}"
     if question.kind == "approval":
         return f"{number}{who} wants to run"
     return f"{number}{who} asks"
@@ -169,7 +216,29 @@ def question_lines(question: Question | QuestionAsked) -> list[Line]:
         found += lines_of(
             choice, mark=f"│ {number} ", mark_style=style, rest="│ " + " " * (len(str(number)) + 1)
         )
-    return found
+    return found + [line for text in _form(question) for line in _behind_bar(text, style)]
+
+
+def _form(question: Question | QuestionAsked) -> list[str]:
+    """Return what a question with a schema wants to be told, and how that is written."""
+    asked = fields(question.schema)
+    if not asked:
+        kind = (question.schema or {}).get("type", "string")
+        return [] if kind == "string" else [f"as JSON: {kind}"]
+    names = [clipped(field.name, _LABEL_CELLS) for field in asked[:_FIELDS]]
+    wide = max(map(width_of, names))
+    rows = [
+        f"{name}{' ' * (wide - width_of(name))}  {_cut(field.wants, _SUMMARY_CHARS)}"
+        + ("" if field.is_required else "  (may be left out)")
+        for name, field in zip(names, asked, strict=False)
+    ]
+    if len(asked) > _FIELDS:
+        rows.append(f"+{len(asked) - _FIELDS} more")
+    return [*rows, f"Write {example(asked)}, or JSON."]
+
+
+def _behind_bar(text: str, style: str) -> list[Line]:
+    return lines_of(text, style=DIM, mark="│ ", mark_style=style, rest="│ ")
 
 
 def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) -> Line:
@@ -183,18 +252,47 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
     return Line((("", what), (BOLD, f"  {_cut(text, _SUMMARY_CHARS)}")), "✓ ", CYAN)
 
 
-def interruption(agent: str, reason: str, ended: Iterable[tuple[str, Outcome]]) -> Line:
-    """Return a halt on one line: who was cut off, and what of the tool calls became of each."""
-    parts = [f"{agent} cut off"] if agent else []
-    by_outcome: dict[Outcome, list[str]] = {}
-    for name, outcome in ended:
-        by_outcome.setdefault(outcome, []).append(name)
-    parts += [f"{_ended(outcome)}: {_listed(names)}" for outcome, names in by_outcome.items()]
+class Cut(msgspec.Struct, frozen=True):
+    """What a halt ended in one place: the agent whose words were cut off, and tool calls."""
+
+    agent: str = ""
+    ended: tuple[tuple[str, Outcome], ...] = ()
+
+
+def interruption(
+    cuts: Mapping[str, Cut],
+    reason: str,
+    *,
+    branch: str = "",
+    label: str = "",
+    heading: str = "interrupted",
+) -> Line:
+    """Return a halt on one line: who was cut off, and what became of each tool call, by branch.
+
+    `branch` is where it was halted, shown as `label`; what was cut within it is named, places with
+    the same together.
+    """
+    parts = cut_words(cuts.get(branch, Cut()))
+    within: dict[str, list[str]] = {}
+    for path, cut in cuts.items():
+        if path != branch and (words := ", ".join(cut_words(cut))):
+            within.setdefault(words, []).append(path)
+    for words, paths in within.items():
+        names = ", ".join(paths) if len(paths) <= _NAMED else f"{len(paths)} branches"
+        parts.append(f"{names}: {words.replace(': ', ' ')}")
     if reason:
         parts.append(reason)
-    return Line(
-        ((BOLD, "interrupted"), ("", "".join(f" · {part}" for part in parts))), "⏹ ", YELLOW
-    )
+    told = " · ".join(parts if not heading else ["", *parts])
+    return Line((*branch_label(label), (BOLD, heading), ("", told)), "⏹ ", YELLOW)
+
+
+def cut_words(cut: Cut) -> list[str]:
+    """Return what a halt ended in one place, in words."""
+    parts = [f"{cut.agent} cut off"] if cut.agent else []
+    by_outcome: dict[Outcome, list[str]] = {}
+    for name, outcome in cut.ended:
+        by_outcome.setdefault(outcome, []).append(name)
+    return parts + [f"{_ended(outcome)}: {_listed(names)}" for outcome, names in by_outcome.items()]
 
 
 def _ended(outcome: Outcome) -> str:
@@ -219,6 +317,87 @@ def ending(fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False
                 return [Line(((BOLD, f"failed{where}"),), "✗ ", RED)]
             found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=RED)
             return found + (lines_of(fact.hint, mark="  ") if fact.hint else [])
+
+
+# --- branches ---------------------------------------------------------------------------------
+
+
+_ONE: Final = {"begin": "begins", "go on": "goes on"}
+
+
+def begun(names: Sequence[str], verb: str, *, within: str) -> Line:
+    """Return which branches began, or went on, together."""
+    shown = ", ".join(names[:_SHOWN]) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
+    said = f"  {_ONE[verb] if len(names) == 1 else verb}"
+    return Line((*branch_label(within), (BOLD, shown), (DIM, said)), "▶ ", CYAN)
+
+
+def joined(state: str, done: int, of: int, *, within: str) -> Line:
+    """Return what a state's branches came to."""
+    count = f"{of} branches joined" if done == of else f"{done} of {of} branches joined"
+    return Line((*branch_label(within), (BOLD, state), ("", f"  {count}")), "✓ ", GREEN)
+
+
+def branch_ending(
+    fact: BranchFinished | BranchFailed | BranchStopped,
+    *,
+    took_s: float,
+    is_known: bool = False,
+    details: str = "",
+) -> list[Line]:
+    """Return how a branch ended. `is_known`: why it failed has just been told."""
+    match fact:
+        case BranchFinished():
+            after = f"  after {duration(took_s)}" if took_s >= 1 else ""
+            return [Line(((BOLD, "finished"), (DIM, after)), "✓ ", GREEN)]
+        case BranchStopped():
+            why = f": {fact.reason}{f' · {details}' if details else ''}"
+            return [Line(((BOLD, "stopped"), ("", why)), "■ ", YELLOW)]
+        case BranchFailed():
+            where = f"failed in {fact.state}" if fact.state else "failed"
+            if is_known:
+                return [Line(((BOLD, where),), "✗ ", RED)]
+            text = f"{where}: {fact.error} {fact.hint}".rstrip()
+            return lines_of(text, mark="✗ ", mark_style=RED)
+
+
+def trouble(fact: StateFailed, *, is_known: bool) -> list[Line]:
+    """Return an error that is not the end, and what comes of it, on one line.
+
+    `is_known`: the error itself has just been told; then one that is caught needs no line.
+    """
+    tries = f" ({fact.attempt + 1} of {fact.of})" if fact.of else ""
+    again = f"again {in_time(fact.wait_s)}{tries}"
+    if is_known:
+        return own_words(f"{fact.state}: {again}", "note") if fact.then == "retry" else []
+    what = f"{fact.state}: {result_summary(fact.error)}"
+    return own_words(f"{what}  {again}" if fact.then == "retry" else what, "warning")
+
+
+def duration(seconds: float) -> str:
+    """Return a span of time: `8 s`, `2 min 5 s`, `3 h 20 min`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min{f' {whole % 60} s' if whole % 60 else ''}"
+    return f"{whole // 3600} h{f' {whole % 3600 // 60} min' if whole % 3600 // 60 else ''}"
+
+
+def in_time(seconds: float) -> str:
+    """Return when something comes: `at once`, `in 10 s`."""
+    return "at once" if seconds < 1 else f"in {duration(round(seconds))}"
+
+
+def waiting(state: str, until: float, *, now: float) -> str:
+    """Return that a state waits, and until when."""
+    left = f" ({duration(until - now)})" if until - now >= 1 else ""
+    return f"{state} waits until {time_of_day(until, now=now)}{left}"
+
+
+# --- runs -------------------------------------------------------------------------------------
 
 
 def taken_up(

@@ -21,6 +21,9 @@ from midstream.console.painting import Block, Words, own_words, plain_words
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
+    BranchFailed,
+    BranchFinished,
+    BranchStopped,
     Interrupted,
     ReplyCut,
     RunFailed,
@@ -207,18 +210,21 @@ class Scrollback:
         event = entry.event
         match event:
             case TextDelta():
-                self._narrator.streamed(entry.run, event.agent, event.text)
-                self._live.add_words(entry.run, event.agent, event.text)
+                branch = event.branch
+                self._narrator.streamed(entry.run, event.agent, event.text, branch=branch)
+                self._live.add_words(entry.run, event.agent, event.text, branch=branch)
             case ThinkingDelta():
-                self._live.add_thought(entry.run, event.agent, event.text)
+                self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
                 if event.status:
-                    self._live.add_thought(entry.run, event.agent, f"{event.status}\n")
+                    text = f"{event.status}\n"
+                    self._live.add_thought(entry.run, event.agent, text, branch=event.branch)
             case ToolProgress():
                 self._live.add_progress(entry.run, event.call_id, event.text)
             case _:
                 self._blocks += self._narrator.told(entry)
-                self._blocks += self._also(entry)
+                also = self._also(entry)
+                self._blocks += [*self._narrator.begun(), *also] if also else also
         self._after = entry
         self._is_dirty = True
 
@@ -231,12 +237,12 @@ class Scrollback:
     def _follow(self, envelope: Envelope) -> None:
         event, run = envelope.event, envelope.run
         match event:
-            case AgentResponded() | AgentFailed() | ReplyCut():
-                self._live.drop_agent(run, event.agent)
+            case AgentResponded() | AgentFailed() | ReplyCut() | Interrupted():
+                self._live.drop_agent(run, event.agent, branch=event.branch)
             case ToolReturned():
                 self._live.drop_call(run, event.call_id)
-            case Interrupted():
-                self._live.drop_agent(run, event.agent)
+            case BranchFinished() | BranchFailed() | BranchStopped():
+                self._live.drop_branch(run, event.branch)
             case RunFinished() | RunFailed() | RunStopped():
                 self._live.drop_run(run)
             case _:

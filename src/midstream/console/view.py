@@ -11,6 +11,7 @@ from midstream.console.lines import DIM, YELLOW, Line, Row, rows
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
 from midstream.console.painting import question_lines
+from midstream.core.addressing import address_of
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Unclear, route
@@ -30,6 +31,11 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     drawn: frozenset[str]
     width: int
 
+    @property
+    def has_clock(self) -> bool:
+        """Return whether something on it changes by itself as time goes by."""
+        return any(not lane.is_parked for lane in self.status.lanes)
+
 
 def look(
     desk: Desk,
@@ -40,11 +46,14 @@ def look(
     is_empty: bool,
     width: int,
     height: int,
+    now: float,
 ) -> Screen:
     """Return what the next frame of a terminal of `height` rows shows.
 
-    The dialog is kept to the questions that are open now. `is_empty` is the editor's.
+    The dialog is kept to the questions that are open now. `is_empty` is the editor's. `now` is a
+    time in seconds that only grows.
     """
+    status = desk.status()
     questions = desk.open_questions()
     dialog.keep_to(questions)
     card_rows, drawn = _cards(questions, dialog.focus, width, height)
@@ -52,11 +61,15 @@ def look(
         text = cards.APPROVAL_KEYS if is_empty else cards.APPROVAL_WAITS
         card_rows += rows(Line(((YELLOW, text),), "│ ", YELLOW, "│ "), width)
     streaming = live.shown(
-        narrator.open_calls(), height=height // 3 if height >= 6 else 0, width=width
+        narrator.open_calls(),
+        height=height // 3 if height >= 6 else 0,
+        width=width,
+        lanes=status.lanes,
+        now=now,
     )
     queued = _queued(desk.waiting_inputs(), width)
     return Screen(
-        status=desk.status(),
+        status=status,
         questions=questions,
         focus=dialog.focus,
         above=[*streaming, *queued, *card_rows, *_choice(dialog, questions, width)],
@@ -106,7 +119,18 @@ def _enter(screen: Screen, text: str, seen: frozenset[str]) -> str:
         return "runs the command"
     if not text.strip():
         text, seen = "x", screen.drawn
-    found = route(text, open_questions=screen.questions, seen=seen, focused=screen.focus)
+    name, words = address_of(text)
+    if words and name in screen.status.addressees:
+        return screen.status.addressees[name]
+    found = route(
+        text,
+        open_questions=screen.questions,
+        seen=seen,
+        focused=screen.focus,
+        addressees=screen.status.addressees,
+        gone=screen.status.gone,
+        shared=screen.status.shared,
+    )
     numbers = {question.id: f"#{question.number}" for question in screen.questions}
     match found:
         case Answer(question=question):

@@ -9,15 +9,46 @@ import hashlib
 from functools import cache
 
 import msgspec
+from msgspec.structs import replace
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.events import AnyFact, Usage
+from midstream.core.folding.states import with_definition
 from midstream.core.question import Question
-from midstream.core.run import Correction, Cut, InputRecord, OpenCall, Response, Run, Turn
-from midstream.core.spec import Definition, Role, State, ToolSpec, Workflow, plan_of
+from midstream.core.run import (
+    Change,
+    Correction,
+    Cut,
+    InputRecord,
+    OpenCall,
+    Response,
+    Run,
+    Span,
+    Trouble,
+    Turn,
+)
+from midstream.core.spec import (
+    Ask,
+    Branch,
+    Budget,
+    Catch,
+    Definition,
+    ForEach,
+    Retry,
+    Role,
+    State,
+    SubWorkflow,
+    ToolSpec,
+    Transition,
+    Wait,
+    Workflow,
+)
 
-FORMAT = 1
-"""The format of the facts written by this version."""
+FORMAT = 2
+"""The format of the facts written by this version.
+
+1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
+"""
 
 FIRST = b""
 """The checksum before a run's first fact."""
@@ -73,6 +104,9 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     OpenCall,
     Correction,
     Cut,
+    Span,
+    Change,
+    Trouble,
     Response,
     InputRecord,
     Question,
@@ -85,12 +119,31 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     State,
     ToolSpec,
     Role,
+    Ask,
+    Branch,
+    Budget,
+    Catch,
+    ForEach,
+    Retry,
+    SubWorkflow,
+    Transition,
+    Wait,
 )
 
 
 def encode_run(run: Run) -> bytes:
-    """Return a folded run, for a snapshot. It holds its definition, not its plan."""
-    return _shape() + b"\n" + _ENCODER.encode(msgspec.structs.replace(run, plan=None))
+    """Return a folded run, for a snapshot. It holds its definition, not what is derived from it."""
+    return _shape() + b"\n" + _ENCODER.encode(replace(_bare(run), definition=run.definition))
+
+
+def _bare(run: Run) -> Run:
+    """Return a run, or branch, without its definition, which follows from the run around it."""
+    cuts = tuple(replace(cut, branches=_bare_all(cut.branches)) for cut in run.cuts)
+    return replace(run, definition=None, plan=None, branches=_bare_all(run.branches), cuts=cuts)
+
+
+def _bare_all(branches: dict[str, Run]) -> dict[str, Run]:
+    return {name: _bare(branch) for name, branch in branches.items()}
 
 
 def decode_run(data: bytes) -> Run:
@@ -108,4 +161,4 @@ def decode_run(data: bytes) -> Run:
         raise Undecodable(str(error)) from error
     if run.definition is None:
         return run
-    return msgspec.structs.replace(run, plan=plan_of(run.definition.workflow))
+    return with_definition(run, run.definition)

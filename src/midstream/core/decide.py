@@ -12,6 +12,8 @@ from typing import assert_never
 import msgspec
 
 from midstream.core import steering
+from midstream.core.addressing import branch_at
+from midstream.core.calls import begin_call
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
@@ -22,7 +24,6 @@ from midstream.core.events import (
     HandlerRan,
     PermissionGranted,
     QuestionAnswered,
-    QuestionAsked,
     RunRecovered,
     RunResumed,
     RunStarted,
@@ -42,22 +43,26 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Recovered,
-    RequestedCall,
     Resume,
     Start,
     Stop,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import REQUEST_USERS_INPUT, Json
+from midstream.core.moving import failed
+from midstream.core.names import ErrorKind, Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.pending import call_key, handler_key, handler_of, request_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
-from midstream.core.run import Run, Turn, definition_of, plan_for
-from midstream.core.spec import ToolSpec, tools_for
-from midstream.core.story import Story
+from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
+from midstream.core.settling import settle
+from midstream.core.spec import parsing_tools, tools_for
+from midstream.core.story import BranchStory, Story
+from midstream.core.timers import timer_rang, timer_started
 
 MAX_MISSES = 3
 """Unusable replies (empty, no required call, unreadable arguments) in one turn before it fails."""
@@ -80,10 +85,61 @@ def judged(run: Run, input: AnyInput) -> Story:
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
     if run.phase == "ended" or (run.phase == "new" and not isinstance(input, Start)):
         return story
-    before = _request_owed(run)
-    _judge(story, input)
-    steering.settle(story, is_new_request=_request_owed(story.run) != before)
+    about, input = _addressee(story, input)
+    if about is None:
+        return story
+    before = _request_owed(about.run)
+    _judge(about, input)
+    if story.run.branches and not isinstance(input, _OF_EFFECTS):
+        _settle_within(story, run)
+    settle(about, is_new_request=_request_owed(about.run) != before)
+    while isinstance(about, BranchStory):
+        about = about.around
+        settle(about, is_new_request=False)
     return story
+
+
+def _settle_within(story: Story, before: Run) -> None:
+    """Settle the branches of which a person's input made something true, the deepest first."""
+    paths = {fact.branch for fact in story.facts if fact.branch}
+    paths |= {path[:at] for path in paths for at, c in enumerate(path) if c == "/"}
+    for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
+        inner, around = branch_at(story.run, path), branch_at(story.run, path.rpartition("/")[0])
+        if inner is None or around is None or inner.is_over:
+            continue
+        if around.phase != "branches":
+            steering.finish_halt(steering.story_at(story, path))
+        else:
+            was = branch_at(before, path)
+            is_new = was is None or _request_owed(inner) != _request_owed(was)
+            settle(steering.story_at(story, path), is_new_request=is_new)
+
+
+def _addressee(story: Story, input: AnyInput) -> tuple[Story | None, AnyInput]:
+    """Return the branch an effect's end is for, with the input as it sees it; None: it is gone."""
+    about = story
+    key: EffectKey = getattr(input, "key", ())
+    while len(key) > 3 and key[1] == WITHIN:
+        step, _, name, *rest = key
+        inner = about.run.branches.get(str(name))
+        if step != about.run.step or inner is None or inner.is_over:
+            return None, input
+        about, key = about.within(str(name)), tuple(rest)
+        input = msgspec.structs.replace(input, key=key)
+    return about, input
+
+
+_OF_EFFECTS = (
+    FileChanging,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    TimerRang,
+    TimerStarted,
+    ToolFinished,
+)
 
 
 def _request_owed(run: Run) -> Json:
@@ -106,7 +162,7 @@ def _judge(story: Story, input: AnyInput) -> None:
                 story.tell(WorkflowOutput(text=input.text))
         case HandlerFailed():
             if input.key == handler_key(story.run):
-                story.fail(input.error, input.hint, fault=input.fault)
+                failed(story, "handler", input.error, input.hint, fault=input.fault)
         case ModelFailed():
             if input.key == _request_owed(story.run):
                 _turn_failed(story, input.error, input.hint, partial=input.shown)
@@ -125,6 +181,10 @@ def _judge(story: Story, input: AnyInput) -> None:
                 story.tell(RunResumed())
         case FileChanging():
             _file_changing(story, input)
+        case TimerStarted():
+            timer_started(story, input)
+        case TimerRang():
+            timer_rang(story, input)
         case Start():
             _start(story, input)
         case _:
@@ -196,13 +256,15 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
         return
     agent = run.turn.agent
     role = definition_of(run).roles[plan_for(run).agents[agent].agent_role]
-    parsing = {tool.name for tool in role.parsingTools}
+    state = plan_for(run).states[run.state]
+    parsing = {tool.name for tool in parsing_tools(role, state)}
     parsed = [call for call in input.calls if call.name in parsing]
     is_parsed = any(not call.problem for call in parsed)
     # Beside a usable call of a parsing tool, an unusable one is dropped: no handler may read it.
     sent = [call for call in input.calls if not (is_parsed and call in parsed and call.problem)]
+    made = story.whole.run.calls_made
     calls = tuple(
-        ToolCall(id=f"call_{run.calls_made + n}", name=call.name, arguments=call.arguments)
+        ToolCall(id=f"call_{made + n}", name=call.name, arguments=call.arguments)
         for n, call in enumerate(sent, 1)
     )
     problem = ""
@@ -226,7 +288,8 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
     if turn is None or story.run.phase != "turn":
         return
     if turn.misses >= MAX_MISSES:
-        _give_up(story, turn, f"{agent} gave {turn.misses} unusable replies. The last: {problem}")
+        error = f"{agent} gave {turn.misses} unusable replies. The last: {problem}"
+        _give_up(story, turn, error, "output" if parsing else "model")
         return
     if turn.request >= MAX_REQUESTS:
         _give_up(story, turn, f"{agent} made {turn.request} model requests in one turn.")
@@ -234,93 +297,28 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
     if not calls:
         return
     offered = {
-        tool.name: tool for tool in tools_for(definition_of(run), plan_for(run).agents[agent])
+        tool.name: tool
+        for tool in tools_for(definition_of(run), plan_for(run).agents[agent], state)
     }
     for call, requested in zip(calls, sent, strict=True):
-        _begin_call(story, agent, call, requested, offered)
+        begin_call(story, agent, call, requested, offered)
 
 
-def _give_up(story: Story, turn: Turn, error: str) -> None:
+def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") -> None:
     for open_call in turn.calls:
         if open_call.status != "done":
             story.close_call(open_call.call.id, "not_run", "Not run: the turn was given up.")
-    _turn_failed(story, error, "Try a larger model, or make the role's instructions plainer.")
+    hint = "Try a larger model, or make the role's instructions plainer."
+    _turn_failed(story, error, hint, kind=kind)
 
 
-def _turn_failed(story: Story, error: str, hint: str, *, partial: str = "") -> None:
+def _turn_failed(
+    story: Story, error: str, hint: str, *, partial: str = "", kind: ErrorKind = "model"
+) -> None:
     run = story.run
     assert run.turn is not None
     story.tell(AgentFailed(agent=run.turn.agent, error=error, hint=hint, partial=partial))
-    target = plan_for(run).states[run.state].on_failure
-    if target is None:
-        story.fail(error, hint, fault="world")
-    else:
-        steering.enter(story, target, "the agent failed")
-
-
-def _begin_call(
-    story: Story,
-    agent: str,
-    call: ToolCall,
-    requested: RequestedCall,
-    offered: dict[str, ToolSpec],
-) -> None:
-    spec = offered.get(call.name)
-    if spec is None:
-        names = ", ".join(sorted(offered)) or "none"
-        story.close_call(call.id, "failed", f"There is no tool {call.name!r}. Tools: {names}.")
-    elif requested.problem:
-        story.close_call(call.id, "failed", requested.problem)
-    elif call.name == REQUEST_USERS_INPUT:
-        story.tell(
-            ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=agent)
-        )
-        _ask_user(story, agent, call)
-    elif spec.needs_approval and call.name not in story.run.allowed:
-        _ask_approval(story, agent, call)
-    else:
-        story.tell(
-            ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=agent)
-        )
-
-
-def _ask_user(story: Story, agent: str, call: ToolCall) -> None:
-    schema = call.arguments.get("schema")
-    choices = call.arguments.get("choices")
-    story.tell(
-        QuestionAsked(
-            question_id=story.next_question_id(),
-            number=story.next_number(),
-            kind="question",
-            text=str(call.arguments.get("question", "")),
-            agent=agent,
-            call_id=call.id,
-            choices=tuple(map(str, choices)) if isinstance(choices, list) else (),
-            schema=schema if isinstance(schema, dict) and schema else None,
-        )
-    )
-
-
-def _ask_approval(story: Story, agent: str, call: ToolCall) -> None:
-    if story.run.approvals == "deny":
-        story.close_call(
-            call.id,
-            "denied",
-            f"Refused: {call.name} needs approval and nobody is there to give it. "
-            f"A person can allow it with --allow {call.name}.",
-        )
-        return
-    arguments = msgspec.json.encode(call.arguments).decode()
-    story.tell(
-        QuestionAsked(
-            question_id=story.next_question_id(),
-            number=story.next_number(),
-            kind="approval",
-            text=f"{call.name} {arguments}",
-            agent=agent,
-            call_id=call.id,
-        )
-    )
+    failed(story, kind, error, hint)
 
 
 # --- tool calls -------------------------------------------------------------------------------
@@ -344,18 +342,20 @@ def _approved(story: Story, input: Approve) -> None:
         return
     if story.run.suspended:
         story.tell(RunResumed())
-    call = _call_of(story.run, question)
+    about = steering.story_at(story, question.branch)
+    call = _call_of(about.run, question)
     if not input.granted:
-        story.tell(QuestionAnswered(question_id=question.id, answer="no"))
+        about.tell(QuestionAnswered(question_id=question.id, answer="no"))
         said = f" They said: {input.note}" if input.note else ""
-        story.close_call(call.id, "denied", f"The user refused this call.{said}")
-        return
-    _approve(story, question, "yes, for this run" if input.for_run else "yes")
-    if input.for_run:
-        story.tell(PermissionGranted(tool=call.name))
-        for other in story.run.open_questions:
-            if other.kind == "approval" and _call_of(story.run, other).name == call.name:
-                _approve(story, other, "yes, for this run")
+        about.close_call(call.id, "denied", f"The user refused this call.{said}")
+    else:
+        _approve(about, question, "yes, for this run" if input.for_run else "yes")
+        if input.for_run:
+            story.tell(PermissionGranted(tool=call.name))
+            for other in story.run.open_questions:
+                where = steering.story_at(story, other.branch)
+                if other.kind == "approval" and _call_of(where.run, other).name == call.name:
+                    _approve(where, other, "yes, for this run")
 
 
 def _approve(story: Story, question: Question, answer: str) -> None:
@@ -411,6 +411,15 @@ def _recovered(story: Story, input: Recovered) -> None:
     definition = input.definition
     if definition is not None and not misfit_of(story.run, definition):
         story.tell(DefinitionChanged(definition=definition))
+    _ask_of_calls(story)
+    story.tell(RunRecovered(was_cut=input.was_cut))
+    if story.run.crashes >= CRASHES and not story.run.suspended:
+        story.tell(RunSuspended(reason=CRASH_LOOP))
+
+
+def _ask_of_calls(story: Story) -> None:
+    for inner in story.living():
+        _ask_of_calls(inner)
     run, turn = story.run, story.run.turn
     for open_call in () if turn is None else turn.calls:
         is_in_flight = open_call.status in ("running", "stopping")
@@ -420,6 +429,3 @@ def _recovered(story: Story, input: Recovered) -> None:
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
         else:
             steering.ask_outcome(story, turn.agent, open_call.call)
-    story.tell(RunRecovered(was_cut=input.was_cut))
-    if story.run.crashes >= CRASHES and not story.run.suspended:
-        story.tell(RunSuspended(reason=CRASH_LOOP))

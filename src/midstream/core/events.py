@@ -10,7 +10,16 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.conversation import ToolCall
-from midstream.core.names import Disposition, Fault, Json, Outcome, Policy, QuestionKind, Slot
+from midstream.core.names import (
+    Disposition,
+    ErrorKind,
+    Fault,
+    Json,
+    Outcome,
+    Policy,
+    QuestionKind,
+    Slot,
+)
 from midstream.core.spec import Definition
 
 
@@ -23,7 +32,13 @@ class Fact(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """The base of every fact. Never made itself."""
+    """The base of every fact. Never made itself.
+
+    `branch` is where in the run it happened: "" for the run itself, else a branch such as `tests`, or
+    `tests/inner` for one within it.
+    """
+
+    branch: str = ""
 
 
 class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_started"):
@@ -113,6 +128,106 @@ class ContextChange(
     action: Literal["add", "clear"]
     role: Literal["system", "user", "assistant"] = "user"
     text: str = ""
+
+
+class Prompted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="prompted"):
+    """The state's prompt, filled in, was put to its agent."""
+
+    agent: str
+    text: str
+
+
+class CallPlanned(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="call_planned"
+):
+    """A state is about to call its tool, with these arguments."""
+
+    call: ToolCall
+
+
+class WorkDone(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="work_done"):
+    """What the work of a state without an agent came to: `text` for people and models.
+
+    `changed` and `removed` are keys of `common_data`, as the branches left them.
+    """
+
+    state: str
+    value: Json = None
+    text: str = ""
+    changed: dict[str, Json] = {}
+    removed: tuple[str, ...] = ()
+
+
+class StateFailed(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_failed"
+):
+    """Something went wrong in a state, and it is not the end.
+
+    `then`: the state is tried again (for the `attempt`-th time, `of` tries in all) after `wait_s`
+    seconds, or the error is caught: `save_as` is where in `common_data` it is kept.
+    """
+
+    state: str
+    kind: ErrorKind
+    error: str
+    then: Literal["retry", "catch"]
+    hint: str = ""
+    attempt: int = 0
+    of: int = 0
+    wait_s: float = 0.0
+    save_as: str = ""
+
+
+class StateRetried(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="state_retried"
+):
+    """The work of a state that failed begins anew."""
+
+    state: str
+
+
+class TimerSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="timer_set"):
+    """The state waits for a time: `until`, in seconds since 1970. `timer` says what for."""
+
+    timer: str
+    until: float
+
+
+class BranchStarted(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_started"
+):
+    """A branch of the state begins: `name`, of its state's `parallel`, `for_each` or `workflow`."""
+
+    name: str
+    input: Json = None
+    variables: dict[str, Json] = {}
+
+
+class BranchFinished(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_finished"
+):
+    """The branch this happened in reached its end."""
+
+    output: Json = None
+
+
+class BranchFailed(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_failed"
+):
+    """The branch this happened in cannot go on."""
+
+    error: str
+    hint: str = ""
+    fault: Fault = "bug"
+    state: str = ""
+
+
+class BranchStopped(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="branch_stopped"
+):
+    """The branch this happened in was stopped: what its state wanted of it, others did."""
+
+    reason: str
 
 
 class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="handler_ran"):
@@ -239,6 +354,15 @@ class QuestionSuperseded(
     reason: str
 
 
+class QuestionExpired(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_expired"
+):
+    """Nobody answered in time. `stays`: the question is open nevertheless; else it is closed."""
+
+    question_id: str
+    stays: bool = False
+
+
 class PermissionGranted(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_granted"
 ):
@@ -253,6 +377,7 @@ class InputReceived(
     """The user's words arrived. `handling` says what they are about to do; `reason` why, if unusual.
 
     `at` (seconds since 1970) is kept of words that interrupt, to tell a storm from a conversation.
+    `to` is the branch they were addressed to.
     """
 
     input_id: str
@@ -261,6 +386,7 @@ class InputReceived(
     handling: Literal["answer"] | Policy
     reason: str = ""
     at: float | None = None
+    to: str = ""
 
 
 class InputDisposed(
@@ -289,17 +415,19 @@ class Interrupted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True,
     the run holds until the user says what to do (a bare Esc, `text` None), or it ends. A second one
     with the same epoch joined the halt; its `text` is the whole. `state` is where the run would have
     gone on; `partial` is what `agent` had already shown of its reply. `resumes`: it was about to go
-    on in `state` where an earlier halt had cut it.
+    on in `state` where an earlier halt had cut it. `trouble`: nobody interrupted, an error of that
+    kind ends the state's work (`reason` says which).
     """
 
     epoch: int
     text: str | None
-    leads_to: Literal["words", "hold", "stop"] = "words"
+    leads_to: Literal["words", "hold", "stop", "trouble"] = "words"
     state: str = ""
     agent: str = ""
     partial: str = ""
     reason: str = ""
     resumes: bool = False
+    trouble: ErrorKind | None = None
 
 
 class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_cut"):
@@ -349,6 +477,17 @@ AnyFact: TypeAlias = (
     | DefinitionChanged
     | FileWritten
     | StateTransition
+    | Prompted
+    | CallPlanned
+    | WorkDone
+    | StateFailed
+    | StateRetried
+    | TimerSet
+    | BranchStarted
+    | BranchFinished
+    | BranchFailed
+    | BranchStopped
+    | QuestionExpired
     | HandlerRan
     | AgentResponded
     | AgentFailed

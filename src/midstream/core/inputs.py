@@ -12,8 +12,11 @@ from midstream.core.events import ContextChange, Usage
 from midstream.core.names import Fault, Json, Outcome, Policy
 from midstream.core.spec import Definition
 
-EffectKey: TypeAlias = tuple[int, str, int | str]
-"""Which effect an input is the result of: the run's step, the kind, and a number or id within."""
+EffectKey: TypeAlias = tuple[int | str, ...]
+"""Which effect an input is the result of: the run's step, the kind, and a number or id within.
+
+In a branch: the step of the run around it, `in`, the branch's name, and the key within it.
+"""
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -166,6 +169,20 @@ class Resume(Input, frozen=True, kw_only=True, gc=False):
     """Let a suspended run go on."""
 
 
+class TimerStarted(Input, frozen=True, kw_only=True, gc=False):
+    """A wait began: it ends at `until`, in seconds since 1970."""
+
+    key: EffectKey
+    until: float
+
+
+class TimerRang(Input, frozen=True, kw_only=True, gc=False):
+    """The time that was waited for has come."""
+
+    key: EffectKey
+    shown: tuple[Shown, ...] = ()
+
+
 class FileChanging(Input, frozen=True, kw_only=True, gc=False):
     """A running tool call is about to write a file; see the fact `file_written`."""
 
@@ -191,4 +208,6 @@ AnyInput: TypeAlias = (
     | Recovered
     | Resume
     | FileChanging
+    | TimerStarted
+    | TimerRang
 )

@@ -114,6 +114,7 @@ _CONSTANTS: dict[str, tuple[Kind, Json]] = {
     "false": ("boolean", False),
     "null": ("null", None),
 }
+_CURLY_QUOTES = frozenset("\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb`")
 _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _VALUE_STARTS = frozenset('"{[-0123456789')
 
@@ -129,8 +130,21 @@ def _spelled(word: str) -> str:
         return f"JSON spells it {_PYTHON_WORDS[word]}."
     if word.startswith("'"):
         return "Strings stand in double quotes."
+    if re.fullmatch(r"[+-]?\.\d+", word):
+        return "Write a digit before the point."
     is_infinite = word.lstrip("+").casefold() in ("nan", "infinity", "inf")
-    return "Numbers must be finite." if is_infinite else ""
+    return "Numbers must be finite." if is_infinite else _typed(word)
+
+
+def _typed(word: str) -> str:
+    """Return what to type instead of what word processors and other languages write."""
+    if word.startswith("#"):
+        return "A comment begins with //."
+    if word and word[0] in _CURLY_QUOTES:
+        return 'This is no plain quote: write ".'
+    if word[:1].isspace():
+        return f"This is the character U+{ord(word[0]):04X}: write a plain blank."
+    return ""
 
 
 class _Reader:
@@ -233,8 +247,10 @@ class _Reader:
     def constant(self, path: str) -> Node:
         start = self.at
         match = _WORD.match(self.text, start)
-        word = match.group() if match else ""
+        word = match.group() if match else self.peek()
         if word not in _CONSTANTS:
+            if path == "$" and not word:
+                self.give_up(path, "the file is empty: expected an object {...}.")
             self.give_up(path, f"expected a value, found {self.found()}.", _spelled(word))
         self.at += len(word)
         kind, value = _CONSTANTS[word]
@@ -350,6 +366,7 @@ class _Reader:
         start = self.at
         if self.peek() != '"':
             hint = "Keys stand in double quotes." if self.peek() not in ("", ",", ":") else ""
+            hint = _typed(self.peek()) or hint
             self.give_up(
                 path, f'expected a key in double quotes or "}}", found {self.found()}.', hint
             )

@@ -1,44 +1,109 @@
-"""Where a workflow's states lead: transitions to nowhere, states never reached, empty circles.
+"""Where states lead: ways to nowhere, ways never taken, states never reached, circles without end.
 
-A state goes on to what its transition_handler returns, else to `next`, else to `stop`. Only a script
-knows what a handler returns, so as soon as one can be reached, every state may be.
+A state goes on to what its transition_handler returns, else to the first of its `transitions` that
+is true, else to `next`, else to `stop`. Only a script knows what a handler returns, so as soon as one
+can be reached, every state may be.
 """
 
 from collections.abc import Mapping
 
+from midstream.core.expressions import BadExpression, compiled
 from midstream.core.jsontext import Node
+from midstream.core.lint_circles import circles
+from midstream.core.lint_names import Names, Scope, is_given, is_idle, items_of, object_of, text_of
+from midstream.core.lint_ways import (
+    Ways,
+    always_taken,
+    branch_ways,
+    condition,
+    stops,
+    written_ways,
+)
 from midstream.core.names import INTERRUPTED, RESUME, START, STOP
 from midstream.core.nearest import nearest
 from midstream.core.shape import Report, clip
 
 _ENDS = {START: "where the workflow begins", STOP: "where it ends"}
-_WORK = ("agent", "pre_handler", "post_handler", "transition_handler", "awaits_input")
+_ASKING = ("ask", "awaits_input")
+_BOUNDS = ("max_visits", "budget")
+_SPENDING = ("agent", "parallel", "for_each", "workflow")
 
 
-def check_transitions(listed: Node, states: Mapping[str, Node], report: Report) -> None:
-    """Report what is wrong with where states lead.
-
-    `listed` is the file's list of states; `states` are those with a name, by name.
-    """
+def check_transitions(names: Names, listed: Node, report: Report) -> None:
+    """Report what is wrong with where states lead. `listed` is the file's list of states."""
     all_known = True
-    for node in listed.items:
-        for key in ("next", "on_failure"):
-            all_known &= _check_target(node, key, states, report)
-    has_ends = _check_ends(listed, states, report)
-    _check_idle_circles(states, report)
+    ways = {id(scope): Ways(scope.states) for scope in names.scopes}
+    for scope in names.scopes:
+        for state in scope.nodes:
+            all_known &= _check_targets(state, scope, report)
+            _check_order(state, report)
+            _check_branch_starts(state, ways[id(scope)], report)
+        _check_idle_circles(scope.states, report)
+    has_ends = _check_ends(listed, names.scope.states, report)
     if all_known and has_ends:
-        _check_reachable(states, report)
+        has_budget = object_of(names.root, "budget") is not None
+        for scope in names.scopes:
+            _check_reachable(scope, ways[id(scope)], has_budget, report)
 
 
-def _check_target(node: Node, key: str, states: Mapping[str, Node], report: Report) -> bool:
-    target = node.get(key)
-    if target is None or target.kind != "string":
-        return target is None or target.kind == "null"
-    if target.value in states or (key == "next" and target.value == INTERRUPTED):
-        return True
-    hint = report.near(target.value, states)
-    report.error(target, f'there is no state "{clip(target.value)}".', hint)
-    return False
+# --- what is written ----------------------------------------------------------------------------
+
+
+def _check_targets(state: Node, scope: Scope, report: Report) -> bool:
+    all_known = True
+    for way in written_ways(state):
+        may_go_back = way.target.startswith("$") and way.key not in ("on_failure", "ask")
+        is_cut = may_go_back and way.target == INTERRUPTED
+        is_end = way.target == STOP and scope.outer is not None
+        if way.target in scope.states or is_cut or is_end:
+            continue
+        all_known = False
+        shown = clip(way.target)
+        if _is_outside(way.target, scope):
+            message = f'the state "{shown}" is not one of this branch.'
+            report.error(way.node, message, 'A branch ends with "stop"; then its state goes on.')
+            continue
+        known = [*scope.states, *([INTERRUPTED] if may_go_back else [])]
+        report.error(way.node, f'there is no state "{shown}".', report.near(way.target, known))
+    all_known &= all(text_of(each, "to") is not None for each in items_of(state, "transitions"))
+    misfits = (state.get("next"), state.get("on_failure"))
+    return all_known and all(node is None or node.kind in ("string", "null") for node in misfits)
+
+
+def _is_outside(name: str, scope: Scope) -> bool:
+    outer = scope.outer
+    return outer is not None and (name in outer.states or _is_outside(name, outer))
+
+
+def _check_order(state: Node, report: Report) -> None:
+    """Report transitions that are never taken, and cases that none is for."""
+    transitions = items_of(state, "transitions")
+    certain = always_taken(state)
+    lines: dict[str, int] = {}
+    for each in transitions:
+        when = text_of(each, "when")
+        text = "" if when is None else " ".join(when.value.split())
+        if certain is not None and each.start > certain.start:
+            message = f"this is never taken: the transition on line {certain.line} always is."
+            report.warning(each, message)
+        elif condition(each) is False:
+            report.warning(when or each, "this is never taken: it is always false.")
+        elif text and text in lines:
+            message = f"this is never taken: line {lines[text]} asks the same before."
+            report.warning(when or each, message)
+        elif certain is each and when is not None:
+            report.warning(when, "this is always taken: it is always true.", 'Leave out "when".')
+        lines.setdefault(text, each.line)
+    following = text_of(state, "next")
+    if certain is not None and following is not None:
+        message = f"this is never taken: the transition on line {certain.line} always is."
+        report.warning(following, message)
+    elif transitions and stops(state) and not is_given(state.members.get("transition_handler")):
+        report.warning(
+            transitions[-1],
+            "where none of these is true the run ends in stop.",
+            'Say so with a last {"to": "stop"}, or where else to go.',
+        )
 
 
 def _check_ends(listed: Node, states: Mapping[str, Node], report: Report) -> bool:
@@ -52,19 +117,38 @@ def _check_ends(listed: Node, states: Mapping[str, Node], report: Report) -> boo
     return not missing
 
 
+def _check_branch_starts(state: Node, ways: Ways, report: Report) -> None:
+    own = text_of(state, "name")
+    for way in branch_ways(state):
+        if way.target == STOP:
+            report.error(way.node, 'a branch that begins at "stop" does nothing.')
+        elif way.target not in ways.states:
+            hint = report.near(way.target, ways.states)
+            report.error(way.node, f'there is no state "{clip(way.target)}".', hint)
+        elif own is not None and own.value in ways.reached((way.target,)):
+            message = (
+                f'this branch comes back to "{clip(own.value)}", which would branch again in it.'
+            )
+            report.warning(way.node, message)
+
+
 def _check_idle_circles(states: Mapping[str, Node], report: Report) -> None:
-    """Report each circle of `next` in which no state has anything to do: it would turn for ever."""
+    """Report each circle in which no state has anything to do or to decide: it would turn for ever."""
     seen: set[str] = set()
     for start in states:
-        walk: list[str] = []
+        walk: dict[str, Node] = {}
         name = start
-        while name in states and name not in seen and _is_idle(name, states[name]):
+        while name in states and name not in seen:
+            way = _only_way(name, states[name])
+            if way is None:
+                break
             seen.add(name)
-            walk.append(name)
-            name = _next_of(states[name])
+            walk[name] = way
+            name = way.value
         if name in walk:
-            circle = [*walk[walk.index(name) :], name]
-            where = states[name].members["next"].node
+            known = list(walk)
+            circle = [*known[known.index(name) :], name]
+            where = walk[name]
             shown = " -> ".join(clip(state) for state in circle)
             report.error(
                 where,
@@ -73,51 +157,119 @@ def _check_idle_circles(states: Mapping[str, Node], report: Report) -> None:
             )
 
 
-def _is_idle(name: str, node: Node) -> bool:
-    given = (node.get(key) for key in _WORK)
-    return name != STOP and all(work is None or work.value in (None, False) for work in given)
+def _only_way(name: str, node: Node) -> Node | None:
+    """Return where a state without work leads whatever there is; None: that depends, or to no state."""
+    if name == STOP or not is_idle(node) or is_given(node.members.get("max_visits")):
+        return None
+    for each in items_of(node, "transitions"):
+        is_taken = condition(each)
+        if is_taken is not False:
+            return text_of(each, "to") if is_taken else None
+    return text_of(node, "next")
 
 
-def _next_of(node: Node) -> str:
-    target = node.get("next")
-    return target.value if target is not None and target.kind == "string" else STOP
+# --- what can be reached ------------------------------------------------------------------------
 
 
-def _check_reachable(states: Mapping[str, Node], report: Report) -> None:
-    for name in _reached(states, (START,))[0]:
-        target = states[name].get("next")
-        if target is not None and target.value == INTERRUPTED:
-            message = f'"{INTERRUPTED}" leads nowhere before anything was interrupted.'
-            report.warning(target, message, f'It belongs behind the state "{RESUME}".')
-    reached, is_certain = _reached(states, (START, RESUME))
+def _check_reachable(scope: Scope, ways: Ways, has_budget: bool, report: Report) -> None:
+    states, is_branch = scope.states, scope.outer is not None
+    if not states:
+        return
+    first = next(iter(states)) if is_branch else START
+    if not is_branch:
+        _check_way_back(ways, report)
+    found = ways.reached((first, RESUME))
+    is_certain = not any(_has_handler(states[name]) for name in found if name != STOP)
     for name, node in states.items() if is_certain else ():
-        if name == STOP and name not in reached:
-            report.warning(node, 'nothing leads to "stop": the workflow never ends by itself.')
-        elif name not in reached:
-            report.warning(node, f'nothing leads to the state "{clip(name)}".')
-
-
-def _reached(states: Mapping[str, Node], roots: tuple[str, ...]) -> tuple[dict[str, None], bool]:
-    """Return the states that can be reached, and whether a script cannot make it more."""
-    todo = [name for name in roots if name in states]
-    reached = dict.fromkeys(todo)
-    is_certain = True
-    while todo:
-        name = todo.pop()
         if name == STOP:
             continue
-        node = states[name]
-        is_certain &= not _given(node, "transition_handler")
-        targets = [_next_of(node)]
-        failure = node.get("on_failure")
-        if failure is not None and failure.kind == "string" and _given(node, "agent"):
-            targets.append(failure.value)
-        fresh = [target for target in targets if target in states and target not in reached]
-        todo += fresh
-        reached |= dict.fromkeys(fresh)
-    return reached, is_certain
+        if name not in found:
+            report.warning(node, f'nothing leads to the state "{clip(name)}".')
+    if is_certain:
+        _check_ending(ways, (first, RESUME), is_branch, report)
+    if not has_budget:
+        _check_spending(ways, list(found), report)
 
 
-def _given(node: Node, key: str) -> bool:
-    value = node.get(key)
-    return value is not None and value.kind == "string"
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(clip, names[:8])) + more
+
+
+def _has_handler(state: Node) -> bool:
+    handler = state.get("transition_handler")
+    return handler is not None and handler.kind == "string"
+
+
+def _check_way_back(ways: Ways, report: Report) -> None:
+    for name in ways.reached((START,), has_words=False):
+        for way in ways.out_of(name):
+            if way.target == INTERRUPTED and way.key != "resume":
+                message = f'"{INTERRUPTED}" leads nowhere before anything was interrupted.'
+                hint = f'It belongs behind the state "{RESUME}".'
+                report.warning(way.node, message, hint)
+
+
+def _check_ending(ways: Ways, roots: tuple[str, ...], is_branch: bool, report: Report) -> None:
+    """Report the states from which the run never comes to `stop`, together."""
+    states = ways.states
+    found = ways.reached(roots)
+    following = {name: ways.targets(name, has_branches=False) for name in found}
+    ends = {name for name in found if name == STOP or {STOP, INTERRUPTED} & set(following[name])}
+    alone = ways.reached(roots, has_branches=False)
+    if not is_branch and not any(name in ends for name in alone):
+        message = 'nothing leads to "stop": the workflow never ends by itself.'
+        report.warning(states[STOP], message)
+        return
+    before: dict[str, list[str]] = {}
+    for name in found:
+        for target in following[name]:
+            before.setdefault(target, []).append(name)
+    todo = list(ends)
+    while todo:
+        for name in before.get(todo.pop(), ()):
+            if name not in ends:
+                ends.add(name)
+                todo.append(name)
+    lost = [name for name in states if name in found and name not in ends]
+    if lost:
+        message = f'no way leads from here to "stop": {_listed(lost)}.'
+        report.warning(states[lost[0]], message)
+
+
+def _check_spending(ways: Ways, found: list[str], report: Report) -> None:
+    """Report circles whose states use a model, with nothing that bounds how often."""
+    states = ways.states
+    ahead = {
+        name: [way.target for way in ways.out_of(name) if way.key != "resume"] for name in found
+    }
+    for circle in circles(ahead):
+        nodes = [states[name] for name in circle]
+        spends = any(is_given(node.members.get(key)) for node in nodes for key in _SPENDING)
+        inside = set(circle)
+        leaves = any(stops(states[name]) or not inside.issuperset(ahead[name]) for name in circle)
+        if not spends or not leaves or any(map(_is_bounded, nodes)):
+            continue
+        named = [name for name in states if name in inside]
+        shown = _listed(named)
+        report.warning(
+            states[named[0]],
+            f"nothing bounds how often the model is asked in this circle: {shown}.",
+            'Give a state of it "max_visits" or a "budget", or the workflow a "budget".',
+        )
+
+
+def _is_bounded(state: Node) -> bool:
+    """Return whether a state bounds its circle: by itself, by a person, or by what a script knows."""
+    if any(is_given(state.members.get(key)) for key in (*_BOUNDS, *_ASKING)) or _has_handler(state):
+        return True
+    return any(_counts_visits(each) for each in items_of(state, "transitions"))
+
+
+def _counts_visits(transition: Node) -> bool:
+    when = text_of(transition, "when")
+    try:
+        names = () if when is None else compiled(when.value).names
+    except BadExpression:
+        return True  # reported already
+    return any(name.split(".")[0] == "visits" for name in names)

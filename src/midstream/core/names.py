@@ -41,9 +41,40 @@ QuestionKind: TypeAlias = Literal["question", "approval", "input"]
 """An agent's question, a tool call to approve, or a state that waits for the user's words."""
 
 Phase: TypeAlias = Literal[
-    "new", "waiting", "pre", "turn", "post", "transition", "leaving", "halting", "held", "ended"
+    "new",
+    "waiting",
+    "pre",
+    "turn",
+    "call",
+    "asking",
+    "resting",
+    "branches",
+    "retrying",
+    "post",
+    "transition",
+    "leaving",
+    "halting",
+    "held",
+    "ended",
 ]
 """What a run is at in its state. See `midstream.core.run`."""
+
+ErrorKind: TypeAlias = Literal[
+    "model",
+    "tool",
+    "handler",
+    "output",
+    "template",
+    "timeout",
+    "deadline",
+    "denied",
+    "budget",
+    "max_visits",
+    "branch",
+    "workflow",
+    "any",
+]
+"""What may go wrong in a state, as `retry` and `catch` name it. `any` stands for each of them."""
 
 Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
 

@@ -5,10 +5,15 @@ from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like `name`, None when none is much like it."""
+    """Return the known name most like `name`, None when none is much like it.
+
+    The only one that has it for a part is like it, as `workflow_name` is like `name`.
+    """
     by_fold = {word.casefold(): word for word in known}
     found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
-    return by_fold[found[0]] if found else None
+    if not found:
+        found = [word for word in by_fold if name.casefold() in word.split("_")]
+    return by_fold[found[0]] if len(found) == 1 else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -14,7 +14,9 @@ from midstream.core.names import Json
 class Notice(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", omit_defaults=True
 ):
-    """The base of every notice. Never made itself."""
+    """The base of every notice. Never made itself. `branch`: as of facts."""
+
+    branch: str = ""
 
 
 class AgentThinking(

@@ -8,10 +8,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from midstream.core.branch_spec import wait_of
 from midstream.core.conversation import ToolCall
 from midstream.core.inputs import EffectKey
 from midstream.core.names import Slot
-from midstream.core.run import Run, plan_for
+from midstream.core.run import WITHIN, OpenCall, Run, plan_for
+from midstream.core.spec import Ask
+from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 
 
 class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,7 +41,18 @@ class RunHandler(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slot: Slot
 
 
-AnyEffect: TypeAlias = AskModel | CallTool | RunHandler
+class AwaitTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A wait for a time: `until` (seconds since 1970), or first to find out when that is.
+
+    `until` None: the wait of so many `seconds` begins now.
+    """
+
+    key: EffectKey
+    seconds: float = 0.0
+    until: float | None = None
+
+
+AnyEffect: TypeAlias = AskModel | CallTool | RunHandler | AwaitTime
 
 
 def pending(run: Run) -> tuple[AnyEffect, ...]:
@@ -47,16 +61,94 @@ def pending(run: Run) -> tuple[AnyEffect, ...]:
         return ()
     match run.phase:
         case "pre" | "post" | "transition":
-            return (_handler(run),)
+            owed: tuple[AnyEffect, ...] = (_handler(run),)
         case "turn":
             assert run.turn is not None
             if not run.turn.calls:
-                return (AskModel(key=request_key(run), agent=run.turn.agent),)
-            return _calls(run)
+                owed = (AskModel(key=request_key(run), agent=run.turn.agent),)
+            else:
+                owed = _calls(run)
+        case "call":
+            owed = _calls(run)
         case "halting":
-            return _calls(run)
+            return (*_calls(run), *_within(run))
+        case "branches":
+            owed = _within(run)
+        case "asking" | "resting" | "retrying":
+            owed = ()
         case _:
             return ()
+    timed = timers_owed(run)
+    return (*owed, *_timers(run, timed)) if timed else owed
+
+
+_NO_TIMERS: dict[str, float] = {}
+
+
+def timers_owed(run: Run) -> dict[str, float]:
+    """Return what the state waits for, in seconds from when it began to, by the timer's name."""
+    state = plan_for(run).states[run.state]
+    if state.timeout_s is None and run.phase not in ("asking", "resting", "retrying"):
+        return _NO_TIMERS
+    if run.phase in ("waiting", "halting", "held", "leaving", "ended"):
+        return _NO_TIMERS
+    owed: dict[str, float] = {}
+    if state.timeout_s is not None and run.phase != "retrying":
+        owed[TIMEOUT] = state.timeout_s
+    match run.phase:
+        case "resting":
+            owed[WAITED] = wait_of(state).seconds or 0.0
+        case "asking" if isinstance(state.ask, Ask) and state.ask.deadline_s is not None:
+            if run.open_questions:
+                owed[DEADLINE] = state.ask.deadline_s
+        case "retrying":
+            backoff = 0.0 if state.retry is None else state.retry.backoff_s
+            owed[RETRY] = min(backoff * 2 ** min(run.attempts - 1, 30), MAX_BACKOFF_S)
+        case _:
+            pass
+    return {name: s for name, s in owed.items() if run.timers.get(name, 0.0) >= 0.0}
+
+
+MAX_BACKOFF_S = 3600.0
+"""The longest a state waits before it is tried again."""
+
+
+def _timers(run: Run, owed: dict[str, float]) -> tuple[AnyEffect, ...]:
+    return tuple(
+        AwaitTime(key=set_key(run, name), seconds=seconds)
+        if name not in run.timers
+        else AwaitTime(key=timer_key(run, name), until=run.timers[name])
+        for name, seconds in owed.items()
+    )
+
+
+def set_key(run: Run, timer: str) -> EffectKey:
+    """Return the key of finding out when a timer rings."""
+    return (run.step, "set", f"{timer} {run.attempts}")
+
+
+def timer_key(run: Run, timer: str) -> EffectKey:
+    """Return the key of a wait."""
+    return (run.step, "timer", f"{timer} {run.attempts}")
+
+
+def _within(run: Run) -> tuple[AnyEffect, ...]:
+    return tuple(
+        msgspec.structs.replace(effect, key=(run.step, WITHIN, name, *effect.key))
+        for name, branch in run.branches.items()
+        if branch.phase != "ended"
+        for effect in pending(branch)
+    )
+
+
+def open_calls(run: Run) -> dict[EffectKey, OpenCall]:
+    """Return the open tool calls of the run and its branches, by the keys of their effects."""
+    calls = () if run.turn is None else run.turn.calls
+    found: dict[EffectKey, OpenCall] = {call_key(run, c.call.id): c for c in calls}
+    for name, branch in run.branches.items():
+        for key, call in open_calls(branch).items():
+            found[(run.step, WITHIN, name, *key)] = call
+    return found
 
 
 def request_key(run: Run) -> EffectKey:

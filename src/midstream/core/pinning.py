@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
+from midstream.core.branch_spec import branch_definition
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Workflow, flow_of
 
@@ -13,6 +14,7 @@ def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:
         *_workflow_changes(pinned.workflow, now.workflow),
         *_changed_names("role", pinned.roles, now.roles),
         *_changed_names("tool", pinned.tools, now.tools),
+        *_changed_names("sub-workflow", pinned.workflows, now.workflows),
     ]
     if pinned.script != now.script:
         found.append(_script_change(pinned.script, now.script))
@@ -51,7 +53,17 @@ def _script_change(pinned: str | None, now: str | None) -> str:
     return f"script.py changed (+{added} -{removed} lines)"
 
 
-_PHASES = ("waiting", "pre", "turn", "post", "transition")
+_PHASES = (
+    "waiting",
+    "pre",
+    "turn",
+    "call",
+    "asking",
+    "resting",
+    "branches",
+    "post",
+    "transition",
+)
 """Where a run can stand in a state that its spec has to have."""
 
 
@@ -67,9 +79,22 @@ def misfit_of(run: Run, definition: Definition) -> str:
         if name and name not in states:
             return f"it has no state {name!r}, where the run stands"
     stands = [(run.state, run.phase), *((cut.state, cut.phase) for cut in run.cuts)]
+    if run.phase == "retrying":
+        stands.append((run.state, run.retry_phase))
     for name, phase in stands:
         if name and phase in _PHASES and phase not in flow_of(states[name]).values():
             return f"the state {name!r} has no {phase} any more"
+    pinned = {} if run.plan is None else run.plan.states
+    under_way = [(run.state, run.branches), *((cut.state, cut.branches) for cut in run.cuts)]
+    for name, branches in under_way:
+        if branches and pinned.get(name) != states[name]:
+            return f"the state {name!r}, whose branches are under way, changed"
+        if branches and run.definition and run.definition.workflows != definition.workflows:
+            return "a sub-workflow changed"
+        for branch in branches.values():
+            inner = branch_definition(definition, states[name], branch.path.rpartition("/")[2])
+            if not branch.is_over and (misfit := misfit_of(branch, inner)):
+                return f"in its branch {branch.path}: {misfit}"
     if run.phase == "turn" and run.turn is not None and run.turn.agent != states[run.state].agent:
         return f"the state {run.state!r} has another agent"
     if run.turn is not None and run.turn.agent and run.turn.agent not in agents:

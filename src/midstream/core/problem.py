@@ -35,6 +35,11 @@ def has_errors(problems: Iterable[Problem]) -> bool:
     return any(problem.severity == "error" for problem in problems)
 
 
+def strictly(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems with every warning taken for an error."""
+    return tuple(msgspec.structs.replace(problem, severity="error") for problem in problems)
+
+
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return the problems in the order a person meets them: by line, then column."""
     return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))

@@ -8,7 +8,10 @@ from midstream.core.names import Json, QuestionKind
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An open or closed question. `number` is the `#2` a person answers by."""
+    """An open or closed question. `number` is the `#2` a person answers by.
+
+    `branch` is where in the run it was asked, "" for the run itself.
+    """
 
     id: str
     number: int
@@ -18,7 +21,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     call_id: str = ""
     choices: tuple[str, ...] = ()
     schema: dict[str, Json] | None = None
-    status: Literal["open", "answered", "superseded"] = "open"
+    status: Literal["open", "answered", "superseded", "expired"] = "open"
+    branch: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -7,11 +7,13 @@ line was meant for it. Approvals are no questions here: only a key press decides
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from midstream.core.addressing import address_of
+from midstream.core.nearest import nearest
 from midstream.core.question import Question
 
 
@@ -51,6 +53,9 @@ def route(
     open_questions: Sequence[Question],
     seen: Collection[str],
     focused: str | None = None,
+    addressees: Collection[str] = (),
+    gone: Collection[str] = (),
+    shared: Mapping[str, Sequence[str]] = {},
 ) -> Route:
     """Return where a line goes.
 
@@ -59,16 +64,35 @@ def route(
         open_questions: the run's open questions, oldest first; approvals among them take no words.
         seen: the ids of the questions on the screen before the line's first key.
         focused: the id of the question a person has picked on the screen, if any.
+        addressees: the names of branches at work; `@name words` answer nothing.
+        gone: the names of branches beside them that have ended.
+        shared: the names that mean more than one branch, and what those are called.
     """
+    name, _ = address_of(line) if addressees or shared else ("", line)
+    if name:
+        if name in addressees:
+            return Unasked(text=line)
+        if name in shared:
+            ways = " or ".join(f"@{path}" for path in shared[name][:4])
+            return Returned(reason=f"@{name} is at work in several branches: begin with {ways}.")
+        if name in gone:
+            return Returned(reason=f"The branch {name!r} is done.")
+        if (meant := nearest(name, addressees)) is not None:
+            return Returned(reason=f"No branch {name!r} is at work. Did you mean @{meant}?")
+    if line.startswith("@") and line[1:].strip() in addressees:
+        return Returned(reason=f"Write what {line.strip()} is to be told behind it.")
     waiting = next((q for q in open_questions if q.kind == "input"), None)
-    if waiting is not None:
-        return Answer(question=waiting.id, text=line)
     cards = [question for question in open_questions if question.kind == "question"]
+    if waiting is not None and not cards:
+        return Answer(question=waiting.id, text=line)
     if not cards:
         return Unasked(text=line)
     picked = _BY_NUMBER.match(line)
     if picked is not None:
         return _by_number(int(picked.group(1)), line[picked.end() :], cards)
+    if waiting is not None:
+        ways = f"{_numbers(cards)}, or with @{waiting.branch}"
+        return Returned(reason=f"{waiting.branch} waits for words, too: begin with {ways}.")
     shown = [question for question in cards if question.id in seen]
     if len(shown) == 1:
         return Answer(question=shown[0].id, text=line)

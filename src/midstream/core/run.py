@@ -8,6 +8,11 @@ A run moves through its states by phases. Which phases a state has is read off i
     turn      the agent's turn: one model request, or its tool calls, at a time
     post      the post_handler runs
     transition  the transition_handler runs
+    call      the state's tool is called, without a model
+    asking    the state's question is open
+    resting   the state waits for a time
+    branches  runs within the run are under way
+    retrying  something went wrong and is tried again after a while
     leaving   nothing is left to do here: `chosen` is where to go
     halting   unasked words or a stop came; `once` tools that run are being stopped
     held      a bare stop came; the next words of the user say what to do
@@ -20,9 +25,19 @@ import msgspec
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
-from midstream.core.names import Disposition, Effect, Json, Outcome, Phase, Policy
+from midstream.core.names import (
+    START,
+    Disposition,
+    Effect,
+    ErrorKind,
+    Fault,
+    Json,
+    Outcome,
+    Phase,
+    Policy,
+)
 from midstream.core.question import Question
-from midstream.core.spec import Definition, Plan
+from midstream.core.spec import Ask, Definition, Plan
 
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 
@@ -52,7 +67,8 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An agent's turn under way: either request number `request` is owed, or `calls` are open.
 
-    `misses` counts the unusable replies, those with unusable calls included.
+    `misses` counts the unusable replies, those with unusable calls included. `agent` is "" where the
+    state itself calls a tool. `is_prompted`: the state's prompt stands in the conversation.
     """
 
     agent: str
@@ -61,40 +77,88 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls: tuple[OpenCall, ...] = ()
     corrections: tuple[Correction, ...] = ()
     misses: int = 0
+    is_prompted: bool = False
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a halt cut the run: `$interrupted` goes on from there.
 
     `phase` None: the state had not been entered yet. `request` is the model request the turn goes on
-    with: the tool calls of the ones before it have their results and are not made again.
+    with: the tool calls of the ones before it have their results and are not made again. `branches`
+    are the runs within, as they were halted. `call` is a call of the state's tool that may have had
+    its effect. `attempts`, `spent` and `wait_until` go on from where they stood: it is the same visit.
     """
 
     state: str
     phase: Phase | None = None
     request: int = 1
     last_response: "Response | None" = None
+    is_prompted: bool = False
+    branches: "dict[str, Run]" = {}
+    call: OpenCall | None = None
+    attempts: int = 0
+    spent: "tuple[Span, ...]" = ()
+    wait_until: float | None = None
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a visit to a state used before it was cut: the run's usages from `start` to `end`, and how
+    many tool calls.
+    """
+
+    start: int
+    end: int
+    tool_calls: int
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing a branch changed of `common_data`: the value at a path in it, or that it is gone."""
+
+    path: tuple[str, ...]
+    value: Json = None
+    is_gone: bool = False
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What went wrong in a state, of which kind, and whose move it is.
+
+    `is_unsure`: the state's own `once` call was stopped over it, and may have had its effect.
+    """
+
+    kind: ErrorKind
+    error: str
+    hint: str = ""
+    fault: Fault = "world"
+    is_unsure: bool = False
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The last reply that ended a turn: what `run.last_response` shows a handler."""
+    """The last reply that ended a turn: what `run.last_response` shows a handler.
+
+    `value` is what the work of a state without an agent came to, or a structured reply.
+    """
 
     agent: str
     text: str
     calls: tuple[ToolCall, ...] = ()
+    value: Json = None
 
 
 class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A line of the user in the run's inbox. `disposition` None: not yet delivered."""
+    """A line of the user in the run's inbox. `disposition` None: not yet delivered.
+
+    `to` is the branch it is meant for, "" for the run itself.
+    """
 
     id: str
     text: str
     handling: Literal["answer"] | Policy
     reason: str = ""
     disposition: Disposition | None = None
+    to: str = ""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
     `step` grows with every transition and makes effect keys unique; `epoch` grows with every halt.
@@ -105,6 +169,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kept apart so that a long chat costs no more a step than a short one. `last_number` is the
     highest number a question was given. `crashes` counts how often the process died since the run
     last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
+
+    A branch is a run within a run: `branches` of the state the run is in, by name, in their order.
+    `path` is where in the whole a branch stands (`reviewers/tests`), "" for the run itself; `entry` is
+    the state it begins at; `shared` names the contexts it has in common with the run around it;
+    `flows` is the sub-workflow it belongs to (`inner`, `inner/deeper`), "" for the run's own;
+    `has_resume`: words to it may lead to its own state `resume`.
+    What is open or was used inside of branches counts in the run around them, too. `base` is the
+    `common_data` a branch began with (None: it began with none of the run around it), `changes` what
+    it had changed of that when it finished; one that has ended keeps little else.
+
+    `timers` are the times (seconds since 1970) the state waits for, by name. `attempts` counts how
+    often the state was tried again, `trouble` is what went wrong last. `marks` is where budgets of the
+    state begin: usages and tool calls before it; `spent` is what this visit used before it was cut.
+    `tool_calls` counts those that were made.
     """
 
     id: str
@@ -121,7 +199,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     chosen_by: str = ""
     visits: dict[str, int] = {}
     turn: Turn | None = None
-    halting_for: Literal["", "words", "hold", "stop"] = ""
+    halting_for: Literal["", "words", "hold", "stop", "trouble"] = ""
     stop_reason: str = ""
     contexts: dict[str, tuple[Message, ...]] = {}
     common_data: dict[str, Json] = {}
@@ -146,6 +224,21 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workspace: str = ""
     crashes: int = 0
     suspended: str = ""
+    path: str = ""
+    entry: str = START
+    shared: tuple[str, ...] = ()
+    flows: str = ""
+    has_resume: bool = False
+    branches: "dict[str, Run]" = {}
+    timers: dict[str, float] = {}
+    attempts: int = 0
+    trouble: Trouble | None = None
+    retry_phase: Phase = "leaving"
+    tool_calls: int = 0
+    marks: tuple[int, int] = (0, 0)
+    spent: tuple[Span, ...] = ()
+    base: dict[str, Json] | None = None
+    changes: tuple[Change, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -157,9 +250,27 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return whether only a person can move the run on: nothing of it is in flight."""
         if self.phase in ("waiting", "held") or self.suspended:
             return True
-        if self.phase != "turn" or self.turn is None or not self.turn.calls:
+        if (
+            self.phase in ("new", "ended")
+            or plan_for(self).states[self.state].timeout_s is not None
+        ):
             return False
-        return all(call.status in ("parked", "done") for call in self.turn.calls)
+        if self.phase == "asking":
+            return bool(self.open_questions) and not self._expires
+        if self.phase == "branches":
+            living = [branch for branch in self.branches.values() if not branch.is_over]
+            return bool(living) and all(branch.is_parked for branch in living)
+        if self.phase not in ("turn", "call") or self.turn is None or not self.turn.calls:
+            return False
+        return all(call.status in ("parked", "done") for call in self.turn.calls) and any(
+            call.status == "parked" for call in self.turn.calls
+        )
+
+    @property
+    def _expires(self) -> bool:
+        """Return whether the state's question closes by itself some time."""
+        ask = plan_for(self).states[self.state].ask
+        return isinstance(ask, Ask) and ask.deadline_s is not None and ask.on_timeout != "wait"
 
 
 def definition_of(run: Run) -> Definition:
@@ -172,3 +283,14 @@ def plan_for(run: Run) -> Plan:
     """Return the run's definition with its names looked up."""
     assert run.plan is not None, "the run has not started"
     return run.plan
+
+
+def owner_of(run: Run, key: "tuple[int | str, ...]") -> Run:
+    """Return the run or branch that is owed an effect."""
+    while len(key) > 3 and key[1] == WITHIN:
+        run, key = run.branches[str(key[2])], key[3:]
+    return run
+
+
+WITHIN = "in"
+"""In an effect's key: what follows the branch's name is the key within it."""

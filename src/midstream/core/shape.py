@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, replace
 
-from midstream.core.jsontext import Flaw, Member, Node
+from midstream.core.jsontext import Flaw, Kind, Member, Node
 from midstream.core.names import Json
 from midstream.core.nearest import nearest
 from midstream.core.problem import Problem, Severity, in_order
@@ -21,6 +21,7 @@ from midstream.core.problem import Problem, Severity, in_order
 _MAX_HINTS = 100
 _MAX_NAMES = 500
 _MAX_LISTED = 12
+_MAX_KEYS = 8
 
 
 class Report:
@@ -57,6 +58,10 @@ class Report:
     def error_at_key(self, member: Member, message: str, hint: str = "") -> None:
         """Record an error of a key rather than of its value."""
         self._add(member, member.node.path, message, hint, "error")
+
+    def warning_at_key(self, member: Member, message: str, hint: str = "") -> None:
+        """Record a warning about a key rather than about its value."""
+        self._add(member, member.node.path, message, hint, "warning")
 
     def nearest(self, name: str, known: Collection[str]) -> str | None:
         """Return the known name most like `name`, None when none is much like it.
@@ -112,26 +117,23 @@ def without_schema(root: Node) -> Node:
 def fit(node: Node, wanted: Any, report: Report) -> bool:
     """Report every way a value is not of the type `wanted`; return whether it is.
 
-    Knows what file types are made of: str, int, float, bool, None, Any, Literal, unions of these
-    with None, tuple[X, ...], dict[str, X] and structs.
+    Knows what file types are made of: str, int, float, bool, None, Any, Literal, tuple[X, ...],
+    dict[str, X], structs, and unions of these that the kind of the value tells apart.
     """
     if wanted is Any:
         return True
     if get_origin(wanted) in (Union, UnionType):
-        return node.kind == "null" or fit(node, _without_none(wanted), report)
+        return _fit_union(node, wanted, report)
     if get_origin(wanted) is Literal:
-        return _fit_choice(node, get_args(wanted), report)
+        return _fit_choice(node, wanted, wanted, report)
     if get_origin(wanted) is tuple and node.kind == "array":
         return _all_fit(node.items, get_args(wanted)[0], report)
     if get_origin(wanted) is dict and node.kind == "object":
         values = (member.node for member in node.members.values())
         return _all_fit(values, get_args(wanted)[1], report)
-    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and node.kind == "object":
+    if _is_struct(wanted) and node.kind == "object":
         return _fit_struct(node, wanted, report)
-    if _is_plain(node, wanted):
-        return True
-    report.error(node, f"expected {in_words(wanted)}, found {shown(node)}.")
-    return False
+    return _is_plain(node, wanted) or _misfit(node, wanted, report)
 
 
 def _all_fit(nodes: Iterable[Node], wanted: Any, report: Report) -> bool:
@@ -148,12 +150,88 @@ def _is_plain(node: Node, wanted: Any) -> bool:
     return kinds.get(wanted) == node.kind
 
 
-def _fit_choice(node: Node, choices: tuple[Json, ...], report: Report) -> bool:
+def _fit_union(node: Node, wanted: Any, report: Report) -> bool:
+    """Report what a value lacks to be of the one part of a union that its kind points at."""
+    parts = get_args(wanted)
+    if node.kind == "null" and NoneType in parts:
+        return True
+    meant = [part for part in parts if _kind_of(part) == node.kind]
+    if not meant:
+        return _misfit(node, wanted, report)
+    if get_origin(meant[0]) is Literal:
+        return _fit_choice(node, meant[0], wanted, report)
+    return fit(node, meant[0], report)
+
+
+def _kind_of(wanted: Any) -> Kind | None:
+    """Return the kind of JSON value a type without a union is written as."""
+    origin = get_origin(wanted)
+    if origin is Literal or wanted is str:
+        return "string"
+    if origin is tuple:
+        return "array"
+    if wanted in (int, float):
+        return "number"
+    return "boolean" if wanted is bool else None if wanted is NoneType else "object"
+
+
+_SAID_FOR = {
+    "if": ("when",),
+    "condition": ("when",),
+    "goto": ("to",),
+    "target": ("to",),
+    "state": ("to",),
+    "next": ("to",),
+    "prompt": ("question",),
+    "text": ("question",),
+    "options": ("choices",),
+    "output": ("save_as", "input"),
+    "dollars": ("usd",),
+    "cost": ("usd",),
+    "attempts": ("max_attempts",),
+    "retries": ("retry",),
+    "errors": ("on",),
+    "kind": ("on",),
+    "body": ("states",),
+    "steps": ("states",),
+    "in": ("items",),
+    "list": ("items",),
+}
+"""What other languages call a key, and what it may be here."""
+
+
+def _misfit(node: Node, wanted: Any, report: Report) -> bool:
+    report.error(node, f"expected {in_words(wanted)}, found {shown(node)}.", _way_out(node, wanted))
+    return False
+
+
+def _way_out(node: Node, wanted: Any) -> str:
+    """Return how to write what was meant: in a list, or with the keys an object may have."""
+    parts = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    for part in parts:
+        if get_origin(part) is tuple:
+            inner = get_args(part)[0]
+            if node.kind == "string" and _kind_of(inner) == "string":
+                return f"Write [{shown(node)}]."
+            if node.kind == "object" and _is_struct(inner) and node.members.keys() & _fields(inner):
+                return "Put it into a list: [{...}]."
+        elif _is_struct(part) and node.kind != "null" and len(_fields(part)) <= _MAX_KEYS:
+            return f"Its keys: {', '.join(_fields(part))}."
+    return ""
+
+
+def _is_struct(wanted: Any) -> bool:
+    return isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
+
+
+def _fit_choice(node: Node, choice: Any, wanted: Any, report: Report) -> bool:
+    """Report text that is none of the choices of a Literal, which may be part of what is wanted."""
+    choices = get_args(choice)
     if node.kind == "string" and node.value in choices:
         return True
     hint = report.near(node.value, choices) if node.kind == "string" else ""
     is_listed = hint.startswith("There are")
-    message = f"expected {_one_of(choices)}, found {shown(node)}."
+    message = f"expected {in_words(wanted)}, found {shown(node)}."
     report.error(node, message, "" if is_listed else hint)
     return False
 
@@ -166,7 +244,10 @@ def _fit_struct(node: Node, wanted: type[msgspec.Struct], report: Report) -> boo
             fits &= fit(member.node, fields[key].type, report)
         else:
             unused = [name for name in fields if name not in node.members]
-            report.error_at_key(member, f'unknown key "{clip(key)}".', report.near(key, unused))
+            meant = [name for name in _SAID_FOR.get(key, ()) if name in unused]
+            said = " or ".join(f'"{name}"' for name in meant)
+            hint = f"Did you mean {said}?" if meant else report.near(key, unused)
+            report.error_at_key(member, f'unknown key "{clip(key)}".', hint)
             fits = False
     for key, field in fields.items():
         if field.required and key not in node.members:
@@ -175,15 +256,9 @@ def _fit_struct(node: Node, wanted: type[msgspec.Struct], report: Report) -> boo
     return fits
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _fields(wanted: type[msgspec.Struct]) -> dict[str, FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(wanted)}
-
-
-def _without_none(union: Any) -> Any:
-    rest = [part for part in get_args(union) if part is not NoneType]
-    assert len(rest) == 1, f"a file type may be one thing or null, not {union}"
-    return rest[0]
 
 
 def in_words(wanted: Any) -> str:
@@ -193,13 +268,19 @@ def in_words(wanted: Any) -> str:
         return plain[wanted]
     origin = get_origin(wanted)
     if origin in (Union, UnionType):
-        return in_words(_without_none(wanted))
+        parts = [part for part in get_args(wanted) if part is not NoneType]
+        return " or ".join(dict.fromkeys(map(in_words, parts)))
     if origin is Literal:
         return _one_of(get_args(wanted))
     if origin is tuple:
-        item = get_args(wanted)[0]
-        return f"a list of {'texts' if item is str else 'objects'}"
+        return f"a list of {_many(get_args(wanted)[0])}"
     return "an object {...}"
+
+
+def _many(wanted: Any) -> str:
+    if get_origin(wanted) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_many, get_args(wanted))))
+    return "texts" if _kind_of(wanted) == "string" else "objects"
 
 
 def _one_of(choices: tuple[Json, ...]) -> str:

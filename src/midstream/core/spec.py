@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.names import Effect, Json, Phase, Policy
+from midstream.core.names import Effect, ErrorKind, Json, Phase, Policy
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,24 +43,174 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.name or self.agent_role
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One state. What is given runs in this order: wait, pre, agent's turn, post, transition.
+class Transition(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where to go `when` an expression is true. Without `when` it always is. See `expressions`."""
+
+    to: str
+    when: str | None = None
+
+
+class Ask(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A question a state asks by itself. Strings in `question` and `choices` are templates.
+
+    `schema` is a JSON Schema the answer must fit. `deadline_s` is in seconds from when it was asked;
+    then `on_timeout` says what comes: the `default` stands for an answer, the run goes `to` a state,
+    the state fails (error kind `deadline`), or the question stays open and the user is told.
+    """
+
+    question: str
+    choices: tuple[str, ...] = ()
+    schema: dict[str, Json] | None = None
+    default: Json = None
+    deadline_s: float | None = None
+    on_timeout: Literal["default", "goto", "fail", "wait"] = "wait"
+    to: str | None = None
+
+
+class Wait(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A pause: so many `seconds`, or `until` a time (RFC 3339; a template)."""
+
+    seconds: float | None = None
+    until: str | None = None
+
+
+class Branch(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One of the branches of a `parallel` state: either it begins at a `state` of the workflow and
+    ends at `stop`, or it has `states` of its own and begins at the first of them.
+
+    It reads and writes a copy of `common_data`; what it changed is merged when the branches join, in
+    the order they are listed. Each context is a copy of its own, as it was when the branch began, but
+    for those named in `shared`. `contexts` are its own besides. `output` is the path of its result,
+    such as `common_data.findings`; without it the last reply or result.
+    """
+
+    name: str = ""
+    state: str | None = None
+    states: "tuple[State, ...]" = ()
+    contexts: tuple[Context, ...] = ()
+    shared: tuple[str, ...] = ()
+    output: str | None = None
+
+
+class ForEach(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A branch for each item of the list at the path `items`, at most `max_concurrency` at once.
+
+    The rest is as in `Branch`. A branch's `${input}` is its item, its `${variables.index}` the number
+    of it, from 0; its result has that place in the list of results.
+    """
+
+    items: str
+    state: str | None = None
+    states: "tuple[State, ...]" = ()
+    contexts: tuple[Context, ...] = ()
+    shared: tuple[str, ...] = ()
+    output: str | None = None
+    max_concurrency: int = 4
+
+
+class SubWorkflow(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Another workflow run as a state. Strings in `input` and `variables` are templates.
+
+    `output` says where parts of what it leaves go: keys are paths into `common_data`, values paths
+    that begin with `output` or with what the sub-workflow has, such as `common_data.report`.
+    """
+
+    name: str
+    input: Json = None
+    variables: dict[str, Json] = {}
+    output: dict[str, str] = {}
+
+
+class Retry(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How often a state is tried, first try included, and the seconds between (doubled each time)."""
+
+    max_attempts: int = 3
+    backoff_s: float = 1.0
+    on: tuple[ErrorKind, ...] = ("model", "tool", "handler", "timeout")
+
+
+class Catch(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where to go over an error of these kinds; `save_as` takes `{kind, error, state}`."""
+
+    to: str
+    on: tuple[ErrorKind, ...] = ("any",)
+    save_as: str | None = None
+
+
+class Budget(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What may be used: dollars, tokens (in and out) and tool calls; None: no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+
+
+class State(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One state. What is given runs in this order: wait for words, pre_handler, the state's work,
+    post_handler, transition_handler; then the run leaves it.
+
+    The work is one of: an agent's turn (`agent`), a call of a `tool` without a model, a question
+    (`ask`), `parallel` branches, a branch `for_each` item, another `workflow`, or a `wait`.
 
     `input` belongs to `stop`: the path of the workflow's output, such as `common_data.summary`.
     `awaits_input`: first wait for a line of the user, which joins the agent's context.
-    `on_failure`: where to go when the agent's turn fails; without it the run fails.
+    `on_failure`: where to go when the agent's turn fails; without it, and without `catch`, the run
+    fails. `prompt`: a template, sent to the agent at the beginning of its turn. `save_as`: the path
+    in `common_data` of what the work came to: a reply's text, the arguments of a parsing tool, what a
+    tool returned, an answer, the results of branches by name. `output_schema`: a JSON Schema the
+    reply must fit. `transitions`: the first whose `when` is true is taken, after the handlers, where
+    none of them chose. `join`: how many branches it takes. `resume`: where unasked words lead, instead
+    of the workflow's `resume`.
     """
 
     name: str
     agent: str | None = None
+    prompt: str | None = None
+    output_schema: dict[str, Json] | None = None
+    tool: str | None = None
+    arguments: dict[str, Json] = {}
+    ask: Ask | str | None = None
+    wait: Wait | float | None = None
+    parallel: tuple[Branch | str, ...] = ()
+    for_each: ForEach | None = None
+    workflow: SubWorkflow | str | None = None
+    join: Literal["all", "any"] | int = "all"
+    save_as: str | None = None
     pre_handler: str | None = None
     post_handler: str | None = None
     transition_handler: str | None = None
+    transitions: tuple[Transition, ...] = ()
     input: str | None = None
     next: str | None = None
     on_input: Policy | None = None
+    resume: str | None = None
     awaits_input: bool = False
     on_failure: str | None = None
+    timeout_s: float | None = None
+    retry: Retry | None = None
+    catch: tuple[Catch, ...] = ()
+    max_visits: int | None = None
+    budget: Budget | None = None
     description: str = ""
 
 
@@ -99,6 +249,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     contexts: tuple[Context, ...] = ()
     agents: tuple[Agent, ...] = ()
     on_input: Policy = "interrupt"
+    budget: Budget | None = None
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +298,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `digest` is the SHA-256 of the workflow's and the script's text, "" for one built in code.
     `script` is the script's text, None without one: what the run goes on with in a later process.
     `found_as` is the name the workflow is loaded by, "" for one built in code. `kind` tells a chat
-    (one agent, an endless conversation) from a workflow.
+    (one agent, an endless conversation) from a workflow. `workflows` are the sub-workflows it uses,
+    by the name its states give.
     """
 
     workflow: Workflow
@@ -157,6 +309,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     script: str | None = None
     found_as: str = ""
     kind: Literal["workflow", "chat"] = "workflow"
+    workflows: "dict[str, Definition]" = {}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,10 +351,15 @@ def _planned(workflow: Workflow) -> Plan:
 
 def flow_of(state: State) -> dict[str, Phase]:
     """Return which phase of a state follows which; the first one follows ""."""
+    work = work_of(state)
     has: dict[Phase, bool] = {
         "waiting": state.awaits_input,
         "pre": state.pre_handler is not None,
-        "turn": state.agent is not None,
+        "turn": work == "turn",
+        "call": work == "call",
+        "asking": work == "asking",
+        "resting": work == "resting",
+        "branches": work == "branches",
         "post": state.post_handler is not None,
         "transition": state.transition_handler is not None,
         "leaving": True,
@@ -213,15 +371,62 @@ def flow_of(state: State) -> dict[str, Phase]:
     }
 
 
-def tools_for(definition: Definition, agent: Agent) -> tuple[ToolSpec, ...]:
-    """Return the tools an agent is offered, parsing tools last, in a stable order."""
+def work_of(state: State) -> Phase | None:
+    """Return the phase in which a state does its work, None where it has none."""
+    if state.agent is not None:
+        return "turn"
+    if state.tool is not None:
+        return "call"
+    if state.ask is not None:
+        return "asking"
+    if state.wait is not None:
+        return "resting"
+    if state.parallel or state.for_each is not None or state.workflow is not None:
+        return "branches"
+    return None
+
+
+SUBMIT = "submit"
+"""The parsing tool a state with an `output_schema` has its agent answer by."""
+
+
+def submission(state: State) -> ParsingTool | None:
+    """Return the tool by which a state's agent hands in a structured reply."""
+    schema = state.output_schema
+    if schema is None:
+        return None
+    is_object = schema.get("type") == "object"
+    parameters = schema if is_object else _wrapped(schema)
+    return ParsingTool(name=SUBMIT, description="Hand in your answer.", parameters=parameters)
+
+
+def _wrapped(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return the schema of an object that holds a value of any other type: tools take objects."""
+    return {
+        "type": "object",
+        "properties": {"value": schema},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+
+
+def parsing_tools(role: Role, state: State | None) -> tuple[ParsingTool, ...]:
+    """Return the structured outputs an agent of this role has in a state."""
+    own = None if state is None else submission(state)
+    return role.parsingTools if own is None else (own,)
+
+
+def tools_for(
+    definition: Definition, agent: Agent, state: State | None = None
+) -> tuple[ToolSpec, ...]:
+    """Return the tools an agent is offered in a state, parsing tools last, in a stable order."""
     role = definition.roles[agent.agent_role]
     usable = [spec for name, spec in sorted(definition.tools.items()) if role.may_use(name)]
     parsing = [
         ToolSpec(
             name=tool.name, description=tool.description, parameters=tool.parameters, effect="read"
         )
-        for tool in role.parsingTools
+        for tool in parsing_tools(role, state)
     ]
     return (*usable, *parsing)
 

@@ -13,11 +13,13 @@ The halting list (each step a fact, so that a crash in between is finished, not 
 More words before step 5 join the same halt. After it they are a new one.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from msgspec.json import encode
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+from msgspec.structs import replace
 
-from midstream.core.apply import is_question_call, resume_target
+from midstream.core.addressing import addressed
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AnswerRefused,
@@ -27,61 +29,45 @@ from midstream.core.events import (
     QuestionAnswered,
     QuestionAsked,
     ReplyCut,
-    RunFinished,
     RunResumed,
-    RunStopped,
-    StateTransition,
     WordsJoined,
-    WorkflowOutput,
+    WorkDone,
 )
+from midstream.core.folding.halts import is_at_rest
+from midstream.core.folding.turns import is_question_call
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
-from midstream.core.names import (
-    INTERRUPTED,
-    REQUEST_USERS_INPUT,
-    RESUME,
-    START,
-    STOP,
-    Json,
-    Outcome,
-    Policy,
+from midstream.core.moving import (
+    enter,
+    failed,
+    is_tried_again,
+    join_words,
+    resume,
+    with_unheard,
 )
-from midstream.core.nearest import did_you_mean
-from midstream.core.paths import Missing, look_up
+from midstream.core.names import INTERRUPTED, ErrorKind, Json, Policy
+from midstream.core.outcomes import DID_NOT_HAPPEN as DID_NOT_HAPPEN
+from midstream.core.outcomes import HAPPENED as HAPPENED
+from midstream.core.outcomes import NOT_KNOWN as NOT_KNOWN
+from midstream.core.outcomes import OUTCOMES as OUTCOMES
 from midstream.core.pending import request_key
 from midstream.core.question import Question, chosen, misfit
-from midstream.core.run import Run, definition_of, plan_for
-from midstream.core.spec import input_schema
-from midstream.core.story import Story
+from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for
+from midstream.core.story import BranchStory, Story
 
 STOPPED = "Stopped: the user interrupted."
 NOT_RUN = "Not run: the user interrupted first."
 UNANSWERED = "Not answered: the user interrupted instead."
 RUN_STOPPED = "The run was stopped."
+GIVEN_UP = "Stopped: the state ran out of its time or budget."
+BEFORE_NEXT_TRY = "Stopped: another branch failed, and the state is tried again."
 UNKNOWN = "Stopped, outcome unknown: verify before repeating."
 
-HAPPENED = "It happened"
-DID_NOT_HAPPEN = "It did not happen"
-NOT_KNOWN = "Not known: let the agent verify"
-OUTCOMES: dict[str, tuple[Outcome, str]] = {
-    HAPPENED: (
-        "completed",
-        "The process ended during this call and its output is lost. The user says: it happened.",
-    ),
-    DID_NOT_HAPPEN: (
-        "not_run",
-        "The process ended before this call had an effect. The user says: it did not happen.",
-    ),
-    NOT_KNOWN: ("unknown", "The process ended during this call. Outcome unknown: verify first."),
-}
-"""What a person may say of a call whose outcome is unknown, and what the model is told then."""
+Told: TypeAlias = tuple[str, str, str]
+"""What a model is told of a call that is not run, stopped or not answered."""
 
 STORM_COUNT = 6
 STORM_WINDOW_S = 10.0
 """So many interruptions in so many seconds are a storm: further words queue, and are told so."""
-
-MAX_SILENT_TRANSITIONS = 1000
-"""Transitions in one decision, with nothing to do in between, before the run fails as a loop."""
-
 
 # --- words ------------------------------------------------------------------------------------
 
@@ -94,10 +80,14 @@ def said(story: Story, input: UserSaid) -> None:
     if run.suspended:
         story.tell(RunResumed())
     waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
+    if waiting_for is not None and waiting_for.branch and addressed(run, input.text)[0]:
+        waiting_for = None
     if input.question is not None:
         _answer(story, input, next((q for q in run.questions if q.id == input.question), None))
     elif waiting_for is not None:
         _answer(story, input, waiting_for)
+    elif (path := _held_branch(story, input.text)) != "":
+        _go_on_with(story, path, input)
     elif run.phase == "held" or (run.phase == "halting" and run.halting_for != "stop"):
         _receive(story, input, "interrupt")
         _join_halt(story, input.text)
@@ -108,28 +98,96 @@ def said(story: Story, input: UserSaid) -> None:
 
 
 def _unasked(story: Story, input: UserSaid) -> None:
+    path, text = addressed(story.run, input.text)
+    if path:
+        input, story = replace(input, text=text), story_at(story, path)
     run = story.run
+    if any(around.run.phase != "branches" for around in story.around_it()):
+        _keep_for_later(story, input)
+        return
+    if run.phase == "halting" and run.halting_for == "stop":
+        _reject(story, input, "the branch is stopping")
+        return
+    if run.phase in ("held", "halting"):
+        _receive(story, input, "interrupt")
+        _join_halt(story, text)
+        return
+    if run.phase == "waiting":
+        _hand_over(story, input)
+        return
     state = plan_for(run).states[run.state]
     policy: Policy = input.policy or state.on_input or definition_of(run).workflow.on_input
-    if policy == "interrupt" and _is_storm(run, input.at):
+    if policy == "interrupt" and _is_storm(story.whole.run, input.at):
         reason = f"{STORM_COUNT} interruptions within {STORM_WINDOW_S:.0f} s: this one waits"
         _receive(story, input, "queue", reason)
     elif policy == "interrupt":
         _receive(story, input, "interrupt", at=input.at)
-        _halt(story, _with_unheard(run, input.text), "words", input.shown)
+        halt(story, with_unheard(run, input.text), "words", shown_in(story, input.shown))
     elif policy == "reject":
         _reject(story, input, f"the state {run.state!r} takes no words while it runs")
     elif policy == "steer":
         _receive(story, input, "steer")
-        _cut_for_steer(story, input.shown)
+        _cut_for_steer(story, shown_in(story, input.shown))
     else:
         _receive(story, input, "queue")
+
+
+def _keep_for_later(story: Story, input: UserSaid) -> None:
+    """Keep words for a branch that is held with the run around it: they are heard when that goes on."""
+    run = story.run
+    if run.halting_for == "stop" or run.phase not in ("held", "halting"):
+        _reject(story, input, f"{run.path} is being stopped, or has not begun")
+        return
+    _receive(story, input, "interrupt")
+    text = with_unheard(run, input.text)
+    story.tell(Interrupted(epoch=run.epoch, text=text, leads_to="hold", state=run.state))
+
+
+def _held_branch(story: Story, text: str) -> str:
+    """Return the branch of a held run that words are for, "" if they are for the run."""
+    path, _ = addressed(story.run, text) if story.run.phase == "held" else ("", "")
+    here = story
+    for name in path.split("/") if path else ():
+        run = here.run
+        cut = run.cuts[-1] if run.phase == "held" and run.cuts else None
+        if cut is None or (cut.state, cut.phase) != (run.state, "branches") or here.undelivered():
+            return ""
+        here = here.within(name)
+    return path if here.run.phase == "held" else ""
+
+
+def _go_on_with(story: Story, path: str, input: UserSaid) -> None:
+    """Let a held run go on, and one of its branches with the words."""
+    input = replace(input, text=addressed(story.run, input.text)[1])
+    _receive(story_at(story, path), input, "interrupt")
+    for name in path.split("/"):
+        enter(story, INTERRUPTED, "going on")
+        story = story.within(name)
+    _join_halt(story, input.text)
+
+
+def _hand_over(story: Story, input: UserSaid) -> None:
+    """Give a branch that waits for words the ones it was sent."""
+    question = next(q for q in story.own_questions() if q.kind == "input")
+    if question.schema is not None:
+        words = f"it is to be of the type {question.schema.get('type')}: say it without the @"
+        input = replace(input, problem=words)
+    _answer(story.whole, input, question)
+
+
+def shown_in(story: Story, shown: tuple[Shown, ...]) -> tuple[Shown, ...]:
+    """Return what was seen of the replies in the story's part of the run, by its own keys."""
+    if not isinstance(story, BranchStory):
+        return shown
+    outer = shown_in(story.around, shown)
+    head = (story.around.run.step, WITHIN, story.name)
+    return tuple(replace(part, key=part.key[3:]) for part in outer if part.key[:3] == head)
 
 
 def _receive(
     story: Story, input: UserSaid, handling: Policy, reason: str = "", at: float | None = None
 ) -> None:
-    story.tell(
+    story.whole.tell(
         InputReceived(
             input_id=input.id,
             text=input.text,
@@ -137,18 +195,20 @@ def _receive(
             handling=handling,
             reason=reason,
             at=at,
+            to=story.path,
         )
     )
 
 
 def _reject(story: Story, input: UserSaid, reason: str) -> None:
     _receive(story, input, "reject")
-    story.tell(InputDisposed(input_id=input.id, disposition="rejected", reason=reason))
+    story.dispose(input.id, "rejected", reason)
 
 
 def _is_storm(run: Run, at: float) -> bool:
     recent = run.interrupted_at[-STORM_COUNT:]
-    return len(recent) == STORM_COUNT and at - recent[0] < STORM_WINDOW_S
+    # A clock that was set back tells nothing of how fast the words came.
+    return len(recent) == STORM_COUNT and 0 <= at - recent[0] < STORM_WINDOW_S
 
 
 def withdrawn(story: Story, input: Withdraw) -> None:
@@ -172,16 +232,28 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
         story.tell(InputDisposed(input_id=input.id, disposition="rejected", reason=refusal))
         return
     answer: Json = input.answer if question.schema is not None else chosen(question, input.text)
+    story = story_at(story, question.branch)
     story.tell(QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
-    story.tell(InputDisposed(input_id=input.id, disposition="answered"))
-    if question.call_id:
+    story.dispose(input.id, "answered")
+    if story.run.phase == "asking" and question.kind == "question":
+        text = answer if isinstance(answer, str) else input.text
+        story.tell(WorkDone(state=story.run.state, value=answer, text=text))
+    elif question.call_id:
         text = answer if isinstance(answer, str) else input.text
         if _is_about_outcome(story.run, question):
-            story.close_call(question.call_id, *OUTCOMES[text])
+            if _call_of(story.run, question).status == "parked":
+                story.close_call(question.call_id, *OUTCOMES[text])
         else:
             story.close_call(question.call_id, "completed", text)
     elif story.run.state:
-        _join_words(story, input.text)
+        join_words(story, input.text)
+
+
+def story_at(story: Story, branch: str) -> Story:
+    """Return the story of the branch at a path."""
+    for name in branch.split("/") if branch else ():
+        story = story.within(name)
+    return story
 
 
 def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
@@ -194,7 +266,7 @@ def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
             question_id=story.next_question_id(),
             number=story.next_number(),
             kind="question",
-            text=f"The process ended while {call.name} {encode(call.arguments).decode()} ran. "
+            text=f"{call.name} {encode(call.arguments).decode()} was cut off while it ran. "
             "What became of it?",
             agent=agent,
             call_id=call.id,
@@ -203,11 +275,21 @@ def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
     )
 
 
+def ask_again(story: Story, call: OpenCall) -> None:
+    """Ask what became of the state's own call that was cut, before it could be made again."""
+    ask_outcome(story, "", call.call)
+
+
 def _is_about_outcome(run: Run, question: Question) -> bool:
     """Return whether a question asks what became of a call, instead of being the call."""
-    calls = () if run.turn is None else run.turn.calls
-    name = next((c.call.name for c in calls if c.call.id == question.call_id), "")
-    return question.kind == "question" and name not in ("", REQUEST_USERS_INPUT)
+    if not question.call_id or question.kind != "question" or run.turn is None:
+        return False
+    return not is_question_call(_call_of(run, question))
+
+
+def _call_of(run: Run, question: Question) -> OpenCall:
+    assert run.turn is not None, "only a turn parks calls"
+    return next(c for c in run.turn.calls if c.call.id == question.call_id)
 
 
 def _refusal(input: UserSaid, question: Question | None) -> str:
@@ -215,6 +297,8 @@ def _refusal(input: UserSaid, question: Question | None) -> str:
         return f"there is no question {input.question}"
     if question.status == "answered":
         return "already answered"
+    if question.status == "expired":
+        return "the time to answer it is over"
     if question.status == "superseded":
         return "the question is closed: what asked it was interrupted"
     if question.kind == "approval":
@@ -229,35 +313,55 @@ def _refusal(input: UserSaid, question: Question | None) -> str:
 
 def halted(story: Story, input: Halt) -> None:
     """A bare stop: halt what runs and hold. Where nothing runs, nothing happens."""
-    if story.run.phase in ("pre", "turn", "post", "transition"):
-        _halt(story, None, "hold", input.shown)
+    run = story.run
+    if run.phase in _AT_WORK or (run.phase == "halting" and run.halting_for == "trouble"):
+        halt(story, None, "hold", input.shown)
+
+
+_AT_WORK = (
+    "pre",
+    "turn",
+    "call",
+    "asking",
+    "resting",
+    "branches",
+    "retrying",
+    "post",
+    "transition",
+)
 
 
 def stopped(story: Story, input: Stop) -> None:
     """End the run once its running tools have stopped."""
-    _halt(story, None, "stop", input.shown, reason=input.reason)
+    halt(story, None, "stop", input.shown, reason=input.reason)
+
+
+def give_up(story: Story, kind: ErrorKind, error: str, shown: tuple[Shown, ...] = ()) -> None:
+    """End the work of the state over an error, once its running tools have stopped."""
+    halt(story, None, "trouble", shown, reason=error, trouble=kind)
 
 
 def _join_halt(story: Story, text: str) -> None:
     run = story.run
-    whole = _with_unheard(run, text)
+    whole = with_unheard(run, text)
     story.tell(Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
     finish_halt(story)
 
 
-def _with_unheard(run: Run, text: str) -> str:
-    """Return the words after those of a halt that no handler and no agent has got to see yet."""
-    return text if run.is_heard or run.resume_input is None else f"{run.resume_input}\n{text}"
-
-
-def _halt(
+def halt(
     story: Story,
     text: str | None,
-    leads_to: Literal["words", "hold", "stop"],
+    leads_to: Literal["words", "hold", "stop", "trouble"],
     shown: tuple[Shown, ...],
     *,
     reason: str = "",
+    trouble: ErrorKind | None = None,
+    told: Told | None = None,
 ) -> None:
+    """Begin the halting list; branches within are halted with the run.
+
+    They are stopped with it, else held: over an error, too, for words may come that let them go on.
+    """
     run = story.run
     agent = "" if run.turn is None else run.turn.agent
     story.tell(
@@ -269,22 +373,59 @@ def _halt(
             agent=agent,
             partial=_partial(run, shown),
             reason=reason,
+            trouble=trouble,
         )
     )
-    is_end = leads_to == "stop"
-    unsure = {q.call_id for q in run.open_questions if _is_about_outcome(run, q)}
+    told = told or _REASONS[leads_to]
+    for inner in story.living():
+        head = (run.step, WITHIN, inner.name)
+        seen = tuple(replace(part, key=part.key[3:]) for part in shown if part.key[:3] == head)
+        if leads_to == "stop":
+            stop_branch(inner, reason, seen)
+        else:
+            hold_branch(inner, seen, told)
+    not_run, stopped, unanswered = told
+    unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
     for open_call in () if story.run.turn is None else story.run.turn.calls:
         if open_call.call.id in unsure:
             story.close_call(open_call.call.id, "unknown", UNKNOWN)
         elif open_call.status == "parked" and is_question_call(open_call):
-            story.close_call(open_call.call.id, "not_run", RUN_STOPPED if is_end else UNANSWERED)
+            story.close_call(open_call.call.id, "not_run", unanswered)
         elif open_call.status == "running":
-            story.close_call(open_call.call.id, "stopped", RUN_STOPPED if is_end else STOPPED)
+            story.close_call(open_call.call.id, "stopped", stopped)
         elif open_call.status in ("new", "parked"):
-            story.close_call(open_call.call.id, "not_run", RUN_STOPPED if is_end else NOT_RUN)
+            story.close_call(open_call.call.id, "not_run", not_run)
     # At once, though `once` tools may take a while to stop: a late yes must not start a closed call.
     story.supersede_questions("interrupted")
     finish_halt(story)
+
+
+def stop_branch(story: Story, reason: str, shown: tuple[Shown, ...] = ()) -> bool:
+    """Stop a branch; False: it is being stopped."""
+    if story.run.phase == "halting" and story.run.halting_for == "stop":
+        return False
+    halt(story, None, "stop", shown, reason=reason)
+    return True
+
+
+def hold_branch(story: Story, shown: tuple[Shown, ...], told: Told) -> None:
+    """Hold a branch until the run around it goes on. Words it was halted for wait until then."""
+    run = story.run
+    if is_at_rest(run):
+        story.supersede_questions("interrupted")
+    elif run.phase != "halting" or run.halting_for == "trouble":
+        halt(story, None, "hold", shown, told=told)
+    elif run.halting_for == "words":
+        story.tell(Interrupted(epoch=run.epoch, text=None, leads_to="hold", state=run.state))
+
+
+_REASONS: dict[str, Told] = {
+    "words": (NOT_RUN, STOPPED, UNANSWERED),
+    "hold": (NOT_RUN, STOPPED, UNANSWERED),
+    "stop": (RUN_STOPPED, RUN_STOPPED, RUN_STOPPED),
+    "trouble": (GIVEN_UP, GIVEN_UP, GIVEN_UP),
+}
+"""The same, by what the halt leads to."""
 
 
 def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
@@ -303,45 +444,39 @@ def finish_halt(story: Story) -> None:
     if run.phase not in ("halting", "held"):
         return
     if run.turn is not None and run.turn.calls:
+        call = run.turn.calls[0]
+        if run.turn.agent or call.status != "done":
+            return
+        # The state's own call completed while it was being stopped: its work is done.
+        story.tell(WorkDone(state=run.state, value=value_of(call.result), text=call.result))
+        run = story.run
+        if run.phase not in ("halting", "held"):
+            return
+    if any(inner.run.phase == "halting" for inner in story.living()):
         return
     if run.halting_for == "stop":
         story.dispose_rest()
-        story.tell(RunStopped(reason=run.stop_reason))
+        story.stop(run.stop_reason)
+    elif run.halting_for == "trouble" and run.trouble is not None:
+        trouble = run.trouble
+        for inner in () if is_tried_again(run, trouble.kind) else story.living():
+            stop_branch(inner, trouble.error)
+        failed(story, trouble.kind, trouble.error, trouble.hint, fault=trouble.fault)
     elif run.halting_for == "words" and run.phase == "halting":
-        for record in run.undelivered:
+        for record in story.undelivered():
             if record.handling == "interrupt":
-                story.tell(InputDisposed(input_id=record.id, disposition="interrupted"))
-        _resume(story, "interrupted")
+                story.dispose(record.id, "interrupted")
+        resume(story, "interrupted")
 
 
-def _resume(story: Story, reason: str) -> None:
-    """Enter `resume`, else `start`, and let its agent hear the words.
-
-    A `resume` state with a pre_handler decides itself what becomes of the words. Everywhere else
-    they join the conversation: nothing typed is lost on an author who did not think of it.
-    """
-    run = story.run
-    target = resume_target(run)
-    words = run.resume_input or ""
-    story.tell(StateTransition(source=run.state, target=target, reason=reason))
-    if story.run.phase == "waiting":
-        # The state waits for words, and these are some: nobody is asked to type them again.
-        _await_input(story)
-        story.tell(QuestionAnswered(question_id=story.run.open_questions[-1].id, answer=words))
-    if target != RESUME or plan_for(run).states[RESUME].pre_handler is None:
-        _join_words(story, words)
-
-
-def _join_words(story: Story, text: str) -> None:
-    """Add the words to the context of the state's agent, else of the state that was cut."""
-    plan = plan_for(story.run)
-    agents = [plan.states[story.run.state].agent]
-    cut = story.run.interrupted_state
-    if cut is not None and cut in plan.states:
-        agents.append(plan.states[cut].agent)
-    agent = next((agent for agent in agents if agent is not None), None)
-    if agent is not None and text:
-        story.tell(WordsJoined(context=plan.agents[agent].context, text=text))
+def value_of(text: str) -> Json:
+    """Return what a tool's text is where it is a JSON object or list, else the text."""
+    if text[:1] not in ("{", "["):
+        return text
+    try:
+        return decode(text)
+    except (DecodeError, RecursionError):
+        return text
 
 
 # --- steering and queueing --------------------------------------------------------------------
@@ -359,123 +494,11 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     story.tell(ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
 
 
-def _deliver_steers(story: Story) -> None:
+def deliver_steers(story: Story) -> None:
+    """Let the agent hear, with its next request, the words that joined its turn."""
     assert story.run.turn is not None
     context = plan_for(story.run).agents[story.run.turn.agent].context
-    for record in story.run.undelivered:
+    for record in story.undelivered():
         if record.handling == "steer":
             story.tell(WordsJoined(context=context, text=record.text))
-            story.tell(InputDisposed(input_id=record.id, disposition="steered"))
-
-
-def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
-    """Turn to the queued words now that the state is done; False if there are none."""
-    waiting = story.run.undelivered
-    if not waiting:
-        return False
-    text = _with_unheard(story.run, "\n".join(record.text for record in waiting))
-    epoch = story.run.epoch + 1
-    story.tell(Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
-    for record in waiting:
-        story.tell(InputDisposed(input_id=record.id, disposition="queued"))
-    _resume(story, "queued words")
-    return True
-
-
-# --- what follows by itself -------------------------------------------------------------------
-
-
-def settle(story: Story, *, is_new_request: bool) -> None:
-    """Tell what follows without anything happening: transitions, the end, delivered steers."""
-    finish_halt(story)
-    silent = 0
-    while story.run.phase == "leaving":
-        _leave(story)
-        is_new_request = True
-        silent += 1
-        if silent == MAX_SILENT_TRANSITIONS:
-            story.fail(
-                f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
-                "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
-                fault="author",
-            )
-    run = story.run
-    if run.phase == "waiting" and not any(q.kind == "input" for q in run.open_questions):
-        _await_input(story)
-    elif run.phase == "turn" and run.turn is not None and not run.turn.calls and is_new_request:
-        _deliver_steers(story)
-
-
-def _await_input(story: Story) -> None:
-    run = story.run
-    wanted = definition_of(run).workflow.input
-    text, schema = "", None
-    if run.state == "" and wanted is not None:
-        text = wanted.description or f"{wanted.name}?"
-        schema = input_schema(wanted)
-    story.tell(
-        QuestionAsked(
-            question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema
-        )
-    )
-
-
-def _leave(story: Story) -> None:
-    run = story.run
-    if run.state == STOP:
-        _finish(story)
-        return
-    if run.state == "":
-        enter(story, START, "started")
-    else:
-        target = STOP if run.chosen is None else run.chosen
-        enter(story, target, run.chosen_by or "no transition given")
-
-
-def enter(story: Story, target: str, reason: str) -> None:
-    """Go to a state, or where `$interrupted` leads, unless queued words come first."""
-    run = story.run
-    resumes = target == INTERRUPTED
-    if resumes and not run.cuts:
-        story.fail(
-            f"The state {run.state!r} leads to {INTERRUPTED} ({reason}), "
-            "but no interrupted state is left to go back to.",
-            "Go there at most once for each interruption, from a state that `resume` leads to.",
-            fault="author",
-        )
-        return
-    target = run.cuts[-1].state if resumes else target
-    states = plan_for(run).states
-    if target not in states:
-        story.fail(
-            f"The state {run.state!r} leads to {target!r} ({reason}), "
-            "a state the workflow does not have.",
-            did_you_mean(target, states),
-            fault="author",
-        )
-    elif run.state == "" or not _deliver_queue(story, target, resumes=resumes):
-        story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=resumes))
-        if run.state == "" and isinstance(run.input, str) and story.run.phase != "pre":
-            # A pre_handler would say itself what the first agent hears of the run's input.
-            _join_words(story, run.input)
-
-
-def _finish(story: Story) -> None:
-    run = story.run
-    path = plan_for(run).states[STOP].input
-    reply = None if run.last_response is None else run.last_response.text
-    output: Json = reply
-    if path is not None:
-        output = look_up(run, path)
-        if isinstance(output, Missing):
-            story.tell(
-                WorkflowOutput(
-                    text=f"stop names {path}, which nothing wrote; the last reply stands in."
-                )
-            )
-            output = reply
-    if isinstance(output, str) and output and definition_of(run).kind == "workflow":
-        story.tell(WorkflowOutput(text=output, kind="result"))
-    story.supersede_questions("the run finished")
-    story.dispose_rest()
-    story.tell(RunFinished(output=output))
+            story.dispose(record.id, "steered")

@@ -1,30 +1,65 @@
 """A story: facts told one after the other, with the run folded up to the last of them."""
 
+from msgspec.structs import replace
+
 from midstream.core.apply import apply
 from midstream.core.events import (
     AnyFact,
+    BranchFailed,
+    BranchFinished,
+    BranchStopped,
     InputDisposed,
     QuestionSuperseded,
     RunFailed,
+    RunFinished,
+    RunStopped,
     ToolReturned,
 )
-from midstream.core.names import Fault, Outcome
-from midstream.core.run import Run
+from midstream.core.names import Disposition, Fault, Json, Outcome
+from midstream.core.question import Question
+from midstream.core.run import InputRecord, Run
 
 
 class Story:
-    """What one input makes true. `facts` are in order; `run` is the run after them."""
+    """What one input makes true. `facts` are in order; `run` is the run after them.
 
-    __slots__ = ("facts", "run")
+    `path` is the branch it is about, "" for the run itself.
+    """
+
+    path = ""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
+        self._run = run
         self.facts: list[AnyFact] = []
+
+    @property
+    def run(self) -> Run:
+        """Return the run, or branch, as it stands after the last fact."""
+        return self._run
+
+    @property
+    def whole(self) -> "Story":
+        """Return the story of the whole run."""
+        return self
+
+    def around_it(self) -> "list[Story]":
+        """Return the stories of what is around, from the inside out."""
+        return []
 
     def tell(self, fact: AnyFact) -> None:
         """Add a fact."""
         self.facts.append(fact)
-        self.run = apply(self.run, fact)
+        self._run = apply(self._run, fact)
+
+    def within(self, name: str) -> "BranchStory":
+        """Return the same story as a branch tells it."""
+        return BranchStory(self, name)
+
+    def living(self) -> "list[BranchStory]":
+        """Return the stories of the branches that have not ended."""
+        return [
+            self.within(name) for name, run in self.run.branches.items() if run.phase != "ended"
+        ]
 
     def close_call(self, call_id: str, outcome: Outcome, result: str) -> None:
         """Tell how an open tool call ended."""
@@ -32,16 +67,31 @@ class Story:
         name = next(c.call.name for c in self.run.turn.calls if c.call.id == call_id)
         self.tell(ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result))
 
+    def own_questions(self) -> list[Question]:
+        """Return the open questions that were not asked by a branch within."""
+        return [q for q in self.run.open_questions if q.branch == self.path]
+
     def supersede_questions(self, reason: str) -> None:
         """Close every open question unanswered."""
-        for question in self.run.open_questions:
+        for story in self.living():
+            story.supersede_questions(reason)
+        for question in self.own_questions():
             self.tell(QuestionSuperseded(question_id=question.id, reason=reason))
+
+    def undelivered(self) -> list[InputRecord]:
+        """Return the lines that wait to have their effect here."""
+        waiting = self.whole.run.undelivered
+        return [record for record in waiting if record.to == self.path] if waiting else []
 
     def dispose_rest(self) -> None:
         """Say of every line not yet delivered that the run ended first."""
-        reason = "the run ended first"
-        for record in self.run.undelivered:
-            self.tell(InputDisposed(input_id=record.id, disposition="rejected", reason=reason))
+        for record in self.whole.run.undelivered:
+            if record.to == self.path or record.to.startswith(f"{self.path}/" if self.path else ""):
+                self.dispose(record.id, "rejected", "the run ended first")
+
+    def dispose(self, input_id: str, disposition: Disposition, reason: str = "") -> None:
+        """Say what became of a line."""
+        self.whole.tell(InputDisposed(input_id=input_id, disposition=disposition, reason=reason))
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the run as failed; open questions close, undelivered words are named."""
@@ -50,10 +100,74 @@ class Story:
         self.dispose_rest()
         self.tell(RunFailed(error=error, hint=hint, fault=fault, state=state))
 
+    def finish(self, output: Json) -> None:
+        """End the run as finished."""
+        self.tell(RunFinished(output=output))
+
+    def stop(self, reason: str) -> None:
+        """End the run as stopped."""
+        self.tell(RunStopped(reason=reason))
+
     def next_question_id(self) -> str:
         """Return the id of the next question, unique in the run."""
-        return f"q{len(self.run.questions) + 1}"
+        return f"q{len(self.whole.run.questions) + 1}"
 
     def next_number(self) -> int:
         """Return the number a person answers the next question by; waiting for input has none."""
-        return self.run.last_number + 1
+        return self.whole.run.last_number + 1
+
+    def next_call_id(self) -> str:
+        """Return the id of the next tool call, unique in the run."""
+        return f"call_{self.whole.run.calls_made + 1}"
+
+
+class BranchStory(Story):
+    """The story of a branch: what it tells is told of the run around it."""
+
+    def __init__(self, around: Story, name: str) -> None:
+        self._around = around
+        self.name = name
+        self.path = around.run.branches[name].path
+
+    @property
+    def run(self) -> Run:
+        """Return the branch as it stands after the last fact."""
+        return self._around.run.branches[self.name]
+
+    @property
+    def around(self) -> Story:
+        """Return the story of the run around it."""
+        return self._around
+
+    @property
+    def whole(self) -> Story:
+        """Return the story of the whole run."""
+        return self._around.whole
+
+    def around_it(self) -> list[Story]:
+        """Return the stories of what is around, from the inside out."""
+        return [self._around, *self._around.around_it()]
+
+    def tell(self, fact: AnyFact) -> None:
+        """Add a fact of the branch."""
+        inner = f"{self.name}/{fact.branch}" if fact.branch else self.name
+        self._around.tell(replace(fact, branch=inner))
+
+    def fail(self, error: str, hint: str, *, fault: Fault) -> None:
+        """End the branch as failed."""
+        state = self.run.state
+        self.supersede_questions("the branch failed")
+        self.dispose_rest()
+        self.tell(BranchFailed(error=error, hint=hint, fault=fault, state=state))
+
+    def finish(self, output: Json) -> None:
+        """End the branch as finished."""
+        self.tell(BranchFinished(output=output))
+
+    def stop(self, reason: str) -> None:
+        """End the branch as stopped."""
+        self.tell(BranchStopped(reason=reason))
+
+    def next_question_id(self) -> str:
+        """Return the id of the next question, unique in the run."""
+        return f"{self.path}/q{len(self.whole.run.questions) + 1}"

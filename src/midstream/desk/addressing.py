@@ -63,6 +63,7 @@ class Addressing:
         self._allowed = tuple(allowed)
         self._has_read = has_read
         self._started_as: dict[str, str] = {}
+        self._is_starting = False
         self._saving: asyncio.Task[None] | None = None
         self._is_unsaved = False
 
@@ -81,6 +82,10 @@ class Addressing:
         if self.mode.kind == "workflow":
             return self.workflow
         return self.chats.get(self.mode.name)
+
+    def is_coming(self, machine: Machine) -> bool:
+        """Return whether a workflow is just beginning, for lines to go to."""
+        return self._is_starting and not is_chat(machine) and machine.run.id not in self._started_as
 
     def own_machines(self) -> tuple[Machine, ...]:
         """Return the runs that live in this console, the oldest first."""
@@ -186,10 +191,14 @@ class Addressing:
         equipment = self.equipped()
         definition, handlers = await equipment.library.load(name)
         self._has_read()
-        machine = await equipment.engine.start(
-            definition, handlers=handlers, input=input, allowed=self._allowed
-        )
-        self._started_as[machine.run.id] = name
+        self._is_starting = True
+        try:
+            machine = await equipment.engine.start(
+                definition, handlers=handlers, input=input, allowed=self._allowed
+            )
+            self._started_as[machine.run.id] = name
+        finally:
+            self._is_starting = False
         return machine
 
     async def _save_mode(self) -> None:

@@ -141,7 +141,7 @@ class RemoteMachine:
         await self._read()
         if question is None and policy is None and not unasked:
             # What is asked now is what it answers: not what may be asked by the time it is heard.
-            question = only_question(self._run)
+            question = only_question(self._run, text)
             unasked = question is None
         letter = Letter(
             id=id,

@@ -1,12 +1,13 @@
 """Going on with a run that was left or cut off, without a person at the keyboard."""
 
+from midstream.core.addressing import branch_at
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.headless.run import ANSWER, Given
+from midstream.headless.run import ANSWER, Asking, Given, is_wanted
 from midstream.ports import Machine
 
 
-async def go_on(machine: Machine, given: Given) -> Run:
+async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:
     """Return a run taken up once it has ended, or waits for what was not given beforehand.
 
     A run that was suspended goes on: it was asked for by name. Tool calls wait for approval as they
@@ -15,18 +16,22 @@ async def go_on(machine: Machine, given: Given) -> Run:
     if machine.run.suspended:
         await machine.unsuspend()
     answers = list(given.answers)
-    while True:
-        run = await machine.settled()
-        if run.is_over or machine.is_closed:
-            return run
+    is_at_rest = False
+    while not (machine.run.is_over or machine.is_closed):
+        run = machine.run
         approval = next((q for q in run.open_questions if _tool_of(run, q) in given.allowed), None)
-        asked = next((q for q in run.open_questions if _is_asked(run, q)), None)
+        asked = next((q for q in run.open_questions if is_wanted(run, q)), None)
         if approval is not None:
             await machine.approve(approval.id, granted=True, for_run=True)
         elif asked is not None and answers:
             await machine.say(answers.pop(0), question=asked.id, source=ANSWER)
-        else:
+        elif is_at_rest:
             return run
+        else:
+            is_at_rest = await asking.or_rest(machine)
+            continue
+        is_at_rest = False
+    return await machine.settled()
 
 
 def unapproved(run: Run) -> str | None:
@@ -44,13 +49,10 @@ def unapproved(run: Run) -> str | None:
     )
 
 
-def _is_asked(run: Run, question: Question) -> bool:
-    return question.kind == "question" or (question.kind == "input" and not run.state)
-
-
 def _tool_of(run: Run, question: Question) -> str:
     """Return the tool a question asks to approve, "" for any other question."""
-    if question.kind != "approval" or run.turn is None:
+    asking = branch_at(run, question.branch)
+    if question.kind != "approval" or asking is None or asking.turn is None:
         return ""
-    calls = (each.call for each in run.turn.calls if each.call.id == question.call_id)
+    calls = (each.call for each in asking.turn.calls if each.call.id == question.call_id)
     return next((call.name for call in calls), "")

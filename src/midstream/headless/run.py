@@ -5,6 +5,7 @@ allowed beforehand, and a question without an answer given beforehand parks the 
 ever invented.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,7 @@ from midstream.core.errors import (
     UserMistake,
     WorldTrouble,
 )
-from midstream.core.events import AgentResponded, RunFailed, WorkflowOutput
+from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope
@@ -65,6 +66,7 @@ async def play(
         AuthorMistake: its files have problems.
     """
     definition, handlers = await library.load(name)
+    asking = Asking(engine)
     machine = await engine.start(
         definition,
         handlers=handlers,
@@ -73,7 +75,7 @@ async def play(
         allowed=given.allowed,
         approvals="deny",
     )
-    return await _answered(machine, given.answers)
+    return await _answered(machine, given.answers, asking)
 
 
 async def chat_once(
@@ -92,19 +94,51 @@ async def chat_once(
     definition = chat_definition(role, roles[role], tools)
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
+    asking = Asking(engine)
     await machine.say(prompt)
-    return await _answered(machine, given.answers)
+    return await _answered(machine, given.answers, asking)
 
 
-async def _answered(machine: Machine, answers: Sequence[str]) -> Run:
+async def _answered(machine: Machine, answers: Sequence[str], asking: "Asking") -> Run:
     """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
-    for answer in answers:
-        run = await machine.settled()
-        question = _wanted(run)
-        if run.is_over or question is None:
-            return run
-        await machine.say(answer, question=question.id, source=ANSWER)
+    left = list(answers)
+    is_at_rest = False
+    while left and not (machine.run.is_over or machine.is_closed):
+        question = _wanted(machine.run)
+        if question is not None:
+            await machine.say(left.pop(0), question=question.id, source=ANSWER)
+            is_at_rest = False
+        elif is_at_rest:
+            break
+        else:
+            is_at_rest = await asking.or_rest(machine)
     return await machine.settled()
+
+
+class Asking:
+    """Hears when a run asks something: branches beside the one that asks are not waited for, nor is
+    the end of the time there is to answer.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._asked = asyncio.Event()
+        engine.listen(self._hear)
+
+    async def or_rest(self, machine: Machine) -> bool:
+        """Return once the run asks something (False), or only a person can move it on (True)."""
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(self._asked.wait())
+            settled = group.create_task(machine.settled())
+            await asyncio.wait((asked, settled), return_when=asyncio.FIRST_COMPLETED)
+            is_at_rest = settled.done()
+            asked.cancel()
+            settled.cancel()
+        self._asked.clear()
+        return is_at_rest
+
+    def _hear(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, QuestionAsked):
+            self._asked.set()
 
 
 # --- what became of it --------------------------------------------------------------------------
@@ -130,11 +164,18 @@ def unanswered(run: Run) -> str | None:
     question = None if run.is_over else _wanted(run)
     if question is None:
         return None
-    refused = [repr(each.text) for each in run.inbox.values() if each.disposition == "rejected"]
+    refused: list[str] = []
+    for each in run.inbox.values():
+        # What was refused before another question got its answer may have been meant for that one.
+        if each.disposition == "answered":
+            refused = []
+        elif each.disposition == "rejected" and each.handling == "answer":
+            refused.append(repr(each.text))
     wants = f"waits for an answer that fits (not {', '.join(refused)})"
+    where = f" in the branch {question.branch}" if question.branch else ""
     choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
     return (
-        f"Run {run.id} {wants if refused else 'waits for an answer nobody gave'}: "
+        f"Run {run.id} {wants if refused else 'waits for an answer nobody gave'}{where}: "
         f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
     )
 
@@ -152,10 +193,17 @@ def left_words(run: Run) -> str:
 
 def _wanted(run: Run) -> Question | None:
     """Return the question that holds the run up; a chat that waits for its next line has none."""
-    for question in run.open_questions:
-        if question.kind == "question" or (question.kind == "input" and not run.state):
-            return question
-    return None
+    return next((q for q in run.open_questions if is_wanted(run, q)), None)
+
+
+def is_wanted(run: Run, question: Question) -> bool:
+    """Return whether an answer given beforehand may be meant for a question.
+
+    Words a branch waits for are: the others go on beside it, and a chat has no branches.
+    """
+    if question.kind == "input":
+        return not run.state or bool(question.branch)
+    return question.kind == "question"
 
 
 def is_result(envelope: Envelope) -> bool:

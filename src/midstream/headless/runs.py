@@ -8,13 +8,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from midstream.core.addressing import as_typed
 from midstream.core.events import FileWritten
 from midstream.core.names import Json
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
+from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import costs, in_words
-from midstream.core.views.status import where
+from midstream.core.views.status import Lane, lanes, where
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.ports import Receipt
 from midstream.storage import KeptRun, Letter
@@ -147,13 +149,17 @@ def run_object(kept: KeptRun) -> dict[str, Json]:
 def shown_lines(shown: Shown, *, now: float) -> list[str]:
     """Return everything about a run, for a person."""
     kept, run = shown.kept, shown.run
-    total = costs(run.usages).total
+    total, stands = costs(run.usages).total, where(shown.run)
     rows: list[tuple[str, str]] = [
         ("status", status_words(kept)),
-        ("state", f"{run.state or '-'}: {where(run).doing}"),
+        ("state", f"{run.state or '-'}: {_until(stands.doing, stands.until, now)}"),
     ]
-    rows += [("asks", question_line(question)) for question in where(run).questions]
-    rows += [("waiting", f"{record.handling}: {record.text}") for record in run.undelivered]
+    rows += [("branch", _lane_line(lane, now)) for lane in lanes(run)]
+    rows += [("asks", question_line(question)) for question in stands.questions]
+    rows += [
+        ("waiting", f"{record.handling}: {as_typed(record.text, record.to)}")
+        for record in run.undelivered
+    ]
     rows += [("not heard", letter.text or letter.kind) for letter in shown.letters]
     rows += [("refused", f"{letter.text}: the run has ended") for letter in shown.refused]
     tokens = f"{total.input_tokens} tokens in, {total.output_tokens} out"
@@ -179,6 +185,7 @@ def shown_object(shown: Shown) -> dict[str, Json]:
     run, total = shown.run, costs(shown.run.usages).total
     return run_object(shown.kept) | {
         "doing": where(run).doing,
+        "branches": [_lane_object(lane) for lane in lanes(run)],
         "questions": [_question_object(question) for question in where(run).questions],
         "cost": {
             "requests": total.requests,
@@ -212,13 +219,39 @@ def _question_object(question: Question) -> dict[str, Json]:
         "kind": question.kind,
         "text": question.text,
         "agent": question.agent,
+        "branch": question.branch,
         "choices": list(question.choices),
         "schema": question.schema,
     }
 
 
 def _input_object(record: InputRecord) -> dict[str, Json]:
-    return {"input_id": record.id, "text": record.text, "handling": record.handling}
+    return {
+        "input_id": record.id,
+        "text": record.text,
+        "handling": record.handling,
+        "to": record.to,
+    }
+
+
+def _lane_line(lane: Lane, now: float) -> str:
+    about = f" {lane.about}" if lane.about else ""
+    return f"{lane.path}{about} [{lane.state}]: {_until(lane.doing, lane.until, now)}"
+
+
+def _until(doing: str, until: float | None, now: float) -> str:
+    return doing if until is None else f"{doing} until {time_of_day(until, now=now)}"
+
+
+def _lane_object(lane: Lane) -> dict[str, Json]:
+    return {
+        "branch": lane.path,
+        "state": lane.state,
+        "doing": lane.doing,
+        "about": lane.about,
+        "until": lane.until,
+        "is_parked": lane.is_parked,
+    }
 
 
 def _written(facts: Iterable[Envelope]) -> list[str]:
@@ -267,7 +300,10 @@ def receipt_line(run: str, receipt: Receipt, record: InputRecord | None) -> str:
     }[receipt.handling]
     if receipt.reason:
         how = f"hears it later: {receipt.reason}"
-    return f"Run {run} {how}."
+    who = (
+        f"The branch {record.to} of run {run}" if record is not None and record.to else f"Run {run}"
+    )
+    return f"{who} {how}."
 
 
 def receipt_object(run: str, receipt: Receipt, record: InputRecord | None) -> dict[str, Json]:

@@ -1,10 +1,11 @@
 """The director: does to a run on strings what a step says, and tells where a step does not fit."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 
 import msgspec
 
+from midstream.core.addressing import branch_at
 from midstream.core.conversation import Message
 from midstream.core.errors import WorldTrouble
 from midstream.core.inputs import RequestedCall
@@ -68,7 +69,8 @@ class Director:
         limit = None if step is None else step.after_handlers
         ran = 0
         await self.puppet.life.quiet()
-        while (handler := self.standing("handler")) is not None and (limit is None or ran < limit):
+        branch = "" if step is None else step.branch
+        while (handler := self.handler_near(branch)) is not None and (limit is None or ran < limit):
             self.puppet.life.finish(handler, None)
             await self.puppet.life.quiet()
             ran += 1
@@ -81,10 +83,10 @@ class Director:
             case form.ToolReturned():
                 return self._return(step)
             case form.UserSaid():
-                self._see(step.shown, calling=step.calling)
+                self._see(step.shown, step.shown_in, calling=step.calling)
                 await self.say(step)
             case form.UserAnswered():
-                question = self._question(step.question)
+                question = self._question(step)
                 if question is None:
                     return self.misfit(step)
                 await self.puppet.life.machine.say(
@@ -93,10 +95,10 @@ class Director:
             case form.UserDecided():
                 return await self._decide(step)
             case form.UserHalted():
-                self._see(step.shown)
+                self._see(step.shown, step.shown_in)
                 await self.puppet.life.machine.halt()
             case form.UserStopped():
-                self._see(step.shown)
+                self._see(step.shown, step.shown_in)
                 await self.stop(step.reason)
             case form.UserWithdrew():
                 waiting = [r for r in self.puppet.run.undelivered if r.text == step.text]
@@ -105,6 +107,8 @@ class Director:
                 await self.puppet.life.machine.withdraw(waiting[0].id)
             case form.UserResumed():
                 await self.puppet.life.machine.unsuspend()
+            case form.TimeCame():
+                return self._ring(step)
             case form.ProcessChanged():
                 await self.revive(was_cut=step.was_cut)
         return None
@@ -112,13 +116,23 @@ class Director:
     async def say(self, step: form.UserSaid) -> None:
         """Say a step's words, at the time they were said."""
         self.puppet.clock.time = max(self.puppet.clock.time, BEGAN_AT + step.after_s)
+        asked = next((q for q in self.puppet.run.open_questions if q.kind == "input"), None)
+        if asked is not None and step.branch:
+            of_it = [q for q in self.puppet.run.open_questions if q.branch == step.branch]
+            asked = next((q for q in of_it if q.kind == "input"), asked)
+            await self.puppet.life.machine.say(
+                step.text, question=asked.id, source=step.source, id=self.next_id()
+            )
+            return
         await self.puppet.life.machine.say(
             step.text, unasked=True, policy=step.policy, source=step.source, id=self.next_id()
         )
 
-    def soon(self, work: Coroutine[None, None, None]) -> None:
+    def soon(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         """Do something beside what happens; it is awaited in the end."""
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
 
     async def stop(self, reason: str) -> None:
         """Stop the run; it ends once its tools have been let end."""
@@ -134,12 +148,22 @@ class Director:
 
     # --- looking ------------------------------------------------------------------------------
 
-    def standing(self, kind: str, name: str | None = None) -> Standing | None:
-        """Return the first effect of a kind that stands still, of that name if one is given."""
+    def standing(
+        self, kind: str, name: str | None = None, branch: str | None = None
+    ) -> Standing | None:
+        """Return the first effect of a kind that stands still, of that name and branch if given."""
         for standing in self.puppet.life.standing.values():
-            if standing.kind == kind and name in (None, standing.name):
+            is_it = name in (None, standing.name) and branch in (None, standing.branch)
+            if standing.kind == kind and is_it:
                 return standing
         return None
+
+    def handler_near(self, branch: str) -> Standing | None:
+        """Return a handler that stands still, of that branch if there is one.
+
+        Handlers of several branches may be at work at once. What follows in a branch waits for its own.
+        """
+        return self.standing("handler", branch=branch) or self.standing("handler")
 
     def misfit(self, step: form.AnyStep) -> Misfit:
         """Return that a step does not fit how things are."""
@@ -148,14 +172,15 @@ class Director:
             got=standing_in_words(self.puppet.run, list(self.puppet.life.standing.values())),
         )
 
-    def _see(self, shown: str, *, calling: bool = False) -> None:
-        model = self.standing("model")
-        if model is not None:
-            model.show(shown, calling=calling)
+    def _see(self, shown: str, inside: Mapping[str, str], *, calling: bool = False) -> None:
+        for standing in tuple(self.puppet.life.standing.values()):
+            if standing.kind == "model":
+                text = inside.get(standing.branch, "") if standing.branch else shown
+                standing.show(text, calling=calling)
 
     def _reply(self, step: form.ModelReplied | form.ModelFailed) -> Misfit | None:
-        model = self.standing("model", step.agent)
-        if model is None or self.puppet.run.state != step.state:
+        model = self.standing("model", step.agent, step.branch)
+        if model is None or model.state != step.state:
             return self.misfit(step)
         if (other := self._other_messages(step, model)) is not None:
             return other
@@ -165,25 +190,37 @@ class Director:
     def _return(self, step: form.ToolReturned) -> Misfit | None:
         for standing in self.puppet.life.standing.values():
             is_it = standing.name == step.tool and standing.arguments == step.arguments
-            if standing.kind == "tool" and is_it:
+            if standing.kind == "tool" and is_it and standing.branch == step.branch:
                 outcome = ToolOutcome(outcome=step.outcome, text=step.result)
                 self.puppet.life.finish(standing, outcome)
                 return None
         return self.misfit(step)
 
+    def _ring(self, step: form.TimeCame) -> Misfit | None:
+        timer = self.standing("timer", step.timer, step.branch)
+        if timer is None or timer.state != step.state:
+            return self.misfit(step)
+        self._see(step.shown, step.shown_in)
+        self.puppet.life.finish(timer, None)
+        return None
+
     async def _decide(self, step: form.UserDecided) -> Misfit | None:
         run = self.puppet.run
         for question in run.open_questions:
             call = call_of(run, question)
-            if question.kind == "approval" and call == (step.tool, step.arguments):
+            is_there = question.kind == "approval" and question.branch == step.branch
+            if is_there and call == (step.tool, step.arguments):
                 await self.puppet.life.machine.approve(
                     question.id, granted=step.granted, for_run=step.for_run, note=step.note
                 )
                 return None
         return self.misfit(step)
 
-    def _question(self, text: str) -> Question | None:
-        return next((q for q in self.puppet.run.open_questions if q.text == text), None)
+    def _question(self, step: form.UserAnswered) -> Question | None:
+        for question in self.puppet.run.open_questions:
+            if (question.text, question.branch) == (step.question, step.branch):
+                return question
+        return None
 
     def _other_messages(
         self, step: form.ModelReplied | form.ModelFailed, model: Standing
@@ -192,11 +229,13 @@ class Director:
         assert model.request is not None
         if not step.seen or form.digest(model.request.messages) == step.seen:
             return None
-        plan = self.puppet.run.plan
-        assert plan is not None
-        context = plan.agents[step.agent].context
-        recorded = self.rehearsal.expected.contexts.get(context, ())
-        now = self.puppet.run.contexts[context]
+        here = branch_at(self.puppet.run, step.branch)
+        assert here is not None
+        assert here.plan is not None
+        context = here.plan.agents[step.agent].context
+        is_own = not step.branch or context in here.shared
+        recorded = self.rehearsal.expected.contexts.get(context, ()) if is_own else ()
+        now = here.contexts[context]
         for number, (before, after) in enumerate(zip(recorded, now, strict=False), 1):
             if before != after:
                 where = f"message {number} of the context {context}"
@@ -226,7 +265,8 @@ def answer(puppet: Puppet, model: Standing, step: form.ModelReplied | form.Model
 
 def call_of(run: Run, question: Question) -> tuple[str, dict[str, Json]] | None:
     """Return the name and arguments of the call a question is about, None if it is about none."""
-    for open_call in () if run.turn is None else run.turn.calls:
+    here = branch_at(run, question.branch)
+    for open_call in () if here is None or here.turn is None else here.turn.calls:
         if open_call.call.id == question.call_id:
             return open_call.call.name, open_call.call.arguments
     return None

@@ -13,6 +13,7 @@ import msgspec
 
 from midstream.core.conversation import Message
 from midstream.core.errors import AuthorMistake
+from midstream.core.jsontext import parse
 from midstream.core.names import Json, Outcome, Policy
 
 FORMAT: Final = 1
@@ -30,10 +31,12 @@ class Step(
     """The base of every step. Never made itself.
 
     `after_handlers`: it happened while a handler was at work, so many after the step before; None: it
-    happened when no handler was.
+    happened when no handler was. `branch` is where in the run it happened: "" for the run itself, else
+    a branch such as `tests`, or `tests/inner` for one within it.
     """
 
     after_handlers: int | None = None
+    branch: str = ""
 
 
 class Called(
@@ -79,7 +82,8 @@ class ToolReturned(Step, frozen=True, kw_only=True, omit_defaults=True, tag="too
 class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_said"):
     """A person said something nobody had asked, or what a state waited for.
 
-    `shown` is what they had seen of a reply; with `calling` the model had begun to ask for a tool.
+    `shown` is what they had seen of a reply, `shown_in` of the replies in branches; with `calling` the
+    model had begun to ask for a tool.
     `policy` is what they chose instead of the state's own. `after_s`: seconds since the run began.
     """
 
@@ -87,6 +91,7 @@ class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_sa
     state: str = ""
     policy: Policy | None = None
     shown: str = ""
+    shown_in: dict[str, str] = {}
     calling: bool = False
     source: str = "user"
     after_s: float = 0.0
@@ -111,9 +116,10 @@ class UserDecided(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user
 
 
 class UserHalted(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_halted"):
-    """A person stopped the turn (Esc), having seen `shown` of a reply."""
+    """A person stopped the turn (Esc), having seen `shown` of a reply, `shown_in` of those in branches."""
 
     shown: str = ""
+    shown_in: dict[str, str] = {}
 
 
 class UserStopped(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_stopped"):
@@ -121,6 +127,7 @@ class UserStopped(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user
 
     reason: str
     shown: str = ""
+    shown_in: dict[str, str] = {}
 
 
 class UserWithdrew(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_withdrew"):
@@ -131,6 +138,19 @@ class UserWithdrew(Step, frozen=True, kw_only=True, omit_defaults=True, tag="use
 
 class UserResumed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_resumed"):
     """A person let a suspended run go on."""
+
+
+class TimeCame(Step, frozen=True, kw_only=True, omit_defaults=True, tag="time_came"):
+    """A time came that a state waited for.
+
+    `timer` says which: `wait` (its pause is over), `retry` (it is tried again), `deadline` (of its
+    question) or `timeout` (of the state; `shown` is what had been seen of a reply then).
+    """
+
+    state: str
+    timer: str
+    shown: str = ""
+    shown_in: dict[str, str] = {}
 
 
 class ProcessChanged(Step, frozen=True, kw_only=True, omit_defaults=True, tag="process_changed"):
@@ -150,6 +170,7 @@ AnyStep: TypeAlias = (
     | UserStopped
     | UserWithdrew
     | UserResumed
+    | TimeCame
     | ProcessChanged
 )
 
@@ -159,12 +180,14 @@ class Expected(
 ):
     """What a run came to: the states it entered, every context's messages, its end and output.
 
-    What is not there is not compared; `contexts` may name some only. `is_midway`: the recording ends
-    while a handler was at work, so only the states before are compared.
+    `branches` are the states that its branches entered, by their paths. What is not there is not
+    compared; `contexts` may name some only. `is_midway`: the recording ends while a handler was at
+    work, so only the states before are compared.
     """
 
     status: Literal["running", "finished", "failed", "stopped"] | None = None
     states: tuple[str, ...] | None = None
+    branches: dict[str, tuple[str, ...]] = {}
     output: Json | msgspec.UnsetType = msgspec.UNSET
     error: str = ""
     contexts: dict[str, tuple[Message, ...]] = {}
@@ -204,6 +227,7 @@ def decoded(data: bytes, *, file: str = "the rehearsal") -> Rehearsal:
     Raises:
         AuthorMistake: it is no rehearsal this version can read; the message says where it is wrong.
     """
+    data = _plain(data)
     try:
         head = msgspec.json.decode(data, type=_Head)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -224,6 +248,19 @@ def decoded(data: bytes, *, file: str = "the rehearsal") -> Rehearsal:
             hint="docs/rehearsals.md shows what each step holds; or record it again.",
         ) from error
     return rehearsal
+
+
+def _plain(data: bytes) -> bytes:
+    """Return a file's bytes without the comments and commas people leave in what they write."""
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # What is no UTF-8 is not read over here: the reader behind says where it stands.
+        text = data.decode("utf-8", "ignore")
+        parsed = parse(text, max_chars=len(text))
+        if parsed.root is not None and not parsed.flaws and text.encode() == data:
+            return msgspec.json.encode(parsed.root.value)
+    return data
 
 
 _PLACE = re.compile(r" ?\(\S*\.py:\d+\)")

@@ -11,7 +11,7 @@ from midstream.ai.offline import smallest
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.steering import NOT_KNOWN, OUTCOMES
+from midstream.core.steering import HAPPENED, NOT_KNOWN, OUTCOMES
 from midstream.ports import ModelRequest, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import call_of
@@ -38,12 +38,18 @@ class Improviser:
         self._replies = _numbered(steps)
         self._refused: dict[str, int] = {}
 
-    def reply(self, request: ModelRequest) -> form.ModelReplied | form.ModelFailed:
+    def reply(
+        self, request: ModelRequest, branch: str = ""
+    ) -> form.ModelReplied | form.ModelFailed:
         """Return what a model says: what it said to such a request, the next time it was made or the
         last time; else words that ended a turn there; else plain ones (a smallest call if it must).
+
+        What was said in the same branch of the run comes before what was said in others.
         """
         known = [reply for reply in self._replies if _is_for(reply[1], request)]
+        known.sort(key=lambda numbered: numbered[1].branch != branch)
         such = [step for number, step in known if number == request.request]
+        such = [step for step in such if step.branch == branch] or such
         unsaid = next((step for step in such if any(step is left for left in self._left)), None)
         if unsaid is not None:
             self._left = [step for step in self._left if step is not unsaid]
@@ -59,7 +65,9 @@ class Improviser:
         calls: tuple[form.Called, ...] = ()
         if request.must_call:
             tool = request.tools[-1]
-            calls = (form.Called(name=tool.name, arguments=smallest(tool.parameters) or {}),)
+            value: Json = smallest(tool.parameters)
+            arguments = value if isinstance(value, dict) else {}
+            calls = (form.Called(name=tool.name, arguments=arguments),)
         return form.ModelReplied(agent=request.agent, state=request.state, text=PLAIN, calls=calls)
 
     def outcome(self, standing: Standing) -> ToolOutcome:
@@ -72,13 +80,23 @@ class Improviser:
             return ToolOutcome(outcome=step.outcome, text=step.result)
         return ToolOutcome(outcome="completed", text="ok")
 
+    def was_late(self, timer: Standing) -> bool:
+        """Return whether that deadline or timeout came before, and has not come again."""
+        for step in self._left:
+            if not isinstance(step, form.TimeCame) or step.timer != timer.name:
+                continue
+            if (step.branch, step.state) == (timer.branch, timer.state):
+                self._left.remove(step)
+                return True
+        return False
+
     def answer(self, question: Question) -> str | None:
         """Return what the person answers; None once they have tried three times in vain."""
         tries = self._refused[question.id] = self._refused.get(question.id, 0) + 1
         if tries > 3:
             return None
         if question.choices == tuple(OUTCOMES):
-            return NOT_KNOWN
+            return NOT_KNOWN if question.agent else HAPPENED  # a state's own call: nobody verifies
         recorded = [
             step.text
             for step in self._all
@@ -137,8 +155,9 @@ def _numbered(
         if not isinstance(step, form.ModelReplied | form.ModelFailed):
             continue
         number = 1
-        if numbered:
-            before, last = numbered[-1]
+        in_branch = [pair for pair in numbered if pair[1].branch == step.branch]
+        if in_branch:
+            before, last = in_branch[-1]
             is_same = (last.agent, last.state) == (step.agent, step.state)
             if is_same and isinstance(last, form.ModelReplied) and last.calls:
                 number = before + 1

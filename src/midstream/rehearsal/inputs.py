@@ -3,6 +3,9 @@
 A journal holds what became true, not what was said. But `decide` is pure: an input is found again by
 guessing it from the facts and judging the guess. If that gives just the facts that follow, it was it.
 So nothing here knows how halts, answers or retries work; only which facts an input can begin with.
+
+A fact of a branch is judged by the branch as it stands: what ended there is an effect of the branch,
+with its key as the whole run has it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +13,7 @@ from itertools import product
 
 import msgspec
 
+from midstream.core.addressing import as_typed, branch_at, living
 from midstream.core.decide import judged
 from midstream.core.errors import UserMistake
 from midstream.core.events import (
@@ -17,6 +21,7 @@ from midstream.core.events import (
     AgentResponded,
     AnswerRefused,
     AnyFact,
+    BranchFailed,
     DefinitionChanged,
     FileWritten,
     HandlerRan,
@@ -26,18 +31,24 @@ from midstream.core.events import (
     PermissionGranted,
     QuestionAnswered,
     QuestionAsked,
+    QuestionExpired,
     ReplyCut,
     RunFailed,
     RunRecovered,
     RunResumed,
     RunStarted,
+    StateFailed,
+    StateRetried,
+    TimerSet,
     ToolCalled,
     ToolReturned,
+    WorkDone,
     WorkflowOutput,
 )
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    EffectKey,
     FileChanging,
     Halt,
     HandlerFailed,
@@ -51,13 +62,23 @@ from midstream.core.inputs import (
     Shown,
     Start,
     Stop,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
     UserSaid,
     Withdraw,
 )
 from midstream.core.names import Policy
-from midstream.core.pending import call_key, handler_key, request_key
+from midstream.core.pending import (
+    call_key,
+    handler_key,
+    request_key,
+    set_key,
+    timer_key,
+)
 from midstream.core.run import Run
+from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+from midstream.rehearsal.within import key_from
 
 _HANDLERS = ("pre", "post", "transition")
 _REFUSED = "The user refused this call. They said: "
@@ -98,15 +119,30 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
                 "would come to there, so the run cannot be rehearsed.",
                 hint="The run failed from outside, or another version made it: record it again.",
             )
-        heard.append(Heard(input=guess, before=run, facts=tuple(story.facts), seq=done + 1, at=at))
+        input = _as_cut(guess, run, story.facts)
+        heard.append(Heard(input=input, before=run, facts=tuple(story.facts), seq=done + 1, at=at))
         run, done = story.run, done + count
     return heard
 
 
+def _as_cut(input: AnyInput, run: Run, facts: Sequence[AnyFact]) -> AnyInput:
+    """Return an input with what was seen of the replies it cut: others may have been cut later on."""
+    if not isinstance(input, Halt | Stop | TimerRang | UserSaid):
+        return input
+    has_calls = any(part.has_calls for part in input.shown)
+    shown = _shown(run, facts, has_calls=has_calls) if input.shown else ()
+    return msgspec.structs.replace(input, shown=shown)
+
+
 def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
     fact = rest[0]
-    if run.phase in _HANDLERS:
-        yield from _of_handler(run, rest)
+    here = branch_at(run, fact.branch)
+    if here is not None:
+        yield from _of_effects(run, here, rest)
+    for inner in (run, *living(run)):
+        # What a handler's failure begins with may be told of the run around it, or of a line.
+        if inner is not here and inner.phase in _HANDLERS:
+            yield from _of_handler(run, inner, rest)
     match fact:
         case RunStarted():
             yield Start(
@@ -117,33 +153,55 @@ def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]
                 approvals=fact.approvals,
                 workspace=fact.workspace,
             )
-        case AgentResponded():
-            yield from _replies(run, fact, rest)
-        case AgentFailed() if run.turn is not None:
-            key = request_key(run)
-            yield ModelFailed(key=key, error=fact.error, hint=fact.hint, shown=fact.partial)
-        case ToolReturned():
-            yield from _recoveries(rest)
-            key = call_key(run, fact.call_id)
-            yield ToolFinished(key=key, outcome=fact.outcome, text=fact.result)
-        case RunRecovered() | DefinitionChanged() | QuestionAsked():
+        case ToolReturned() | RunRecovered() | DefinitionChanged() | QuestionAsked():
             yield from _recoveries(rest)
         case RunResumed():
             yield from _of_person(run, rest[1:], at)
             yield Resume()
-        case FileWritten():
-            yield FileChanging(
-                key=call_key(run, fact.call_id),
-                path=fact.path,
-                before=fact.before,
-                after=fact.after,
-            )
         case _:
             yield from _of_person(run, rest, at)
 
 
-def _of_handler(run: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
-    fact, key = rest[0], handler_key(run)
+def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+    """Yield the ends of effects of a branch (or of the run itself) that a fact of it may come from."""
+    fact = rest[0]
+
+    def key(inner: EffectKey) -> EffectKey:
+        return key_from(run, here.path, inner)
+
+    if here.phase in _HANDLERS:
+        yield from _of_handler(run, here, rest)
+    match fact:
+        case AgentResponded():
+            yield from _replies(run, here, fact, rest)
+        case AgentFailed() if here.turn is not None:
+            yield ModelFailed(
+                key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
+            )
+        case ToolReturned():
+            yield ToolFinished(
+                key=key(call_key(here, fact.call_id)), outcome=fact.outcome, text=fact.result
+            )
+        case FileWritten():
+            yield FileChanging(
+                key=key(call_key(here, fact.call_id)),
+                path=fact.path,
+                before=fact.before,
+                after=fact.after,
+            )
+        case TimerSet():
+            yield TimerStarted(key=key(set_key(here, fact.timer)), until=fact.until)
+        case Interrupted(trouble="timeout"):
+            yield TimerRang(key=key(timer_key(here, TIMEOUT)), shown=_shown(run, rest))
+        case WorkDone() | StateRetried() | QuestionExpired():
+            for timer in (WAITED, RETRY, DEADLINE):
+                yield TimerRang(key=key(timer_key(here, timer)))
+        case _:
+            return
+
+
+def _of_handler(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+    fact, key = rest[0], key_from(run, here.path, handler_key(here))
     if isinstance(fact, HandlerRan):
         yield HandlerReturned(
             key=key,
@@ -155,14 +213,19 @@ def _of_handler(run: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
         )
     elif isinstance(fact, WorkflowOutput):
         yield HandlerLogged(key=key, text=fact.text)
-    failed = next((each for each in rest if isinstance(each, RunFailed)), None)
+    elif isinstance(fact, StateFailed):
+        yield HandlerFailed(key=key, error=fact.error, hint=fact.hint)
+    of_it = [each for each in rest if each.branch == here.path]
+    failed = next((each for each in of_it if isinstance(each, RunFailed | BranchFailed)), None)
     if failed is not None:
         yield HandlerFailed(key=key, error=failed.error, hint=failed.hint, fault=failed.fault)
 
 
-def _replies(run: Run, fact: AgentResponded, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+def _replies(
+    run: Run, here: Run, fact: AgentResponded, rest: Sequence[AnyFact]
+) -> Iterator[AnyInput]:
     """Yield the replies a fact may come from: with calls as they were begun, or all unusable."""
-    if run.turn is None:
+    if here.turn is None:
         return
     begun = {f.call_id for f in rest if isinstance(f, ToolCalled | QuestionAsked) and f.call_id}
     ended = {f.call_id: f for f in reversed(rest) if isinstance(f, ToolReturned)}
@@ -174,7 +237,7 @@ def _replies(run: Run, fact: AgentResponded, rest: Sequence[AnyFact]) -> Iterato
 
     for with_problems in (False, True):
         yield ModelReplied(
-            key=request_key(run),
+            key=key_from(run, here.path, request_key(here)),
             text=fact.text,
             calls=tuple(
                 RequestedCall(
@@ -205,9 +268,9 @@ def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInpu
         case InputReceived():
             yield from _words(run, fact, rest, at)
         case Interrupted(leads_to="hold"):
-            yield Halt(shown=_shown(run, fact.partial))
+            yield Halt(shown=_shown(run, rest))
         case Interrupted():
-            yield Stop(reason=fact.reason, shown=_shown(run, fact.partial))
+            yield Stop(reason=fact.reason, shown=_shown(run, rest))
         case QuestionAnswered():
             refused = next((f for f in rest[:3] if isinstance(f, ToolReturned)), None)
             note = "" if refused is None else refused.result.partition(_REFUSED)[2]
@@ -242,23 +305,33 @@ def _answers(
 
 
 def _words(run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
-    after = rest[1] if len(rest) > 1 else None
-    partial = after.partial if isinstance(after, Interrupted | ReplyCut) else ""
     policies: tuple[Policy | None, ...] = (None,)
     if fact.handling != "answer":
         policies = (None, fact.handling)
+    text = as_typed(fact.text, fact.to)
     for policy, has_calls in product(policies, (False, True)):
         yield UserSaid(
             id=fact.input_id,
-            text=fact.text,
+            text=text,
             at=at if fact.at is None else fact.at,
             source=fact.source,
             policy=policy,
-            shown=_shown(run, partial, has_calls=has_calls),
+            shown=_shown(run, rest, has_calls=has_calls),
         )
 
 
-def _shown(run: Run, partial: str, *, has_calls: bool = False) -> tuple[Shown, ...]:
-    if run.phase != "turn" or run.turn is None or run.turn.calls:
-        return ()
-    return (Shown(key=request_key(run), text=partial, has_calls=has_calls),)
+def _shown(run: Run, rest: Sequence[AnyFact], *, has_calls: bool = False) -> tuple[Shown, ...]:
+    """Return what was seen of every reply that streams: as the fact that cuts it says."""
+    cuts: dict[str, str] = {}
+    for fact in rest:
+        if isinstance(fact, Interrupted | ReplyCut):
+            cuts.setdefault(fact.branch, fact.partial)
+    return tuple(
+        Shown(
+            key=key_from(run, inner.path, request_key(inner)),
+            text=cuts.get(inner.path, ""),
+            has_calls=has_calls,
+        )
+        for inner in (run, *living(run))
+        if inner.phase == "turn" and inner.turn is not None and not inner.turn.calls
+    )

@@ -9,6 +9,7 @@ kept, read back from the very bytes.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,8 +23,8 @@ from midstream.core.events import Fact
 from midstream.core.inputs import EffectKey
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
-from midstream.core.pending import AskModel, CallTool, RunHandler, pending
-from midstream.core.run import Run
+from midstream.core.pending import AwaitTime, pending
+from midstream.core.run import Run, owner_of
 from midstream.core.spec import Definition, ToolSpec
 from midstream.ports import (
     HandlerResult,
@@ -36,6 +37,7 @@ from midstream.ports import (
     Validator,
     World,
 )
+from midstream.rehearsal.within import path_of, timer_of
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 RUN_ID = "rehearsal"
@@ -45,14 +47,20 @@ MAX_ROUNDS = 100_000
 
 
 class Standing(msgspec.Struct, eq=False, kw_only=True):
-    """An effect that stands still. `name` is the agent, the tool or the handler."""
+    """An effect that stands still. `name` is the agent, the tool, the handler or the timer.
 
-    kind: Literal["model", "tool", "handler"]
+    `branch` is where in the run it stands, `state` the state there, `until` when a timer rings.
+    """
+
+    kind: Literal["model", "tool", "handler", "timer"]
     key: EffectKey
     name: str
+    branch: str
+    state: str
     done: "asyncio.Future[Json]"
     arguments: dict[str, Json] = {}
     call_id: str = ""
+    until: float = 0.0
     request: ModelRequest | None = None
     listener: ReplyListener | None = None
 
@@ -111,19 +119,38 @@ class Notebook:
         return run
 
 
-class _Clock:
-    """A clock the director moves. Sleepers sleep until they are cancelled."""
+class _Time:
+    """The time of a rehearsal, in seconds since 1970: the director moves it."""
 
     def __init__(self) -> None:
         self.time = BEGAN_AT
 
+
+class _Clock:
+    """The clock of one life. Who waits for a time stands still until the director lets it come.
+
+    However early or late that is by the clock: to whom waits it is never yet time, and then it is.
+    """
+
+    def __init__(self, life: "_Life") -> None:
+        self._life = life
+        self._rung: set[EffectKey] = set()
+
     def now(self) -> float:
         """Return the time in seconds since 1970 (UTC)."""
-        return self.time
+        key = self._life.key_of_timer()
+        if key is None:
+            return self._life.puppet.clock.time
+        return math.inf if key in self._rung else -math.inf
 
     async def sleep(self, seconds: float) -> None:
-        """Never return: what would have happened in time, the director says."""
-        await asyncio.get_running_loop().create_future()
+        """Return when the director says so; to whom waits for no timer of the run, never."""
+        key = self._life.key_of_timer()
+        if key is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        await self._life.wait(key)
+        self._rung.add(key)
 
 
 class _Shelf:
@@ -164,7 +191,7 @@ class Puppet:
     def __init__(self, definition: Definition, handlers: Handlers, validate: Validator) -> None:
         self.definition = definition
         self.notebook = Notebook()
-        self.clock = _Clock()
+        self.clock = _Time()
         self.requests: list[ModelRequest] = []
         self.effects: dict[str, int] = {}
         self.handled = 0
@@ -188,13 +215,21 @@ class Puppet:
         self._life = _Life(self, self._handlers, self._validate)
         return self._life
 
-    def states(self) -> list[str]:
-        """Return the states the run has entered."""
-        return [
-            fact["target"]
-            for _, data in self.notebook.rows
-            if (fact := msgspec.json.decode(data))["type"] == "state_transition"
-        ]
+    def states(self, branch: str = "") -> list[str]:
+        """Return the states the run, or a branch of it, has entered."""
+        return self._ways().get(branch, [])
+
+    def branches(self) -> list[str]:
+        """Return the paths of the branches that have entered states."""
+        return [path for path in self._ways() if path]
+
+    def _ways(self) -> dict[str, list[str]]:
+        ways: dict[str, list[str]] = {}
+        for _, data in self.notebook.rows:
+            fact = msgspec.json.decode(data)
+            if fact["type"] == "state_transition":
+                ways.setdefault(fact.get("branch", ""), []).append(fact["target"])
+        return ways
 
 
 class _Life:
@@ -214,7 +249,7 @@ class _Life:
             tools=self,
             journal=self._notebook,
             shelf=_Shelf(),
-            clock=puppet.clock,
+            clock=_Clock(self),
             validate=validate,
             workspace=Path("/nowhere"),
         )
@@ -247,6 +282,8 @@ class _Life:
     def finish(self, standing: Standing, result: Json) -> None:
         """Let an effect end; an exception as the result is raised in it."""
         del self.standing[standing.key]
+        if standing.kind == "timer":
+            self.puppet.clock.time = max(self.puppet.clock.time, standing.until)
         if standing.done.done():
             return
         if isinstance(result, Exception):
@@ -269,9 +306,8 @@ class _Life:
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
         """Return the reply the director gives. See `midstream.ports.Model`."""
         self.puppet.requests.append(request)
-        key = next(e.key for e in pending(self.machine.run) if isinstance(e, AskModel))
         reply: ModelReply = await self._stand(
-            kind="model", key=key, name=request.agent, request=request, listener=listener
+            kind="model", key=self._key(), name=request.agent, request=request, listener=listener
         )
         return reply
 
@@ -283,29 +319,19 @@ class _Life:
         self, name: str, arguments: dict[str, Json], context: ToolContext
     ) -> ToolOutcome:
         """Return the outcome the director gives. See `midstream.ports.Tools`."""
-        effect = next(
-            effect
-            for effect in pending(self.machine.run)
-            if isinstance(effect, CallTool)
-            and effect.key not in self.standing
-            and (effect.call.name, effect.call.arguments) == (name, arguments)
-        )
+        key = self._key()
+        call_id = str(key[-1])
         spec = self.puppet.definition.tools.get(name)
         if spec is None or spec.effect == "once":
-            self.puppet.effects[effect.call.id] = self.puppet.effects.get(effect.call.id, 0) + 1
+            self.puppet.effects[call_id] = self.puppet.effects.get(call_id, 0) + 1
         outcome: ToolOutcome = await self._stand(
-            kind="tool",
-            key=effect.key,
-            name=name,
-            arguments=arguments,
-            call_id=effect.call.id,
+            kind="tool", key=key, name=name, arguments=arguments, call_id=call_id
         )
         return outcome
 
     async def handle(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the script's handler did, once the director has let it run."""
-        key = next(e.key for e in pending(self.machine.run) if isinstance(e, RunHandler))
-        await self._stand(kind="handler", key=key, name=name)
+        await self._stand(kind="handler", key=self._key(), name=name)
         self._at_work += 1
         try:
             return await self._handlers.call(name, run, log)
@@ -314,14 +340,36 @@ class _Life:
             self.puppet.handled += 1
             self._rested.set()
 
+    async def wait(self, key: EffectKey) -> None:
+        """Return once the director lets the time come that a timer waits for."""
+        owed = (each for each in pending(self.machine.run) if isinstance(each, AwaitTime))
+        until = next((each.until for each in owed if each.key == key), None)
+        await self._stand(kind="timer", key=key, name=timer_of(key), until=until or 0.0)
+
+    def key_of_timer(self) -> EffectKey | None:
+        """Return the key of the timer that the task which asks waits for; None: it waits for none."""
+        key = self._found_key()
+        return key if key is not None and key[-2] == "timer" else None
+
+    def _key(self) -> EffectKey:
+        """Return the key of the effect that the task which asks is."""
+        key = self._found_key()
+        assert key is not None, "an effect the machine does not know"
+        return key
+
+    def _found_key(self) -> EffectKey | None:
+        # What an adapter is given does not say which of several branches it is for.
+        return self.machine._flights.key_of(asyncio.current_task())
+
     async def _stand(
         self,
         *,
-        kind: Literal["model", "tool", "handler"],
+        kind: Literal["model", "tool", "handler", "timer"],
         key: EffectKey,
         name: str,
         arguments: dict[str, Json] | None = None,
         call_id: str = "",
+        until: float = 0.0,
         request: ModelRequest | None = None,
         listener: ReplyListener | None = None,
     ) -> Json:
@@ -329,9 +377,12 @@ class _Life:
             kind=kind,
             key=key,
             name=name,
+            branch=path_of(key),
+            state=owner_of(self.machine.run, key).state,
             done=asyncio.get_running_loop().create_future(),
             arguments=arguments or {},
             call_id=call_id,
+            until=until,
             request=request,
             listener=listener,
         )

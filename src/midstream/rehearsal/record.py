@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midstream.core.addressing import branch_at
 from midstream.core.apply import apply
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    EffectKey,
     Halt,
     HandlerReturned,
     ModelFailed,
@@ -18,15 +20,17 @@ from midstream.core.inputs import (
     Resume,
     Shown,
     Stop,
+    TimerRang,
     ToolFinished,
     UserSaid,
     Withdraw,
 )
 from midstream.core.notices import Envelope
-from midstream.core.pending import RunHandler, pending
-from midstream.core.run import Run
+from midstream.core.pending import AskModel, CallTool, RunHandler, pending
+from midstream.core.run import Run, owner_of
 from midstream.rehearsal import format as form
 from midstream.rehearsal.inputs import Heard, inputs_of
+from midstream.rehearsal.within import path_of, timer_of
 from midstream.workflow.agent import WorkflowAgent
 
 
@@ -44,10 +48,12 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
         raise UserMistake("A rehearsal is made of all facts of a run.", hint="Name a run.")
     started = facts[0]
     heard = inputs_of(facts, [envelope.at for envelope in told])
-    run = Run(id="recorded")
+    run, ways = Run(id="recorded"), dict[str, list[str]]()
     for fact in facts:
         run = apply(run, fact)
-    owed = pending(run)
+        if isinstance(fact, StateTransition):
+            ways.setdefault(fact.branch, []).append(fact.target)
+    own = ways.pop("", [])
     return form.Rehearsal(
         rehearsal=form.FORMAT,
         workflow=started.definition.found_as or started.workflow,
@@ -58,11 +64,12 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
         steps=_steps(heard),
         expected=form.Expected(
             status=run.status,
-            states=tuple(fact.target for fact in facts if isinstance(fact, StateTransition)),
+            states=tuple(own),
+            branches={path: tuple(states) for path, states in ways.items()},
             output=run.output if run.status == "finished" else msgspec.UNSET,
             error=form.without_places(run.error) if run.status == "failed" else "",
             contexts=run.contexts,
-            is_midway=bool(owed) and isinstance(owed[0], RunHandler),
+            is_midway=_has_handler_at_work(run),
         ),
     )
 
@@ -71,41 +78,54 @@ def _steps(heard: Sequence[Heard]) -> tuple[form.AnyStep, ...]:
     began = heard[0].at
     steps: list[form.AnyStep] = []
     handlers = 0
+    asked: dict[EffectKey, Run] = {}
+    running: set[EffectKey] = set()
     for each in heard:
         if isinstance(each.input, HandlerReturned):
             handlers += 1
-        step = _step(each.input, each.before, each, began)
+        # A conversation that branches share may have grown since a model was sent it.
+        owed = pending(each.before)
+        models = [effect.key for effect in owed if isinstance(effect, AskModel)]
+        asked = {key: asked.get(key) or owner_of(each.before, key) for key in models}
+        running |= {e.key for e in owed if isinstance(e, CallTool) and not e.stopping}
+        if isinstance(each.input, ModelReplied | ModelFailed):
+            step: form.AnyStep | None = _model_step(each.input, asked[each.input.key])
+        elif isinstance(each.input, ToolFinished) and each.input.key not in running:
+            continue  # told to stop before it began: no tool has said this, but midstream
+        else:
+            step = _step(each.input, each.before, each, began)
+        if isinstance(each.input, Recovered):
+            asked, running = {}, set()
         if step is None:
             continue
-        owed = pending(each.before)
-        if owed and isinstance(owed[0], RunHandler):
+        if _has_handler_at_work(each.before):
             step = msgspec.structs.replace(step, after_handlers=handlers)
         steps.append(step)
         handlers = 0
     return tuple(steps)
 
 
+def _has_handler_at_work(run: Run) -> bool:
+    return any(isinstance(effect, RunHandler) for effect in pending(run))
+
+
 def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
     """Return what happened from outside; None for what the workflow did, or what changed nothing."""
     match input:
-        case ModelReplied() | ModelFailed() if run.turn is not None:
-            return _model_step(input, run, run.turn.agent)
-        case ToolFinished() if run.turn is not None:
-            call = next(c.call for c in run.turn.calls if c.call.id == input.key[2])
-            return form.ToolReturned(
-                tool=call.name,
-                arguments=call.arguments,
-                outcome=input.outcome,
-                result=input.text,
-            )
+        case ToolFinished():
+            return _tool_step(input, owner_of(run, input.key))
+        case TimerRang():
+            return _time_step(input, owner_of(run, input.key))
         case UserSaid():
             return _words_step(input, run, heard, began)
         case Approve():
             return _decided(input, run)
         case Halt():
-            return form.UserHalted(shown=_text(input.shown))
+            return form.UserHalted(shown=_text(input.shown), shown_in=_texts(input.shown))
         case Stop():
-            return form.UserStopped(reason=input.reason, shown=_text(input.shown))
+            return form.UserStopped(
+                reason=input.reason, shown=_text(input.shown), shown_in=_texts(input.shown)
+            )
         case Withdraw():
             return form.UserWithdrew(text=run.inbox[input.input_id].text)
         case Recovered():
@@ -116,7 +136,31 @@ def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep
             return None
 
 
-def _model_step(input: ModelReplied | ModelFailed, run: Run, agent: str) -> form.AnyStep:
+def _tool_step(input: ToolFinished, here: Run) -> form.AnyStep:
+    assert here.turn is not None
+    call = next(c.call for c in here.turn.calls if c.call.id == input.key[-1])
+    return form.ToolReturned(
+        tool=call.name,
+        arguments=call.arguments,
+        outcome=input.outcome,
+        result=input.text,
+        branch=here.path,
+    )
+
+
+def _time_step(input: TimerRang, here: Run) -> form.AnyStep:
+    return form.TimeCame(
+        state=here.state,
+        timer=timer_of(input.key),
+        shown=_text(input.shown),
+        shown_in=_texts(input.shown),
+        branch=here.path,
+    )
+
+
+def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
+    assert run.turn is not None
+    agent = run.turn.agent
     seen = form.digest(WorkflowAgent(run, agent).messages())
     if isinstance(input, ModelFailed):
         return form.ModelFailed(
@@ -126,6 +170,7 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run, agent: str) -> form
             hint=input.hint,
             shown=input.shown,
             seen=seen,
+            branch=run.path,
         )
     return form.ModelReplied(
         agent=agent,
@@ -136,6 +181,7 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run, agent: str) -> form
             for call in input.calls
         ),
         seen=seen,
+        branch=run.path,
     )
 
 
@@ -144,30 +190,46 @@ def _words_step(input: UserSaid, run: Run, heard: Heard, began: float) -> form.A
     if input.question is not None and (question is None or not question.is_open):
         return None  # an answer to nothing: it changed nothing
     if question is not None and question.kind != "input":
-        return form.UserAnswered(question=question.text, text=input.text, source=input.source)
+        return form.UserAnswered(
+            question=question.text,
+            text=input.text,
+            source=input.source,
+            branch=question.branch,
+        )
     return form.UserSaid(
         text=input.text,
         state=run.state,
         policy=input.policy,
         shown=_text(input.shown),
+        shown_in=_texts(input.shown),
         calling=any(part.has_calls for part in input.shown),
         source=input.source,
         after_s=round(max(0.0, input.at - began), 3),
+        branch="" if question is None else question.branch,
     )
 
 
 def _decided(input: Approve, run: Run) -> form.AnyStep:
-    assert run.turn is not None
     question = next(q for q in run.open_questions if q.id == input.question)
-    call = next(c.call for c in run.turn.calls if c.call.id == question.call_id)
+    here = branch_at(run, question.branch)
+    assert here is not None, "its question is open"
+    assert here.turn is not None, "only a turn parks calls"
+    call = next(c.call for c in here.turn.calls if c.call.id == question.call_id)
     return form.UserDecided(
         tool=call.name,
         arguments=call.arguments,
         granted=input.granted,
         for_run=input.for_run,
         note=input.note,
+        branch=question.branch,
     )
 
 
 def _text(shown: Sequence[Shown]) -> str:
-    return shown[0].text if shown else ""
+    """Return what was seen of a reply of the run itself."""
+    return next((part.text for part in shown if not path_of(part.key)), "")
+
+
+def _texts(shown: Sequence[Shown]) -> dict[str, str]:
+    """Return what was seen of replies in branches."""
+    return {path: part.text for part in shown if part.text and (path := path_of(part.key))}

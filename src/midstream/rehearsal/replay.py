@@ -111,9 +111,19 @@ async def _first_difference(
 def _other_states(
     rehearsal: form.Rehearsal, director: Director, step: int | None, *, is_end: bool
 ) -> Difference | None:
-    expected, got = rehearsal.expected.states, director.puppet.states()
-    if expected is None:
-        return None
+    asked = rehearsal.expected
+    ways = dict(asked.branches) if asked.states is None else {"": asked.states, **asked.branches}
+    for branch, expected in ways.items():
+        if other := _other_way(director, step, branch, expected, is_end=is_end):
+            return other
+    return None
+
+
+def _other_way(
+    director: Director, step: int | None, branch: str, expected: Sequence[str], *, is_end: bool
+) -> Difference | None:
+    """Return how the states that the run, or a branch of it, has entered are others."""
+    got = director.puppet.states(branch)
     number = next(
         (n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]),
         min(len(expected), len(got)),
@@ -122,6 +132,8 @@ def _other_states(
     if is_same:
         return None
     after = f"after {got[number - 1]}" if number else "at the start"
+    if branch:
+        after += f" of the branch {branch}"
     return Difference(
         step=step,
         about=f"state {number + 1}, {after}",

@@ -20,6 +20,11 @@ def clipped(text: str) -> str:
 
 def step_in_words(step: form.AnyStep) -> str:
     """Return what a step is, in a line."""
+    words = _in_words(step)
+    return f"in the branch {step.branch}, {words}" if step.branch else words
+
+
+def _in_words(step: form.AnyStep) -> str:
     match step:
         case form.ModelReplied():
             calls = "".join(f" [{call.name}]" for call in step.calls)
@@ -43,6 +48,8 @@ def step_in_words(step: form.AnyStep) -> str:
             return clipped(f"the user takes back: {step.text}")
         case form.UserResumed():
             return "the run is suspended, and the user lets it go on"
+        case form.TimeCame():
+            return f"the time has come ({step.timer} of {step.state})"
         case form.ProcessChanged():
             return "another process goes on with the run"
 
@@ -52,16 +59,21 @@ def standing_in_words(run: Run, standing: Sequence[Standing]) -> str:
     if run.is_over:
         why = f" ({run.error})" if run.error else ""
         return clipped(f"the run has {run.status}{why}")
-    parts = [
-        f"{each.name} is asked"
-        if each.kind == "model"
-        else f"the handler {each.name} is called"
-        if each.kind == "handler"
-        else f"{each.name}({as_json(each.arguments)}) runs"
-        for each in standing
-    ]
+    parts = [_stands(each) + (f" in {each.branch}" if each.branch else "") for each in standing]
     parts += [f"{question.text or 'words'!r} is waited for" for question in run.open_questions]
     return clipped(f"in {run.state or 'the beginning'}: {'; '.join(parts) or 'nothing runs'}")
+
+
+def _stands(standing: Standing) -> str:
+    match standing.kind:
+        case "model":
+            return f"{standing.name} is asked"
+        case "handler":
+            return f"the handler {standing.name} is called"
+        case "timer":
+            return f"the {standing.name} of {standing.state} runs"
+        case _:
+            return f"{standing.name}({as_json(standing.arguments)}) runs"
 
 
 def as_json(value: Json) -> str:

@@ -26,7 +26,7 @@ _LETTER = msgspec.json.Decoder(Letter)
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
-UPGRADES: dict[int, Upgrade] = {}
+UPGRADES: dict[int, Upgrade] = {1: lambda fact: fact}
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
 

@@ -2,7 +2,7 @@
 
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
 from midstream.core.run import Run, definition_of, plan_for
-from midstream.core.spec import Agent, Role, ToolSpec, tools_for
+from midstream.core.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
 from midstream.ports import ModelRequest
 
 
@@ -14,15 +14,16 @@ class WorkflowAgent:
         name: the name states use for the agent.
     """
 
-    __slots__ = ("_run", "name", "role", "spec", "tools")
+    __slots__ = ("_run", "_state", "name", "role", "spec", "tools")
 
     def __init__(self, run: Run, name: str) -> None:
         definition = definition_of(run)
         self._run = run
+        self._state = plan_for(run).states.get(run.state)
         self.name = name
         self.spec: Agent = plan_for(run).agents[name]
         self.role: Role = definition.roles[self.spec.agent_role]
-        self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec)
+        self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec, self._state)
 
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation as the agent sees it now, ending with something to answer."""
@@ -56,12 +57,13 @@ class WorkflowAgent:
             tools=self.tools,
             level=self.role.level,
             model=model,
-            must_call=bool(self.role.parsingTools),
+            must_call=bool(parsing_tools(self.role, self._state)),
             workflow=definition_of(run).workflow.workflow_name,
             state=run.state,
             visit=run.visits.get(run.state, 1),
             request=1 if run.turn is None else run.turn.request,
             common_data=run.common_data,
+            variables=run.variables,
             input=run.input,
         )
 

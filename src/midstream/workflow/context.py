@@ -6,9 +6,9 @@ that the handler ran: a handler that raises, or is halted, has changed nothing.
 
 import msgspec
 
-from midstream.core.apply import starting_messages
 from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
+from midstream.core.folding.conversations import starting_messages
 from midstream.core.names import Outcome
 from midstream.core.spec import Context
 from midstream.workflow.json_values import MAX_BYTES

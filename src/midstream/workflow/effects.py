@@ -24,6 +24,8 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Shown,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
 )
 from midstream.core.names import Outcome
@@ -34,11 +36,11 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
-from midstream.core.pending import AskModel, CallTool, RunHandler
+from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler
 from midstream.core.run import Run
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.offloop import call_soon, in_thread
-from midstream.ports import Handlers, Shelf, ToolContext
+from midstream.ports import Clock, Handlers, Shelf, ToolContext
 from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.json_values import copied, kept_call, kept_choice, kept_usage
@@ -320,6 +322,20 @@ async def run_handler(
         words = f"The handler {effect.handler} failed: {_named(error)}"
         answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
     await deliver(effect.key, answer)
+
+
+LONGEST_SLEEP_S = 60.0
+"""Seconds between two looks at the clock, which may be set while something waits for a time."""
+
+
+async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
+    """Find out when a wait is over, or wait until it is."""
+    if effect.until is None:
+        post(TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
+        return
+    while (left := effect.until - clock.now()) > 0:
+        await clock.sleep(min(left, LONGEST_SLEEP_S))
+    post(TimerRang(key=effect.key))
 
 
 def _is_for_us(error: BaseException) -> bool:

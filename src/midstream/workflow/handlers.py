@@ -39,6 +39,7 @@ class ScriptHandlers:
         functions: the handlers by name, plain or async.
         where: what to call the script in errors, such as its file name.
         timeout_s: how long one call may take, in seconds.
+        inner: the handlers of the sub-workflows, by name.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class ScriptHandlers:
         *,
         where: str = "the script",
         timeout_s: float = HANDLER_TIMEOUT_S,
+        inner: "Mapping[str, ScriptHandlers] | None" = None,
     ) -> None:
+        self._inner = dict(inner or {})
         self._functions = dict(functions)
         self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
         self._where = where
@@ -56,6 +59,18 @@ class ScriptHandlers:
 
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the handler of that name did; see the port `Handlers`."""
+        handlers = self
+        for flow in run.flows.split("/") if run.flows else ():
+            handlers = handlers._inner[flow]
+        return await handlers._call(name, run, log)
+
+    def around(self, inner: "Mapping[str, ScriptHandlers]") -> "ScriptHandlers":
+        """Return the same handlers with those of sub-workflows, by name."""
+        return ScriptHandlers(
+            self._functions, where=self._where, timeout_s=self._timeout_s, inner=inner
+        )
+
+    async def _call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         function = self._functions.get(name)
         if function is None:
             raise AuthorMistake(

@@ -8,18 +8,23 @@ import msgspec
 from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
+from midstream.core.branch_spec import sub_workflow
 from midstream.core.errors import AuthorMistake, UserMistake
 from midstream.core.jsontext import parse
 from midstream.core.names import Json
 from midstream.core.problem import as_text
-from midstream.core.shape import Report
+from midstream.core.shape import Report, without_schema
 from midstream.core.spec import Definition, Role, ToolSpec
 from midstream.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
-from midstream.workflow.loader import LoadedWorkflow, decoded, load_workflow, script_beside
-from midstream.workflow.script import source_of
-
-OFFLINE_NAME = "offline.json"
+from midstream.workflow.loader import (
+    OFFLINE_NAME,
+    LoadedWorkflow,
+    decoded,
+    load_workflow,
+    script_beside,
+)
+from midstream.workflow.script import every_state, source_of
 
 
 class WorkflowLibrary:
@@ -48,22 +53,41 @@ class WorkflowLibrary:
 
     async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow and the handlers of its script, read and imported off the loop."""
+        return await self._load(name, ())
+
+    async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
+        if name in above:
+            circle = " -> ".join((*above[above.index(name) :], name))
+            raise AuthorMistake(f"These workflows run each other without end: {circle}.")
         loaded, part = await in_thread(lambda: self._read(name))
         definition = msgspec.structs.replace(loaded.definition, found_as=name)
         for warning in loaded.warnings:
             self._config.notice(str(warning))
         self._offline_parts[definition.workflow.workflow_name] = part
         if loaded.script is None:
-            return definition, ScriptHandlers({}, where="The workflow, which has no script,")
-        return definition, await load_script(loaded.script, loaded.script_source)
+            handlers = ScriptHandlers({}, where="The workflow, which has no script,")
+        else:
+            handlers = await load_script(loaded.script, loaded.script_source)
+        names = {
+            sub.name for s in every_state(definition.workflow.states) if (sub := sub_workflow(s))
+        }
+        if not names:
+            return definition, handlers
+        inner = {other: await self._load(other, (*above, name)) for other in sorted(names)}
+        workflows = {other: found[0] for other, found in inner.items()}
+        definition = msgspec.structs.replace(definition, workflows=workflows)
+        return definition, handlers.around({other: found[1] for other, found in inner.items()})
 
     async def pinned(self, definition: Definition) -> ScriptHandlers:
         """Return the handlers of the script a run is pinned to, whatever the files are now."""
         if definition.script is None:
             where = "The workflow the run is pinned to, which has no script,"
-            return ScriptHandlers({}, where=where)
-        source = source_of(definition.script)
-        return await load_script(self._script_path(definition.found_as), source)
+            handlers = ScriptHandlers({}, where=where)
+        else:
+            source = source_of(definition.script)
+            handlers = await load_script(self._script_path(definition.found_as), source)
+        inner = {name: await self.pinned(d) for name, d in definition.workflows.items()}
+        return handlers.around(inner) if inner else handlers
 
     def offline_part(self, workflow: str) -> Json:
         """Return what the offline model plays of a loaded workflow, None if it has no such part.
@@ -79,7 +103,11 @@ class WorkflowLibrary:
     def _read(self, name: str) -> tuple[LoadedWorkflow, Json | AuthorMistake]:
         path = self._config.workflow_path(name)
         loaded = load_workflow(
-            path, roles=self._config.roles(), tools=self._tools, read=self._config.read
+            path,
+            roles=self._config.roles(),
+            tools=self._tools,
+            read=self._config.read,
+            workflows=list(self._config.workflows()),
         )
         return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
 
@@ -101,4 +129,4 @@ class WorkflowLibrary:
         problems = problems or Report(shown_path(path), parsed.flaws).problems
         if problems or parsed.root is None:
             return AuthorMistake(f"{shown_path(path)} cannot be read:\n{as_text(problems)}")
-        return parsed.root.value
+        return without_schema(parsed.root).value

@@ -8,7 +8,7 @@ Nothing here is async; it reads files and parses them, so call it in a thread.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,11 +16,13 @@ import msgspec
 from midstream.config.files import FileMissing, read_capped, shown_path
 from midstream.core.errors import AuthorMistake, MidstreamError
 from midstream.core.lint import lint_workflow
+from midstream.core.lint_names import Runs
 from midstream.core.problem import Problem, as_text, has_errors
 from midstream.core.spec import Definition, Role, ToolSpec, Workflow
-from midstream.workflow.script import Script, script_problems, text_of
+from midstream.workflow.script import Script, every_state, script_problems, text_of
 
 SCRIPT_NAME = "script.py"
+OFFLINE_NAME = "offline.json"
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,14 +50,16 @@ def load_workflow(
     roles: Mapping[str, Role],
     tools: Mapping[str, ToolSpec],
     read: Callable[[Path], bytes] = read_capped,
+    workflows: Collection[str] | None = None,
 ) -> LoadedWorkflow:
     """Return the workflow of a file, checked whole, with its script's handlers found by name.
 
     Args:
         path: the workflow file `NAME.json`; its script, if any, is `NAME/script.py` beside it.
         roles: every role there is; the definition keeps those of the workflow's agents.
-        tools: every tool there is; the definition keeps those some agent may use.
+        tools: every tool there is; the definition keeps those some agent or state may use.
         read: returns a file's bytes. `ConfigManager.read` refuses what is not trusted.
+        workflows: the names of all workflows; None leaves names of sub-workflows unchecked.
 
     Raises:
         AuthorMistake: the files have problems; the message lists all of them, one a line.
@@ -64,7 +68,7 @@ def load_workflow(
     source = read(path)
     script = script_beside(path)
     script_source = _read_if_there(script, read)
-    workflow, problems = _checked(path, source, script_source, roles, list(tools))
+    workflow, problems = _checked(path, source, script_source, roles, tools, workflows)
     if workflow is None:
         count = sum(problem.severity == "error" for problem in problems)
         said = "a problem" if count == 1 else f"{count} problems"
@@ -93,20 +97,29 @@ def check_workflow(
     roles: Mapping[str, Role],
     tools: Mapping[str, ToolSpec] | None,
     read: Callable[[Path], bytes] = read_capped,
+    workflows: Collection[str] | None = None,
+    runs: Runs = lambda name: (),
 ) -> tuple[Problem, ...]:
-    """Return every problem of a workflow file and its script; never raises for what they hold."""
+    """Return every problem of a workflow file and its script; never raises for what they hold.
+
+    `workflows` are the names of all workflows; None leaves names of sub-workflows unchecked. `runs`
+    returns the names of the workflows that one of the others runs.
+    """
     try:
         source = read(path)
         script_source = _read_if_there(script_beside(path), read)
     except MidstreamError as error:
         return (unreadable(path, error),)
-    return _checked(path, source, script_source, roles, None if tools is None else list(tools))[1]
+    return _checked(path, source, script_source, roles, tools, workflows, runs)[1]
 
 
 def unreadable(path: Path, error: MidstreamError) -> Problem:
     """Return the problem of a file that could not be read at all."""
     file = shown_path(path)
-    return Problem(file=file, line=0, column=0, path="", message=error.what, hint=error.hint)
+    what = error.what
+    if what.startswith(f"{file} "):
+        what = f"this file {what.removeprefix(f'{file} ')}"
+    return Problem(file=file, line=0, column=0, path="", message=what, hint=error.hint)
 
 
 def decoded(source: bytes, file: str) -> tuple[str, tuple[Problem, ...]]:
@@ -114,8 +127,9 @@ def decoded(source: bytes, file: str) -> tuple[str, tuple[Problem, ...]]:
     try:
         return source.decode("utf-8"), ()
     except UnicodeDecodeError as error:
-        line = source.count(b"\n", 0, error.start) + 1
-        column = error.start - source.rfind(b"\n", 0, error.start)
+        before = source[: error.start].decode("utf-8").removeprefix("\ufeff")
+        line = before.count("\n") + 1
+        column = len(before) - before.rfind("\n")
         message = f"the byte 0x{source[error.start]:02x} is not UTF-8 text."
         problem = Problem(
             file=file,
@@ -140,7 +154,9 @@ def _checked(
     source: bytes,
     script_source: bytes | None,
     roles: Mapping[str, Role],
-    tools: list[str] | None,
+    tools: Mapping[str, ToolSpec] | None,
+    workflows: Collection[str] | None,
+    runs: Runs = lambda name: (),
 ) -> tuple[Workflow | None, tuple[Problem, ...]]:
     file, script_file = shown_path(path), shown_path(script_beside(path))
     text, problems = decoded(source, file)
@@ -154,8 +170,12 @@ def _checked(
         roles=roles,
         # A script that cannot be read says nothing about its handlers: one problem, not twenty.
         handlers=None if script is None else script.lines,
-        tools=tools,
+        tools=None if tools is None else list(tools),
         script_file=script_file,
+        specs=tools,
+        workflows=workflows,
+        own_name=path.stem,
+        runs=runs,
     )
     if is_broken:
         problems = tuple(p for p in problems if not p.path.endswith("_handler"))
@@ -172,10 +192,11 @@ def _definition(
     tools: Mapping[str, ToolSpec],
 ) -> Definition:
     used = {agent.agent_role: roles[agent.agent_role] for agent in workflow.agents}
+    called = {state.tool for state in every_state(workflow.states)}
     usable = {
         name: spec
         for name, spec in tools.items()
-        if any(role.may_use(name) for role in used.values())
+        if name in called or any(role.may_use(name) for role in used.values())
     }
     return Definition(
         workflow=workflow,

@@ -10,7 +10,7 @@ from importlib.util import decode_source
 import msgspec
 
 from midstream.core.problem import Problem
-from midstream.core.spec import Workflow
+from midstream.core.spec import Branch, ForEach, State, Workflow
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +76,17 @@ def script_problems(script: Script, workflow: Workflow | None) -> tuple[Problem,
     return tuple(problems)
 
 
+def every_state(states: Iterable[State]) -> Iterator[State]:
+    """Yield the states and, after each, those its branches have of their own."""
+    for state in states:
+        yield state
+        for branch in (*state.parallel, state.for_each):
+            if isinstance(branch, Branch | ForEach):
+                yield from every_state(branch.states)
+
+
 def _handler_names(workflow: Workflow | None) -> set[str]:
-    states = () if workflow is None else workflow.states
+    states = () if workflow is None else every_state(workflow.states)
     slots = ((s.pre_handler, s.post_handler, s.transition_handler) for s in states)
     return {name for state in slots for name in state if name is not None}
 

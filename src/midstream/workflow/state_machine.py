@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextvars import Context, copy_context
 from typing import Literal, get_args
 
 import msgspec
@@ -39,47 +38,27 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Resume,
-    Shown,
     Start,
     Stop,
+    TimerRang,
+    TimerStarted,
     ToolFinished,
     UserSaid,
     Withdraw,
 )
 from midstream.core.names import Json, Policy
-from midstream.core.notices import (
-    AgentThinking,
-    AnyNotice,
-    Envelope,
-    JournalStalled,
-    JournalWorks,
-    ListenerFailed,
-    RunTaken,
-)
-from midstream.core.pending import (
-    AnyEffect,
-    AskModel,
-    CallTool,
-    RunHandler,
-    call_key,
-    pending,
-)
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
+from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
 from midstream.core.spec import Definition
 from midstream.core.story import Story
 from midstream.ports import Handlers, Listener, Receipt, World
-from midstream.workflow.effects import (
-    Flight,
-    ask_model,
-    call_tool,
-    capped,
-    run_handler,
-    stop_for_good,
-)
-from midstream.workflow.emitter import Emitter
+from midstream.workflow.effects import capped
+from midstream.workflow.flights import Flights
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.json_values import plain
+from midstream.workflow.telling import Telling
 from midstream.workflow.words import (
     checked,
     fitting_input,
@@ -103,10 +82,12 @@ _FROM_EFFECTS = (
     HandlerFailed,
     HandlerLogged,
     ToolFinished,
+    TimerStarted,
+    TimerRang,
 )
 
-CLOSING_S = 5.0
-"""Seconds the effects of an ended run get to clean up after themselves."""
+_CUTTING = (UserSaid, Halt, Stop, TimerRang)
+"""What may cut a reply: it says what a reader has seen of those under way."""
 
 
 class WorkflowStateMachine:
@@ -122,10 +103,7 @@ class WorkflowStateMachine:
 
     __slots__ = (
         "__weakref__",
-        "_closing",
-        "_context",
         "_definition",
-        "_emitter",
         "_fault",
         "_flights",
         "_handlers",
@@ -139,8 +117,8 @@ class WorkflowStateMachine:
         "_settled",
         "_stalled",
         "_taker",
-        "_tap",
         "_task",
+        "_telling",
         "_unkept",
         "_wake",
         "_was_held",
@@ -160,10 +138,8 @@ class WorkflowStateMachine:
         self._world = world
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
-        self._tap = tap
-        self._emitter: Emitter | None = None
-        self._flights: dict[EffectKey, Flight] = {}
-        self._closing: set[asyncio.Task[None]] | None = None
+        self._telling = Telling(self._run.id, world.clock, tap)
+        self._flights = Flights(self._post, self._put, self._deliver, self._telling.notify_of)
         self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
         self._is_taking = False
         self._is_closing = False
@@ -178,7 +154,6 @@ class WorkflowStateMachine:
         self._taker: asyncio.Task[None] | None = None
         self._fault: Exception | None = None
         self._unkept: Exception | None = None
-        self._context: Context | None = None
 
     # --- what a person or a program does with a run -----------------------------------------
 
@@ -285,14 +260,9 @@ class WorkflowStateMachine:
         self._is_leaving = True
         if self._task is None:
             return self._run
-        calls = () if self._run.turn is None else self._run.turn.calls
-        once = {call_key(self._run, c.call.id) for c in calls if c.effect == "once"}
-        for key, flight in tuple(self._flights.items()):
-            if key in once:
-                self._stop_softly(flight)
-            else:
-                del self._flights[key]
-                self._abandon(flight)
+        calls = open_calls(self._run)
+        once = {key for key, call in calls.items() if call.effect == "once"}
+        self._flights.leave(once, self._world)
         self._try_again()
         self._rouse()
         return await self.wait()
@@ -334,7 +304,7 @@ class WorkflowStateMachine:
         answer, problem = None, ""
         if self._run.open_questions:
             if question is None and policy is None and not unasked:
-                question = only_question(self._run)
+                question = only_question(self._run, text)
             asked = question_for(self._run, question)
             if asked is not None and asked.schema is not None:
                 answer, problem = await checked(text, asked.schema, self._world.validate)
@@ -405,7 +375,7 @@ class WorkflowStateMachine:
         An async listener is awaited in a task of its own, a plain one called in a thread of its own:
         one that raises or hangs never harms the run. Facts are never dropped.
         """
-        self._listeners().on(name, listener)
+        self._telling.listeners().on(name, listener)
 
     async def events(self) -> AsyncIterator[Envelope]:
         """Yield the run's facts from its first one, then everything live, until it has ended.
@@ -413,7 +383,7 @@ class WorkflowStateMachine:
         Facts come without a gap and once each, however late the reading begins or however slow it
         is; of notices those that fall behind are dropped. Any number of readers may read.
         """
-        emitter = self._listeners()
+        emitter = self._telling.listeners()
         stream = emitter.subscribe()
         last = 0
         try:
@@ -430,7 +400,7 @@ class WorkflowStateMachine:
     # --- the loop ---------------------------------------------------------------------------
 
     async def _main(self) -> None:
-        self._context = copy_context()
+        self._flights.run_here()
         try:
             while not (self._run.is_over or self._has_left()) and self._fault is None:
                 if self._taker is None:
@@ -457,8 +427,7 @@ class WorkflowStateMachine:
         if flight is None or self._is_taking or self._inputs or self._is_closing:
             self._post(input)
             return
-        # This task is as good as done: to be awaited, when the run closes, but not to be cancelled.
-        del self._flights[key]
+        self._flights.landed(key)
         self._inputs.append((input, None))
         self._taker = flight.task
         try:
@@ -503,25 +472,23 @@ class WorkflowStateMachine:
 
     async def _take(self, input: AnyInput) -> None:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
-        for flight in self._flights.values():
-            flight.hold()
-        if isinstance(input, UserSaid | Halt | Stop):
-            input = msgspec.structs.replace(input, shown=self._shown())
-        elif isinstance(input, ModelFailed) and input.key in self._flights:
-            input = msgspec.structs.replace(input, shown=self._flights[input.key].shown().text)
+        self._flights.hold()
+        if isinstance(input, _CUTTING):
+            input = msgspec.structs.replace(input, shown=self._flights.shown())
+        elif isinstance(input, ModelFailed) and (flight := self._flights.get(input.key)):
+            input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
             story = judged(self._run, input)
             if story.facts:
                 if not isinstance(input, _FROM_EFFECTS):
                     await self._record(story)
                 elif not await self._record_patiently(story):
-                    self._forget(input.key)
+                    self._flights.forget(input.key)
                     return
             if story.facts or self._was_held:
                 self._reconcile()
         finally:
-            for flight in self._flights.values():
-                flight.release()
+            self._flights.release()
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""
@@ -533,7 +500,7 @@ class WorkflowStateMachine:
         await self._world.journal.append(run.id, run.seq, envelopes)
         self._run = story.run
         for envelope in envelopes:
-            self._tell(envelope)
+            self._telling.tell(envelope)
 
     async def _record_patiently(self, story: Story) -> bool:
         """Journal what an effect came to, which nobody could tell us again, once there is room.
@@ -545,7 +512,7 @@ class WorkflowStateMachine:
                 await self._record(story)
             except JournalFull as error:
                 if self._stalled is None:
-                    self._notify(JournalStalled(error=error.what, hint=error.hint))
+                    self._telling.notify(JournalStalled(error=error.what, hint=error.hint))
                 self._stalled = error
                 self._refuse_waiting(error)
                 if self._is_leaving:
@@ -555,7 +522,7 @@ class WorkflowStateMachine:
                 break
         if self._stalled is not None:
             self._stalled = None
-            self._notify(JournalWorks())
+            self._telling.notify(JournalWorks())
         return True
 
     async def _pause(self) -> None:
@@ -577,11 +544,6 @@ class WorkflowStateMachine:
                 self._inputs.remove(waiting)
                 _refuse(waiting[1], error.again())
 
-    def _forget(self, key: EffectKey) -> None:
-        flight = self._flights.pop(key, None)
-        if flight is not None:
-            self._abandon(flight)
-
     def _reconcile(self) -> None:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
         if self._is_closing:
@@ -589,87 +551,29 @@ class WorkflowStateMachine:
         if self._is_held and self._run.phase != "halting":
             return  # nothing is in flight: there is nothing to cancel
         self._was_held = False
-        owed, flights = pending(self._run), self._flights
-        gone: list[Flight] = []
-        if flights:
-            keys = [effect.key for effect in owed]
-            gone = [flights.pop(key) for key in tuple(flights) if key not in keys]
-        for flight in gone:
-            flight.close()
-        for effect in owed:
-            if effect.key not in flights:
-                if not self._is_leaving:
-                    self._begin(effect)
-            elif isinstance(effect, CallTool) and effect.stopping:
-                self._stop_softly(flights[effect.key])
-        # Closed already, so nothing of them is shown any more: that they unwind can wait for the new.
-        for flight in gone:
-            self._abandon(flight)
-
-    def _begin(self, effect: AnyEffect) -> None:
-        agent = "" if isinstance(effect, RunHandler) else effect.agent
-        flight = Flight(effect.key, agent, self._run.state, self._notify)
-        self._flights[effect.key] = flight
-        if isinstance(effect, AskModel):
-            self._notify(AgentThinking(agent=agent, state=self._run.state))
-            work = ask_model(effect, self._run, self._world, flight, self._post)
-        elif isinstance(effect, CallTool):
-            flight.stop = asyncio.Event()
-            if effect.stopping:
-                self._stop_softly(flight)
-            work = call_tool(effect, self._run, self._world, flight, self._post, self._put)
-        else:
-            work = run_handler(effect, self._run, self._handlers, self._post, self._deliver)
-        # Begun by the end of another effect or not, it sees the context the run was started in.
-        assert self._context is not None
-        flight.task = asyncio.create_task(work, context=self._context.copy())
-
-    def _stop_softly(self, flight: Flight) -> None:
-        """Tell a tool to stop; one that does not listen is cut off in the end."""
-        if flight.stop is not None and flight.stopper is None:
-            flight.stop.set()
-            work = stop_for_good(flight, self._world, self._post)
-            flight.stopper = asyncio.create_task(work)
-
-    def _abandon(self, flight: Flight) -> None:
-        """Cancel an effect nobody is owed any more; its cleaning up is awaited at the end."""
-        flight.close()
-        self._cancel(flight.task)
-        if flight.stopper is not None:
-            self._cancel(flight.stopper)
-
-    def _cancel(self, task: asyncio.Task[None] | None) -> None:
-        if task is None or task.done():
-            return
-        task.cancel()
-        if self._closing is None:
-            self._closing = set()
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        begins = not self._is_leaving
+        self._flights.keep(self._run, self._world, self._handlers, begins=begins)
 
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""
         self._is_closing = True
-        self._cancel(self._taker)
-        for flight in self._flights.values():
-            self._abandon(flight)
-        self._flights.clear()
+        self._flights.cancel(self._taker)
+        self._flights.close()
         for _, done in self._inputs:
             _settle(done)
         self._inputs.clear()
         self._wake_settled()
         try:
-            if self._closing:
-                await asyncio.wait(tuple(self._closing), timeout=CLOSING_S)
+            await self._flights.cleaned_up()
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.
-            await self._listeners().close()
+            await self._telling.listeners().close()
 
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
         if isinstance(error, JournalMoved):
             self._unkept = error
-            self._notify(RunTaken())
+            self._telling.notify(RunTaken())
             return
         story = Story(self._run)
         if isinstance(error, MidstreamError):
@@ -686,7 +590,7 @@ class WorkflowStateMachine:
         self._run = story.run
         at = self._world.clock.now()
         for fact in story.facts:
-            self._tell(Envelope(run=self.id, at=at, event=fact))
+            self._telling.tell(Envelope(run=self.id, at=at, event=fact))
 
     # --- small parts ------------------------------------------------------------------------
 
@@ -726,39 +630,13 @@ class WorkflowStateMachine:
 
     def _deaf(self) -> str:
         """Return why words could not be taken."""
-        if self._run.error:
+        if self._run.status == "failed":
             return f"the run has failed: {self._run.error}"
         if self._run.is_over:
             return "the run has ended"
         if isinstance(self._unkept, JournalMoved):
             return "another process goes on with the run"
         return "the run has not begun" if self._task is None else "the program is closing"
-
-    def _shown(self) -> tuple[Shown, ...]:
-        return tuple(f.shown() for key, f in self._flights.items() if key[1] == "model")
-
-    def _notify(self, notice: AnyNotice) -> None:
-        self._tell(Envelope(run=self.id, at=self._world.clock.now(), event=notice))
-
-    def _tell(self, envelope: Envelope) -> None:
-        if self._tap is not None:
-            try:
-                self._tap(envelope)
-            except Exception as error:
-                self._tap_failed(envelope, error)
-        if self._emitter is not None:
-            self._emitter.emit(envelope)
-
-    def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
-        """Say that the tap raised, unless it raised over hearing just that."""
-        if not isinstance(envelope.event, ListenerFailed):
-            words = f"{type(error).__name__}: {error}"
-            self._notify(ListenerFailed(listener="the tap", error=words))
-
-    def _listeners(self) -> Emitter:
-        if self._emitter is None:
-            self._emitter = Emitter(self._notify)
-        return self._emitter
 
     def _wake_settled(self) -> None:
         if self._settled:

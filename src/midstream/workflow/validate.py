@@ -4,7 +4,9 @@ A file is known by where it stands, else by what it holds. Nothing of it is kept
 file can be checked before its workspace is trusted.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,14 +15,25 @@ from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
 from midstream.config.settings import read_settings
 from midstream.core.errors import MidstreamError
 from midstream.core.jsontext import Node, parse
-from midstream.core.lint import lint_roles
+from midstream.core.lint_names import Runs
+from midstream.core.lint_roles import lint_roles
+from midstream.core.lint_work import workflows_run
+from midstream.core.offline_part import lint_offline_part
 from midstream.core.problem import Problem
 from midstream.core.shape import Report
 from midstream.core.spec import Role, ToolSpec
-from midstream.workflow.loader import SCRIPT_NAME, check_workflow, decoded, unreadable
+from midstream.workflow.loader import (
+    OFFLINE_NAME,
+    SCRIPT_NAME,
+    check_workflow,
+    decoded,
+    unreadable,
+)
 from midstream.workflow.script import Script
 
-Kind: TypeAlias = Literal["workflow", "roles", "settings", "script", "offline", "unknown"]
+Kind: TypeAlias = Literal[
+    "workflow", "roles", "settings", "script", "offline", "rehearsal", "schema", "folder", "unknown"
+]
 
 _ROLE_KEYS = (
     "level",
@@ -37,15 +50,18 @@ def validate_files(
     *,
     roles: Mapping[str, Role],
     tools: Mapping[str, ToolSpec] | None = None,
+    workflows: Mapping[str, Path] | None = None,
 ) -> tuple[Problem, ...]:
     """Return every problem of the files, file by file; a folder stands for the files it holds.
 
     Args:
-        paths: workflow files, role files, application.json, scripts, or folders laid out like
-            `.midstream`.
+        paths: workflow files, role files, application.json, scripts, offline parts, or folders: laid
+            out like `.midstream`, or with one in them.
         roles: the roles a workflow may use beside those of the role files among `paths`, and of the
             `roles` folder that belongs to its own `workflows` folder.
-        tools: every tool there is; None leaves the roles' tool lists unchecked.
+        tools: every tool there is; None leaves names of tools unchecked.
+        workflows: the files of the sub-workflows there are beside those among `paths`, and those in
+            their own `workflows` folders, by name; None leaves names of sub-workflows unchecked.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files_of(path)))
     kinds = {file: _kind_of(file) for file in files}
@@ -56,32 +72,45 @@ def validate_files(
     for file in (file for file in files if kinds[file] == "roles"):
         found[file], own = _check_roles(file, tools)
         known |= own
+    others = {**(workflows or {}), **_workflows_beside(files, kinds)}
+    names = None if workflows is None else others
+    runs = _runs(others)
     for file in files:
         match kinds[file]:
             case "roles":
                 pass
             case "workflow":
-                found[file] = check_workflow(file, roles=known, tools=tools)
+                found[file] = check_workflow(
+                    file, roles=known, tools=tools, workflows=names, runs=runs
+                )
             case "script":
-                found[file] = _check_script(file, known, tools)
+                found[file] = _check_script(file, known, tools, names, runs)
             case "settings":
                 found[file] = _check_settings(file)
-            case "offline" | "unknown" as kind:
-                found[file] = _check_json(file, is_known=kind == "offline")
+            case "offline":
+                found[file] = _check_offline_part(file)
+            case "rehearsal" | "schema" | "folder" | "unknown" as kind:
+                found[file] = _foreign(file, kind)
     return tuple(problem for file in files for problem in found[file])
 
 
 def _files_of(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         yield path
         return
+    inside = _listed(path) or _listed(path / WORKSPACE_FOLDER)
+    yield from inside or sorted(path.glob("*.json")) or [path]
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Return the files of a folder laid out like `.midstream`."""
     named = (
-        path / SETTINGS,
-        *sorted(path.glob("roles/*.json")),
-        *sorted(path.glob("workflows/*.json")),
+        folder / SETTINGS,
+        *sorted(folder.glob("roles/*.json")),
+        *sorted(folder.glob("workflows/*.json")),
+        *sorted(folder.glob(f"workflows/*/{OFFLINE_NAME}")),
     )
-    inside = [file for file in named if file.is_file()]
-    yield from inside or sorted(path.glob("*.json"))
+    return [file for file in named if os.path.isfile(file)]
 
 
 def _roles_beside(files: Iterable[Path]) -> list[Path]:
@@ -89,6 +118,34 @@ def _roles_beside(files: Iterable[Path]) -> list[Path]:
     folders = {folder for file in files for folder in file.absolute().parents[:2]}
     homes = sorted(folder.parent for folder in folders if folder.name == "workflows")
     return [file for home in homes for file in sorted(home.glob("roles/*.json"))]
+
+
+def _workflows_beside(files: Iterable[Path], kinds: Mapping[Path, Kind]) -> dict[str, Path]:
+    """Return the workflows among the files, and those in a folder with one of them, by name."""
+    own = [file for file in files if kinds[file] == "workflow"]
+    folders = {folder for file in files for folder in file.absolute().parents[:2]}
+    homes = sorted(folder for folder in folders if folder.name == "workflows")
+    beside = (file for home in homes for file in sorted(home.glob("*.json")))
+    return {file.stem: file for file in (*beside, *own)}
+
+
+def _runs(workflows: Mapping[str, Path]) -> Runs:
+    """Return what tells the names of the workflows that a workflow runs; none of one not there."""
+
+    @cache
+    def runs(name: str) -> tuple[str, ...]:
+        root = _root_of(workflows[name]) if name in workflows else None
+        return () if root is None else tuple(dict.fromkeys(workflows_run(root)))
+
+    return runs
+
+
+def _root_of(path: Path) -> Node | None:
+    """Return what a file holds, None where that cannot be read."""
+    try:
+        return parse(read_capped(path).decode("utf-8", "replace")).root
+    except MidstreamError:
+        return None
 
 
 def _kind_of(path: Path) -> Kind:
@@ -100,12 +157,11 @@ def _kind_of(path: Path) -> Kind:
         return "workflow"
     if path.parent.name == "roles":
         return "roles"
-    if path.name == "offline.json":
+    if path.name == OFFLINE_NAME:
         return "offline"
-    try:
-        root = parse(read_capped(path).decode("utf-8", "replace")).root
-    except MidstreamError:
-        return "unknown"
+    if os.path.isdir(path):
+        return "folder"
+    root = _root_of(path)
     return "unknown" if root is None else _kind_by_content(root)
 
 
@@ -115,7 +171,9 @@ def _kind_by_content(root: Node) -> Kind:
     values = [member.node for member in root.members.values()]
     if any(key in value.members for value in values for key in _ROLE_KEYS):
         return "roles"
-    return "unknown"
+    if "rehearsal" in root.members and "steps" in root.members:
+        return "rehearsal"
+    return "schema" if "$defs" in root.members else "unknown"
 
 
 def _check_roles(
@@ -139,27 +197,61 @@ def _check_settings(path: Path) -> tuple[Problem, ...]:
 
 
 def _check_script(
-    path: Path, roles: Mapping[str, Role], tools: Mapping[str, ToolSpec] | None
+    path: Path,
+    roles: Mapping[str, Role],
+    tools: Mapping[str, ToolSpec] | None,
+    workflows: Mapping[str, Path] | None,
+    runs: Runs,
 ) -> tuple[Problem, ...]:
     workflow = path.absolute().parent.with_suffix(".json")
     if workflow.is_file():
-        return check_workflow(path.parent.with_suffix(".json"), roles=roles, tools=tools)
+        beside = path.parent.with_suffix(".json")
+        return check_workflow(beside, roles=roles, tools=tools, workflows=workflows, runs=runs)
     try:
         return Script.read(read_capped(path), shown_path(path)).problems
     except MidstreamError as error:
         return (unreadable(path, error),)
 
 
-def _check_json(path: Path, *, is_known: bool) -> tuple[Problem, ...]:
+def _check_offline_part(path: Path) -> tuple[Problem, ...]:
+    workflow = path.absolute().parent.with_suffix(".json")
+    root = _root_of(workflow)
+    return _with_text(path, lambda text, file: lint_offline_part(text, file=file, workflow=root))
+
+
+_WHAT_IT_IS: Mapping[Kind, tuple[str, str]] = {
+    "rehearsal": (
+        "this is a rehearsal: it is played, not validated.",
+        "`midstream rehearse {file}` plays it.",
+    ),
+    "schema": (
+        "this is a JSON Schema, which files are checked by.",
+        'A file names it with "$schema", for its editor; name such a file here.',
+    ),
+    "folder": (
+        "there is no file to check in this folder.",
+        "Name a file, or a folder laid out like .midstream.",
+    ),
+    "unknown": (
+        f"this is no workflow, no role file and no {SETTINGS}.",
+        'A workflow has "states", a role file is {{"NAME": {{"systemMessage": ...}}}}.',
+    ),
+}
+
+
+def _foreign(path: Path, kind: Kind) -> tuple[Problem, ...]:
+    """Return that a file, or folder, is nothing that is checked here, and what it is instead."""
+    message, hint = _WHAT_IT_IS[kind]
+    hint = hint.format(file=shown_path(path))
+    if kind == "folder":
+        file = shown_path(path)
+        return (Problem(file=file, line=0, column=0, path="", message=message, hint=hint),)
+
     def check(text: str, file: str) -> tuple[Problem, ...]:
         parsed = parse(text)
         report = Report(file, parsed.flaws)
-        if not is_known and parsed.root is not None:
-            report.error(
-                parsed.root,
-                f"this is no workflow, no role file and no {SETTINGS}.",
-                'A workflow has "states", a role file is {"NAME": {"systemMessage": ...}}.',
-            )
+        if parsed.root is not None:
+            report.error(parsed.root, message, hint)
         return report.problems
 
     return _with_text(path, check)

@@ -2,7 +2,9 @@
 
 import msgspec
 
+from midstream.core.addressing import addressed
 from midstream.core.errors import UserMistake
+from midstream.core.forms import example, fields, read_form
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -25,12 +27,16 @@ def readable(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def only_question(run: Run) -> str | None:
-    """Return the id of the question an agent has asked, None if there is none.
+def only_question(run: Run, text: str) -> str | None:
+    """Return the id of the question a line answers: the one that is asked, None if there is none.
+
+    A line to a branch (`@name words`) answers nothing.
 
     Raises:
         UserMistake: there are several.
     """
+    if addressed(run, text)[0]:
+        return None
     ids = [question.id for question in run.open_questions if question.kind == "question"]
     if len(ids) > 1:
         raise UserMistake(
@@ -57,7 +63,11 @@ async def checked(text: str, schema: dict[str, Json], validate: Validator) -> tu
 
     def check() -> tuple[Json, str]:
         problem = validate(value, schema)
-        return (text, "") if problem and not validate(text, schema) else (value, problem)
+        if problem and not validate(text, schema):
+            return text, ""
+        if problem and value == text and (line := example(fields(schema))):
+            problem = f"it names nothing that is asked for: write {line}, or JSON"
+        return value, problem
 
     return await in_thread(check)
 
@@ -84,7 +94,10 @@ async def fitting_input(workflow: Workflow, given: Json, validate: Validator) ->
 
 
 def value_of(text: str, schema: dict[str, Json]) -> Json:
-    """Return the JSON value a person means by a line: the text itself where a string is wanted."""
+    """Return the JSON value a person means by a line: the text itself where a string is wanted.
+
+    A line that is no JSON may fill in a form: `kind=bug severity=low`.
+    """
     if schema.get("type") == "string":
         return text
     if len(text) > MAX_JSON:
@@ -92,7 +105,8 @@ def value_of(text: str, schema: dict[str, Json]) -> Json:
     try:
         value = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return text
+        form = read_form(text, schema)
+        return text if form is None or _is_deep(form) else form
     return text if _is_deep(value) else value
 
 

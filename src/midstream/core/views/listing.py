@@ -8,6 +8,7 @@ from midstream.core.events import (
     DefinitionChanged,
     QuestionAnswered,
     QuestionAsked,
+    QuestionExpired,
     QuestionSuperseded,
     RunFailed,
     RunFinished,
@@ -49,19 +50,43 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def summarised(summary: Summary, envelope: Envelope) -> Summary:
     """Return the summary after one more fact."""
-    changes = _changes(summary, envelope)
+    kind = type(envelope.event)
+    changes = _changes(summary, envelope) if kind in _TELLING else {}
     return msgspec.structs.replace(summary, updated_at=envelope.at, **changes)
+
+
+_TELLING = frozenset(
+    {
+        DefinitionChanged,
+        QuestionAnswered,
+        QuestionAsked,
+        QuestionExpired,
+        QuestionSuperseded,
+        RunFailed,
+        RunFinished,
+        RunResumed,
+        RunStarted,
+        RunStopped,
+        RunSuspended,
+        StateTransition,
+    }
+)
+"""The facts a list of runs says anything of."""
 
 
 def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
     match envelope.event:
         case StateTransition(target=target):
-            return {"state": target}
+            return {} if envelope.event.branch else {"state": target}
         case QuestionAsked(kind="input"):
             return {"awaits_input": True}
         case QuestionAsked(question_id=id):
             return {"asking": (*summary.asking, id)}
-        case QuestionAnswered(question_id=id) | QuestionSuperseded(question_id=id):
+        case (
+            QuestionAnswered(question_id=id)
+            | QuestionSuperseded(question_id=id)
+            | QuestionExpired(question_id=id, stays=False)
+        ):
             if id not in summary.asking:
                 return {"awaits_input": False}
             return {"asking": tuple(asked for asked in summary.asking if asked != id)}

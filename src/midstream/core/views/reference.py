@@ -22,6 +22,7 @@ With `--json` each event is one ASCII JSON object on a line of its own:
 | `run` | all | the run's id |
 | `at` | all | seconds since 1970 (UTC) |
 | `seq` | facts | the fact's position in its run, counted from 1 without gaps |
+| `branch` | all | the branch it happened in, such as `tests` or `tests/inner`; none: the run itself |
 
 and the event's own fields beside them. A field at its default is left out; `run_started` leaves out
 the run's pinned definition. Words of the console itself are objects of type `console`, with `kind`
@@ -50,12 +51,16 @@ def events_reference() -> str:
     return f"{_HEAD}{_FACTS}{facts}{_NOTICES}{shown}"
 
 
+_NOT_LISTED = ("definition", "branch")
+"""Fields that stand in the journal alone, or in the page's head."""
+
+
 def _section(event: type[msgspec.Struct]) -> str:
     hints = typing.get_type_hints(event)
     rows = [
         f"| `{field.encode_name}` | {_type_words(hints[field.name])} | {_default(field)} |"
         for field in msgspec.structs.fields(event)
-        if field.name != "definition"
+        if field.name not in _NOT_LISTED
     ]
     words = " ".join((event.__doc__ or "").split())
     table = "\n".join(["", "| field | type | default |", "| --- | --- | --- |", *rows, ""])

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from midstream.core.names import Policy
+from midstream.core.addressing import addressees, living
+from midstream.core.names import Json, Policy
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
 
@@ -10,15 +11,34 @@ from midstream.core.run import Run, definition_of, plan_for
 class Where(msgspec.Struct, frozen=True, kw_only=True):
     """Where a run stands.
 
-    `doing` is a phrase such as "reviewer is thinking". `enter` says what a line would do, as a verb
-    phrase after "Enter", such as "interrupts reviewer"; empty where no line is taken. `questions` are
-    the open ones a person sees, approvals included.
+    `doing` is a phrase such as "reviewer is thinking"; where it waits, `until` is for how long
+    (seconds since 1970). `enter` says what a line would do, as a verb phrase after "Enter", such as
+    "interrupts reviewer"; empty where no line is taken. `questions` are the open ones a person sees,
+    approvals included.
     """
 
     state: str
     doing: str
     enter: str
     questions: tuple[Question, ...] = ()
+    until: float | None = None
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch at work, as one line shows it. One that has branches itself is shown by those.
+
+    `path` is where in the run it stands, `about` the item it is for, shortened ("": for none).
+    `is_parked`: only a person can move it on.
+    """
+
+    run: str
+    path: str
+    state: str
+    doing: str
+    about: str = ""
+    agent: str = ""
+    until: float | None = None
+    is_parked: bool = False
 
 
 def where(run: Run) -> Where:
@@ -28,13 +48,68 @@ def where(run: Run) -> Where:
         doing=_doing(run),
         enter=what_enter_does(run),
         questions=tuple(q for q in run.open_questions if q.kind != "input"),
+        until=_until(run),
     )
+
+
+def lanes(run: Run) -> tuple[Lane, ...]:
+    """Return the branches at work, in the order they began; none while the run holds them all."""
+    return (
+        ()
+        if run.phase == "held"
+        else tuple(
+            Lane(
+                run=run.id,
+                path=branch.path,
+                state=branch.state,
+                doing=_needed(branch) if branch.is_parked else _doing(branch),
+                about=about(branch.input, branch.variables),
+                agent="" if branch.turn is None else branch.turn.agent,
+                until=_until(branch),
+                is_parked=branch.is_parked,
+            )
+            for branch in living(run)
+            if branch.phase != "branches"
+            or all(inner.is_over for inner in branch.branches.values())
+        )
+    )
+
+
+def _needed(branch: Run) -> str:
+    """Return what a branch that only a person can move on waits for, in few words."""
+    numbers = ", ".join(f"#{q.number}" for q in branch.open_questions if q.number)
+    return f"waits for {numbers or 'your words'}"
+
+
+_ABOUT = 24
+"""Characters of an item that say which one it is."""
+
+
+def about(input: Json, variables: dict[str, Json]) -> str:
+    """Return what tells a branch `for_each` item from the others; "" for any other branch."""
+    if "index" not in variables or input is None:
+        return ""
+    named = input.get("name") or input.get("path") or input if isinstance(input, dict) else input
+    text = named if isinstance(named, str) else msgspec.json.encode(named).decode()
+    text = " ".join(text.split())
+    if len(text) <= _ABOUT:
+        return text
+    # Of a path the end says more.
+    return f"…{text[1 - _ABOUT :]}" if "/" in text else f"{text[: _ABOUT - 1]}…"
+
+
+def is_at_work(run: Run) -> bool:
+    """Return whether the run is in its state's work, be it one that waits for a person."""
+    return run.phase not in ("new", "waiting", "leaving", "halting", "held", "ended")
 
 
 def policy_of(run: Run) -> Policy:
     """Return what unasked words do in the run's state, going by its workflow alone."""
     state = plan_for(run).states.get(run.state)
     return (state and state.on_input) or definition_of(run).workflow.on_input
+
+
+# --- what Enter does --------------------------------------------------------------------------
 
 
 def what_enter_does(run: Run) -> str:
@@ -44,8 +119,7 @@ def what_enter_does(run: Run) -> str:
     if run.suspended:
         return "lets it go on"
     if run.phase == "waiting":
-        agent = plan_for(run).states[run.state].agent if run.state else None
-        return "starts" if not run.state else f"sends to {agent or run.state}"
+        return "starts" if not run.state else f"sends to {_listener(run)}"
     if run.phase == "held":
         return "resumes"
     if run.phase == "halting":
@@ -53,11 +127,49 @@ def what_enter_does(run: Run) -> str:
     numbers = [f"#{q.number}" for q in run.open_questions if q.kind == "question"]
     if numbers:
         return f"answers {' or '.join(numbers)}"
-    return _unasked(run)
+    waiting = next((q.branch for q in run.open_questions if q.kind == "input"), "")
+    if waiting:
+        return f"sends to {waiting}"
+    return _unasked(run, _busy(run))
 
 
-def _unasked(run: Run) -> str:
-    busy = run.turn.agent if run.turn is not None else run.state
+def what_addressing_does(run: Run) -> dict[str, str]:
+    """Return what `@name words` would do now, as `what_enter_does` says it, by the name."""
+    return {name: _told_to(branch, _named(branch)) for name, branch in addressees(run).items()}
+
+
+def _named(branch: Run) -> str:
+    """Return what a branch is called in a sentence."""
+    name = branch.path.rpartition("/")[2]
+    return f"branch {name}" if name.isdecimal() else name
+
+
+def _told_to(branch: Run, name: str) -> str:
+    if branch.phase == "waiting":
+        return f"sends to {name}"
+    if branch.phase == "held":
+        return f"resumes {name}"
+    if branch.phase == "halting":
+        return f"joins the interruption of {name}"
+    return _unasked(branch, name) or f"is not taken by {name} now"
+
+
+def _listener(run: Run) -> str:
+    return plan_for(run).states[run.state].agent or run.state
+
+
+def _busy(run: Run) -> str:
+    """Return what words cut off, in a word or two."""
+    if run.phase == "branches":
+        inner = [branch for branch in run.branches.values() if not branch.is_over]
+        if len(inner) == 1:
+            return _named(inner[0])
+        if inner:
+            return f"{len(inner)} branches"
+    return run.state if run.turn is None else run.turn.agent or run.state
+
+
+def _unasked(run: Run, busy: str) -> str:
     match policy_of(run):
         case "interrupt":
             return f"interrupts {busy}"
@@ -67,6 +179,9 @@ def _unasked(run: Run) -> str:
             return f"waits until {run.state} is done"
         case "reject":
             return ""
+
+
+# --- what it is doing -------------------------------------------------------------------------
 
 
 def _doing(run: Run) -> str:
@@ -83,6 +198,16 @@ def _doing(run: Run) -> str:
             return f"stopping {_tools(run)}".rstrip()
         case "turn":
             return _turn(run)
+        case "call":
+            return _waits(run, run.state) if run.is_parked else f"calling {_tools(run)}".rstrip()
+        case "asking":
+            return _waits(run, run.state)
+        case "resting":
+            return f"{run.state} waits"
+        case "retrying":
+            return f"{run.state} waits to be tried again{_attempt(run)}"
+        case "branches":
+            return _branches(run)
         case "ended":
             return f"failed: {run.error}" if run.status == "failed" else run.status
         case _:
@@ -91,6 +216,19 @@ def _doing(run: Run) -> str:
 
 _HANDLERS = {"pre": "pre_handler", "post": "post_handler", "transition": "transition_handler"}
 
+_WAITS_FOR = {"resting": "wait", "retrying": "retry", "asking": "deadline"}
+"""The timer that ends a phase, by the phase."""
+
+
+def _until(run: Run) -> float | None:
+    until = run.timers.get(_WAITS_FOR.get(run.phase, ""), 0.0)
+    return until if until > 0 else None
+
+
+def _attempt(run: Run) -> str:
+    retry = plan_for(run).states[run.state].retry
+    return "" if retry is None else f" ({run.attempts + 1} of {retry.max_attempts})"
+
 
 def _turn(run: Run) -> str:
     assert run.turn is not None
@@ -98,11 +236,35 @@ def _turn(run: Run) -> str:
         return f"{run.turn.agent} is thinking"
     if not run.is_parked:
         return f"{run.turn.agent} is using {_tools(run)}"
-    needs = [f"{_NEEDS[q.kind]} #{q.number}" for q in run.open_questions]
-    return f"{run.turn.agent} is waiting for {', '.join(needs)}"
+    return _waits(run, run.turn.agent)
+
+
+def _waits(run: Run, who: str) -> str:
+    needs = _needs(run)
+    return f"{who} is waiting for {needs}" if needs else f"{who} asks"
+
+
+def _needs(run: Run) -> str:
+    return ", ".join(
+        f"{_NEEDS[q.kind]}{f' #{q.number}' if q.number else ''}" for q in run.open_questions
+    )
 
 
 _NEEDS = {"question": "your answer to", "approval": "your approval of", "input": "your words"}
+
+_NAMED = 3
+"""Branches at work that are named, not counted."""
+
+
+def _branches(run: Run) -> str:
+    inner = [branch for branch in run.branches.values() if not branch.is_over]
+    if len(inner) == 1 and len(run.branches) == 1:
+        return _doing(inner[0])
+    busy = [branch.path.rpartition("/")[2] for branch in inner if not branch.is_parked]
+    names = ", ".join(busy) if len(busy) <= _NAMED else f"{len(busy)} branches"
+    needs = _needs(run)
+    parts = (f"{names} at work" if busy else "", f"waiting for {needs}" if needs else "")
+    return "; ".join(part for part in parts if part) or f"{run.state} begins"
 
 
 def _tools(run: Run) -> str:

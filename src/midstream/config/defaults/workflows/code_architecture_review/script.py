@@ -1,78 +1,33 @@
 """Handlers of code_architecture_review: the figures come from the tool, the words from the agents.
 
-`measurement` (what measure_code returned), `focus`, `spotlight`, `guidance`, `findings`, `challenge`,
-`defence` and `report` are kept in common_data.
+The states keep `measurement`, `focus`, `findings`, `challenge` and `defence` in common_data, the
+handlers `spotlight`, `guidance`, `heard` and `report`.
 """
 
 import json
 import re
 
-from midstream import WorldTrouble
-
-CHOICES = ["complexity", "change", "coupling", "size"]
+SIDES = {"structure": "Structure", "hot_spots": "Hot spots", "tests": "Tests"}
 
 
-# --- measuring ----------------------------------------------------------------------------------
+# --- before the findings ------------------------------------------------------------------------
 
 
-def ask_for_measurement(run):
-    """Send the surveyor off. What the user wishes is for the architect."""
-    run.contexts["survey"].add_message("user", "Call the tool measure_code now.")
-
-
-def keep_measurement(run):
-    """Take the figures from the tool's own result, and show them to the architect."""
-    run.common_data["attempts"] = run.common_data.get("attempts", 0) + 1
-    results = [r for r in run.contexts["survey"].tool_results if r.name == "measure_code"]
-    measured = [result.text for result in results if result.outcome == "completed"]
-    if measured:
-        run.common_data["measurement"] = json.loads(measured[-1])
-        run.contexts["review"].add_message("user", f"The figures of this workspace: {measured[-1]}")
-    elif results:
-        run.common_data["trouble"] = results[-1].text
-        run.log(f"Measuring failed: {results[-1].text}")
-
-
-def after_measuring(run):
-    """Go on with figures; without any, ask the surveyor again, a few times."""
-    if "measurement" in run.common_data:
-        return "focus" if run.common_data["measurement"]["totals"]["files"] else "report"
-    if run.common_data["attempts"] >= run.variables["max_measurements"]:
-        why = run.common_data.get("trouble", "its model did not call measure_code")
-        raise WorldTrouble(
-            f"The surveyor never got a measurement: {why}.",
-            hint="Try again, or choose a model that is better with tools: --model, or /model.",
-        )
-    return "start"
-
-
-# --- asking the user ----------------------------------------------------------------------------
-
-
-def ask_for_focus(run):
-    """Let the architect ask the user."""
-    wish = f" They asked for this: {run.input}" if run.input else ""
+def show_spotlight(run):
+    """Choose the heaviest places by what the user finds most important, and show the figures."""
+    figures, focus = run.common_data["measurement"], run.common_data["focus"]
+    run.common_data["spotlight"] = spotlight(figures, focus)
+    places = "\n".join(f"- {place}" for place in run.common_data["spotlight"])
+    wish = f"\nThe user asked for this: {run.input}" if run.input else ""
     run.contexts["review"].add_message(
         "user",
-        "Ask the user what matters most to them: call request_users_input with one question and "
-        f"these choices: {', '.join(CHOICES)}.{wish}",
+        f"What matters most to the user: {focus}. The heaviest places by that:\n{places}{wish}\n"
+        f"Figures of this workspace: {json.dumps(figures['totals'])}",
     )
 
 
-def keep_focus(run):
-    """Take the answer from the question's own result, not from what the architect made of it."""
-    answers = [
-        result.text
-        for result in run.contexts["review"].tool_results
-        if result.name == "request_users_input" and result.outcome == "completed"
-    ]
-    run.common_data["focus"] = answers[-1] if answers else "no one thing"
-    run.common_data["spotlight"] = spotlight(run.common_data["measurement"], answers[-1:])
-
-
-def spotlight(measurement, answers):
+def spotlight(measurement, focus):
     """Return the heaviest places by what the user finds most important, in words."""
-    wanted = " ".join(answers).casefold()
     places = {
         "complexity": [
             f"`{f['name']}` in `{f['path']}` (complexity {f['complexity']}, {f['lines']} lines)"
@@ -88,40 +43,8 @@ def spotlight(measurement, answers):
         ],
         "size": [f"`{f['path']}` ({f['lines']} lines)" for f in measurement["largest"]],
     }
-    found = [places[choice] for choice in CHOICES if choice in wanted]
-    return next((some for some in [*found, *places.values()] if some), [])[:5]
-
-
-# --- findings and their challenge -----------------------------------------------------------------
-
-
-def ask_for_findings(run):
-    """Tell the architect what its findings are to answer."""
-    places = "\n".join(f"- {place}" for place in run.common_data["spotlight"])
-    run.contexts["review"].add_message(
-        "user",
-        f"What matters most to the user: {run.common_data['focus']}. The heaviest places by that:\n"
-        f"{places}\nRead what you need, then give your findings.",
-    )
-
-
-def ask_for_challenge(run):
-    """Say whose turn it is: the reviewer sees its own side of the conversation as its own words."""
-    run.contexts["review"].add_message("assistant", "Challenge these findings.")
-
-
-def ask_for_defence(run):
-    """Let the architect answer the objections."""
-    run.contexts["review"].add_message(
-        "user", "Answer each objection: grant it and correct the finding, or say why it fails."
-    )
-
-
-def keep_words(run):
-    """Keep an agent's words for the report, and let the other agent hear them."""
-    run.common_data[run.state] = run.last_response.text
-    side = "user" if run.last_response.agent == "reviewer" else "assistant"
-    run.contexts["review"].add_message(side, run.last_response.text)
+    found = [places.get(focus, []), *places.values()]
+    return next((some for some in found if some), [])[:5]
 
 
 # --- words typed while it runs --------------------------------------------------------------------
@@ -133,18 +56,7 @@ def fold_in(run):
     run.common_data["guidance"] = [*run.common_data.get("guidance", []), said]
     run.common_data["heard"] = f"You also said, and it counts: {said}"
     run.contexts["review"].add_message("user", f"The user adds: {said}")
-
-
-def go_back(run):
-    """Return to the first state whose work the new words can change; what was measured stays."""
-    if "measurement" not in run.common_data:
-        back = "start"
-    elif "focus" not in run.common_data:
-        back = "focus"
-    else:
-        back = "findings"
-    run.log(f"Heard. Going back to {back}.")
-    return back
+    run.log("Heard.")
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -154,10 +66,10 @@ def write_report(run):
     """Put the report together: tables of what was measured, then the agents' words."""
     data = run.common_data
     figures = data["measurement"]
-    words = [
-        (title, data[title.lower()])
-        for title in ("Findings", "Challenge", "Defence")
-        if title.lower() in data
+    findings = data.get("findings", {})
+    words = [(title, findings[side]) for side, title in SIDES.items() if side in findings]
+    words += [
+        (title, data[title.lower()]) for title in ("Challenge", "Defence") if title.lower() in data
     ]
     parts = [
         f"# Architecture review: {figures['folder']}",

@@ -1,4 +1,4 @@
-"""Handlers of coder_reviewer: brief the coder, read the verdict, stop after max_rounds."""
+"""Handlers of coder_reviewer: brief the coder, count the rounds, put the result into words."""
 
 
 def brief(run):
@@ -16,20 +16,12 @@ def brief(run):
     run.common_data["rounds"] = 0
 
 
-def keep_verdict(run):
-    """Read the verdict from the reviewer's tool call and tell the coder."""
-    verdict = next(call for call in run.last_response.tool_calls if call.name == "verdict")
-    run.common_data["verdict"] = verdict.arguments
+def count(run):
+    """Count the round, and show the verdict. The coder hears it in its prompt, if it has to go on."""
+    verdict = run.common_data["verdict"]
     run.common_data["rounds"] += 1
-    decision = "Approved." if verdict.arguments["approved"] else "Not yet."
-    run.contexts["work"].add_message("user", f"{decision} {verdict.arguments['comments']}")
-    run.log(f"Round {run.common_data['rounds']}: {decision} {verdict.arguments['comments']}")
-
-
-def after_verdict(run):
-    """Finish when the work is approved or the rounds are used up, else let the coder go on."""
-    is_used_up = run.common_data["rounds"] >= run.variables["max_rounds"]
-    return "finish" if run.common_data["verdict"]["approved"] or is_used_up else "revise"
+    decision = "Approved." if verdict["approved"] else "Not yet."
+    run.log(f"Round {run.common_data['rounds']}: {decision} {verdict['comments']}")
 
 
 def write_result(run):

@@ -1,0 +1,59 @@
+"""Contexts: what joins a conversation, and from whose side."""
+
+from msgspec.structs import replace
+
+from midstream.core.conversation import Message, ToolCall, ToolResult, trimmed
+from midstream.core.events import ContextChange
+from midstream.core.run import Run, plan_for
+from midstream.core.spec import Context
+
+
+def starting_messages(context: Context) -> tuple[Message, ...]:
+    """Return the messages a context begins with."""
+    return tuple(Message(role=m.role, text=m.content) for m in context.starting_messages)
+
+
+def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, tuple[Message, ...]]:
+    """Return the contexts after what a handler did to them."""
+    contexts = run.contexts
+    for change in changes:
+        if change.action == "clear":
+            cleared = starting_messages(plan_for(run).contexts[change.context])
+            contexts = {**contexts, change.context: cleared}
+        else:
+            message = Message(role=change.role, text=change.text)
+            contexts = added(replace(run, contexts=contexts), change.context, message)
+    return contexts
+
+
+def with_shown(run: Run, agent: str, partial: str) -> Run:
+    """Return the run with the words an agent had shown kept in its context, marked interrupted."""
+    if not agent or not partial:
+        return run
+    spec = plan_for(run).agents[agent]
+    words = Message(role=spec.role, text=partial, author=agent, interrupted=True)
+    return replace(run, contexts=added(run, spec.context, words))
+
+
+def spoken(
+    run: Run,
+    agent: str,
+    text: str,
+    *,
+    calls: tuple[ToolCall, ...] = (),
+    results: tuple[ToolResult, ...] = (),
+) -> Message:
+    """Return what an agent said as a message of its side."""
+    side = plan_for(run).agents[agent].role
+    return Message(role=side, text=text, author=agent, calls=calls, results=results)
+
+
+def context_of(run: Run, agent: str) -> str:
+    """Return the name of the context an agent speaks in."""
+    return plan_for(run).agents[agent].context
+
+
+def added(run: Run, context: str, message: Message) -> dict[str, tuple[Message, ...]]:
+    """Return the contexts with one more message in one of them, its oldest trimmed."""
+    spec = plan_for(run).contexts[context]
+    return {**run.contexts, context: trimmed((*run.contexts[context], message), spec.max_length)}

@@ -1,0 +1,72 @@
+"""Questions: asked, answered, closed."""
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpired
+from midstream.core.folding.states import after_phase
+from midstream.core.folding.turns import with_call
+from midstream.core.names import START, Json
+from midstream.core.outcomes import OUTCOMES
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.timer_names import DEADLINE
+
+
+def asked(run: Run, fact: QuestionAsked) -> Run:
+    """Return the run with one more open question."""
+    question = Question(
+        id=fact.question_id,
+        number=fact.number,
+        kind=fact.kind,
+        text=fact.text,
+        agent=fact.agent,
+        call_id=fact.call_id,
+        choices=fact.choices,
+        schema=fact.schema,
+        branch=run.path,
+    )
+    run = replace(
+        run,
+        questions=(*run.questions, question),
+        open_questions=(*run.open_questions, question),
+        last_number=max(run.last_number, fact.number),
+    )
+    return with_call(run, fact.call_id, status="parked") if fact.call_id else run
+
+
+def answered(run: Run, fact: QuestionAnswered) -> Run:
+    """Return the run after an answer; one the run waited for moves it on."""
+    question = next(q for q in run.open_questions if q.id == fact.question_id)
+    run = closed(run, fact.question_id, "answered")
+    if question.kind != "input":
+        return _told_outcome(run, question.call_id, fact.answer)
+    if run.state == "":
+        return replace(run, input=fact.answer, phase="leaving", chosen=START)
+    return after_phase(run, "waiting")
+
+
+def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:
+    """Return the run with what became of its state's own call, which had ended in doubt before."""
+    call = run.turn.calls[0] if run.turn is not None and run.turn.calls else None
+    if call is None or call.call.id != call_id or call.outcome not in ("unknown", "stopped"):
+        return run
+    outcome, result = OUTCOMES[answer]
+    return with_call(run, call_id, status="done", outcome=outcome, result=result)
+
+
+def closed(run: Run, question_id: str, status: Literal["answered", "superseded", "expired"]) -> Run:
+    """Return the run with a question closed."""
+    # Open questions are near the end: looking from there keeps long chats cheap.
+    questions = list(run.questions)
+    place = next(n for n in reversed(range(len(questions))) if questions[n].id == question_id)
+    questions[place] = replace(questions[place], status=status)
+    still_open = tuple(q for q in run.open_questions if q.id != question_id)
+    return replace(run, questions=tuple(questions), open_questions=still_open)
+
+
+def expired(run: Run, fact: QuestionExpired) -> Run:
+    """Return the run after the time to answer was over; the question may stay open."""
+    run = replace(run, timers={**run.timers, DEADLINE: -1.0})
+    return run if fact.stays else closed(run, fact.question_id, "expired")

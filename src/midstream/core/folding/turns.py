@@ -1,0 +1,136 @@
+"""Turns: an agent's replies, its tool calls and how they end."""
+
+from msgspec.structs import replace
+
+from midstream.core.conversation import Message, Side, ToolResult
+from midstream.core.events import AgentResponded, Prompted, ReplyCut, ToolReturned
+from midstream.core.folding.conversations import added, context_of, spoken, with_shown
+from midstream.core.folding.halts import held_if_due
+from midstream.core.folding.states import after_phase, saved
+from midstream.core.names import REQUEST_USERS_INPUT, Json
+from midstream.core.run import Correction, OpenCall, Response, Run, Turn, definition_of, plan_for
+from midstream.core.spec import parsing_tools
+
+RECEIVED = "received"
+"""What the model is told of a parsing tool's call, should it see its own reply again."""
+
+TURN_OVER = "Not run: the reply ended your turn."
+"""What the model is told of a call it made beside a parsing tool's."""
+
+
+def responded(run: Run, fact: AgentResponded) -> Run:
+    """Return the run after a model's reply."""
+    assert run.turn is not None
+    usages = run.usages if fact.usage is None else (*run.usages, (fact.agent, fact.usage))
+    run = replace(run, usages=usages, calls_made=run.calls_made + len(fact.calls))
+    if fact.is_final:
+        return _turn_ended(run, fact)
+    turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text)
+    if fact.problem:
+        turn = replace(turn, misses=turn.misses + 1)
+    if fact.problem and not fact.calls:
+        context = run.contexts[context_of(run, fact.agent)]
+        correction = Correction(
+            text=fact.text, problem=fact.problem, after=context[-1] if context else None
+        )
+        corrections = (*turn.corrections, correction)
+        turn = replace(turn, request=turn.request + 1, text="", corrections=corrections)
+    tools = definition_of(run).tools
+    calls = tuple(
+        OpenCall(call=call, effect=tools[call.name].effect if call.name in tools else "read")
+        for call in fact.calls
+    )
+    return replace(run, turn=replace(turn, calls=calls))
+
+
+def _turn_ended(run: Run, fact: AgentResponded) -> Run:
+    """Return the run after a turn's last reply; beside a parsing tool's call no other call runs."""
+    role = definition_of(run).roles[plan_for(run).agents[fact.agent].agent_role]
+    state = plan_for(run).states[run.state]
+    names = [tool.name for tool in parsing_tools(role, state)]
+    parsed = tuple(call for call in fact.calls if call.name in names)
+    if state.post_handler is None:
+        results = tuple(
+            ToolResult(call_id=call.id, outcome="completed", text=RECEIVED)
+            if call in parsed
+            else ToolResult(call_id=call.id, outcome="not_run", text=TURN_OVER)
+            for call in fact.calls
+        )
+        message = spoken(run, fact.agent, fact.text, calls=fact.calls, results=results)
+        run = replace(run, contexts=added(run, context_of(run, fact.agent), message))
+    value: Json = parsed[0].arguments if parsed else fact.text
+    if parsed and state.output_schema is not None and state.output_schema.get("type") != "object":
+        value = parsed[0].arguments.get("value")
+    response = Response(agent=fact.agent, text=fact.text, calls=parsed, value=value)
+    run = saved(replace(run, turn=None, last_response=response, error=""), value)
+    return after_phase(run, "turn")
+
+
+def prompted(run: Run, fact: Prompted) -> Run:
+    """Return the run with the prompt put to the agent, from the other side of its conversation."""
+    spec = plan_for(run).agents[fact.agent]
+    side: Side = "user" if spec.role == "assistant" else "assistant"
+    words = Message(role=side, text=fact.text)
+    run = replace(run, contexts=added(run, spec.context, words))
+    return run if run.turn is None else replace(run, turn=replace(run.turn, is_prompted=True))
+
+
+def returned(run: Run, fact: ToolReturned) -> Run:
+    """Return the run after a tool call ended; after the last of a reply the turn goes on."""
+    run = with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
+    turn = run.turn
+    assert turn is not None
+    if not turn.agent or any(call.status != "done" for call in turn.calls):
+        return _call_ended(run) if not turn.agent else run
+    message = spoken(
+        run,
+        turn.agent,
+        turn.text,
+        calls=tuple(call.call for call in turn.calls),
+        results=tuple(
+            ToolResult(call_id=call.call.id, outcome=call.outcome, text=call.result)
+            for call in turn.calls
+        ),
+    )
+    run = replace(
+        run,
+        contexts=added(run, context_of(run, turn.agent), message),
+        turn=replace(turn, request=turn.request + 1, text="", calls=()),
+    )
+    return held_if_due(run)
+
+
+def _call_ended(run: Run) -> Run:
+    """Return the run after its state's own call ended. What it came to is judged by `decide`."""
+    assert run.turn is not None
+    call = run.turn.calls[0]
+    if run.phase != "halting" or call.status != "done" or call.outcome == "completed":
+        return run
+    is_unsure = call.effect == "once" and call.outcome in ("unknown", "stopped")
+    if is_unsure and run.halting_for == "trouble" and run.trouble is not None:
+        run = replace(run, trouble=replace(run.trouble, is_unsure=True))
+    elif is_unsure and run.cuts and run.cuts[-1].state == run.state:
+        # It may have had its effect: going back there, a person is asked first.
+        run = replace(run, cuts=(*run.cuts[:-1], replace(run.cuts[-1], call=call)))
+    return held_if_due(replace(run, turn=None))
+
+
+def reply_cut(run: Run, fact: ReplyCut) -> Run:
+    """Return the run with the reply cut, and the next request owed."""
+    assert run.turn is not None
+    kept = with_shown(run, fact.agent, fact.partial)
+    return replace(kept, turn=replace(run.turn, request=run.turn.request + 1))
+
+
+def with_call(run: Run, call_id: str, **changes: Json) -> Run:
+    """Return the run with something changed of one of its open calls."""
+    assert run.turn is not None
+    calls = tuple(
+        replace(call, **changes) if call.call.id == call_id else call for call in run.turn.calls
+    )
+    return replace(run, turn=replace(run.turn, calls=calls))
+
+
+def is_question_call(call: OpenCall) -> bool:
+    """Return whether the call is the one tool that a person answers."""
+    return call.call.name == REQUEST_USERS_INPUT

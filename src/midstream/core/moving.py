@@ -1,0 +1,287 @@
+"""Where a run goes: transitions, what happens over errors, ends.
+
+An error of a state is of a kind. `retry` tries the state's work again, `catch` leads elsewhere,
+`on_failure` is the older word for catching what an agent's turn comes to; without any of them the run
+fails.
+"""
+
+from midstream.core.events import (
+    Interrupted,
+    QuestionAnswered,
+    QuestionAsked,
+    StateFailed,
+    StateTransition,
+    WordsJoined,
+    WorkflowOutput,
+)
+from midstream.core.expressions import BadExpression, ExpressionFailed, compiled
+from midstream.core.folding.halts import may_have_happened
+from midstream.core.folding.states import resume_target
+from midstream.core.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json
+from midstream.core.nearest import did_you_mean
+from midstream.core.paths import Missing, last_of, look_up
+from midstream.core.pending import MAX_BACKOFF_S
+from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.spec import Catch, State, input_schema
+from midstream.core.story import Story
+
+MAX_CAUGHT = 100
+"""Errors caught in one decision before the run fails: states that only catch each other turn for ever."""
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def failed(
+    story: Story, kind: ErrorKind, error: str, hint: str = "", *, fault: Fault = "world"
+) -> None:
+    """Go on after an error of the state the run is in, as the state says."""
+    run = story.run
+    state = plan_for(run).states.get(run.state) or State(name=run.state)
+    retry = state.retry
+    if retry is not None and is_tried_again(run, kind):
+        wait_s = min(retry.backoff_s * 2 ** min(run.attempts, 30), MAX_BACKOFF_S)
+        story.tell(
+            StateFailed(
+                state=run.state,
+                kind=kind,
+                error=error,
+                hint=hint,
+                then="retry",
+                attempt=run.attempts + 1,
+                of=retry.max_attempts,
+                wait_s=wait_s,
+            )
+        )
+        return
+    catch = catch_of(state, kind)
+    if catch is None:
+        story.fail(error, hint, fault=fault)
+        return
+    told = StateFailed(
+        state=run.state,
+        kind=kind,
+        error=error,
+        hint=hint,
+        then="catch",
+        save_as=catch.save_as or "",
+    )
+    story.tell(told)
+    enter(story, catch.to, f"{kind} error")
+
+
+def is_tried_again(run: Run, kind: ErrorKind) -> bool:
+    """Return whether the state is tried again over an error of that kind."""
+    state = plan_for(run).states.get(run.state)
+    retry = None if state is None else state.retry
+    if retry is None or run.attempts + 1 >= retry.max_attempts:
+        return False
+    return _is_among(kind, retry.on) and not may_have_happened(run)
+
+
+def catch_of(state: State, kind: ErrorKind) -> Catch | None:
+    """Return what catches an error of that kind in a state."""
+    for catch in state.catch:
+        if _is_among(kind, catch.on):
+            return catch
+    if state.on_failure is not None and kind in ("model", "output"):
+        return Catch(to=state.on_failure)
+    return None
+
+
+def _is_among(kind: ErrorKind, kinds: tuple[ErrorKind, ...]) -> bool:
+    return "any" in kinds or kind in kinds
+
+
+# --- transitions --------------------------------------------------------------------------------
+
+
+def leave(story: Story) -> None:
+    """Leave the state the run is done with."""
+    run = story.run
+    if run.state == STOP:
+        _finish(story)
+        return
+    if run.state == "":
+        enter(story, run.entry, "started")
+        return
+    target, reason = run.chosen, run.chosen_by
+    state = plan_for(run).states[run.state]
+    if state.transitions and (target is None or reason == "next"):
+        try:
+            to, when = _taken(run, state)
+        except (BadExpression, ExpressionFailed) as error:
+            what = f"A transition of {run.state!r}: {error.what}"
+            failed(story, "template", what, error.hint, fault="author")
+            return
+        if to is not None:
+            target, reason = to, "transition" if when is None else f"when {when}"
+    enter(story, STOP if target is None else target, reason or "no transition given")
+
+
+def _taken(run: Run, state: State) -> tuple[str | None, str | None]:
+    for transition in state.transitions:
+        if transition.when is None:
+            return transition.to, None
+        if compiled(transition.when).evaluate(values_of(run)):
+            return transition.to, transition.when
+    return None, None
+
+
+def values_of(run: Run) -> dict[str, Json]:
+    """Return the names an expression may read."""
+    return {
+        "common_data": run.common_data,
+        "variables": run.variables,
+        "input": run.input,
+        "resume_input": run.resume_input,
+        "last": last_of(run),
+        "visits": run.visits,
+    }
+
+
+def enter(story: Story, target: str, reason: str) -> None:
+    """Go to a state, or where `$interrupted` leads, unless queued words come first."""
+    run = story.run
+    resumes = target == INTERRUPTED
+    if resumes and not run.cuts:
+        story.fail(
+            f"The state {run.state!r} leads to {INTERRUPTED} ({reason}), "
+            "but no interrupted state is left to go back to.",
+            "Go there at most once for each interruption, from a state that `resume` leads to.",
+            fault="author",
+        )
+        return
+    target = run.cuts[-1].state if resumes else target
+    states = plan_for(run).states
+    if target not in states:
+        story.fail(
+            f"The state {run.state!r} leads to {target!r} ({reason}), "
+            "a state the workflow does not have.",
+            did_you_mean(target, states),
+            fault="author",
+        )
+    elif run.state == "" or not _deliver_queue(story, target, resumes=resumes):
+        most = states[target].max_visits
+        if most is not None and not resumes and run.visits.get(target, 0) >= most:
+            _too_often(story, states[target], most)
+            return
+        story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=resumes))
+        # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
+        says_itself = story.run.phase == "pre" or states[target].prompt is not None
+        is_inside = run.base is not None  # its contexts are those of the run around it
+        if run.state == "" and isinstance(run.input, str) and not (is_inside or says_itself):
+            join_words(story, run.input)
+
+
+def _too_often(story: Story, state: State, most: int) -> None:
+    error = f"The state {state.name!r} was visited {most} times, which is its max_visits."
+    catch = catch_of(state, "max_visits")
+    turns = sum(isinstance(f, StateFailed) and f.kind == "max_visits" for f in story.whole.facts)
+    if catch is None or turns >= MAX_CAUGHT:
+        story.fail(error, "Raise max_visits, or catch the error.", fault="author")
+        return
+    told = StateFailed(
+        state=state.name,
+        kind="max_visits",
+        error=error,
+        then="catch",
+        save_as=catch.save_as or "",
+    )
+    story.tell(told)
+    enter(story, catch.to, "max_visits error")
+
+
+def resume(story: Story, reason: str) -> None:
+    """Enter `resume`, else the start, and let its agent hear the words.
+
+    A `resume` state with a pre_handler decides itself what becomes of the words. Everywhere else
+    they join the conversation: nothing typed is lost on an author who did not think of it.
+    """
+    run = story.run
+    target = resume_target(run)
+    is_back = target == INTERRUPTED
+    target = run.cuts[-1].state if is_back else target
+    words = run.resume_input or ""
+    story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=is_back))
+    if story.run.phase == "waiting":
+        # The state waits for words, and these are some: nobody is asked to type them again.
+        await_input(story)
+        story.tell(QuestionAnswered(question_id=story.own_questions()[-1].id, answer=words))
+    if is_back or target != RESUME or plan_for(run).states[RESUME].pre_handler is None:
+        join_words(story, words)
+
+
+def join_words(story: Story, text: str) -> None:
+    """Add the words to the context of the state's agent, else of the state that was cut."""
+    plan = plan_for(story.run)
+    agents = [plan.states[story.run.state].agent]
+    cut = story.run.interrupted_state
+    if cut is not None and cut in plan.states:
+        agents.append(plan.states[cut].agent)
+    agent = next((agent for agent in agents if agent is not None), None)
+    if agent is not None and text:
+        story.tell(WordsJoined(context=plan.agents[agent].context, text=text))
+
+
+def await_input(story: Story) -> None:
+    """Ask for the words the run or its state waits for."""
+    run = story.run
+    wanted = definition_of(run).workflow.input
+    text, schema = "", None
+    if run.state == "" and wanted is not None:
+        text = wanted.description or f"{wanted.name}?"
+        schema = input_schema(wanted)
+    story.tell(
+        QuestionAsked(
+            question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema
+        )
+    )
+
+
+def with_unheard(run: Run, text: str) -> str:
+    """Return the words after those of a halt that no handler and no agent has got to see yet."""
+    return text if run.is_heard or run.resume_input is None else f"{run.resume_input}\n{text}"
+
+
+def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
+    """Turn to the queued words now that the state is done; False if there are none."""
+    waiting = story.undelivered()
+    if not waiting:
+        return False
+    text = with_unheard(story.run, "\n".join(record.text for record in waiting))
+    epoch = story.run.epoch + 1
+    story.tell(Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
+    for record in waiting:
+        story.dispose(record.id, "queued")
+    resume(story, "queued words")
+    return True
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+def output_of(run: Run) -> tuple[Json, str]:
+    """Return what a run that reached `stop` leaves, and the path that led nowhere, "" if none did."""
+    path = plan_for(run).states[STOP].input
+    last = run.last_response
+    reply: Json = None if last is None else last.text
+    if path is None:
+        if last is not None and run.path and last.value is not None:
+            return last.value, ""
+        return reply, ""
+    found = look_up(run, path)
+    return (reply, path) if isinstance(found, Missing) else (found, "")
+
+
+def _finish(story: Story) -> None:
+    output, missing = output_of(story.run)
+    if missing:
+        words = f"stop names {missing}, which nothing wrote; the last reply stands in."
+        story.tell(WorkflowOutput(text=words))
+    is_told = isinstance(output, str) and output and not story.path
+    if is_told and definition_of(story.run).kind == "workflow":
+        story.tell(WorkflowOutput(text=output, kind="result"))
+    story.supersede_questions("the run finished")
+    story.dispose_rest()
+    story.finish(output)

@@ -1,0 +1,40 @@
+"""What follows by itself: transitions, the work of states that need no model, delivered steers."""
+
+from midstream.core import steering
+from midstream.core.kinds import begin_work
+from midstream.core.moving import await_input, leave
+from midstream.core.story import Story
+
+MAX_SILENT_TRANSITIONS = 1000
+"""Transitions in one decision, with nothing to do in between, before the run fails as a loop."""
+
+
+def settle(story: Story, *, is_new_request: bool) -> None:
+    """Tell what follows without anything happening, until the run is owed something or waits."""
+    run = story.run
+    if run.phase in ("halting", "held"):
+        steering.finish_halt(story)
+        run = story.run
+    first = run.step
+    while run.phase != "ended":
+        if run.step - first >= MAX_SILENT_TRANSITIONS:
+            story.fail(
+                f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
+                "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
+                fault="author",
+            )
+        elif run.phase == "leaving":
+            leave(story)
+            is_new_request = True
+        elif not begin_work(story, begin_branch):
+            break
+        run = story.run
+    if run.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
+        await_input(story)
+    elif run.phase == "turn" and run.turn is not None and not run.turn.calls and is_new_request:
+        steering.deliver_steers(story)
+
+
+def begin_branch(story: Story) -> None:
+    """Let a branch begin, or go on."""
+    settle(story, is_new_request=True)

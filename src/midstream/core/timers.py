@@ -1,0 +1,57 @@
+"""Waits for a time: when they began, and what comes when they are over."""
+
+from midstream.core import steering
+from midstream.core.events import QuestionExpired, StateRetried, TimerSet, WorkDone, WorkflowOutput
+from midstream.core.inputs import TimerRang, TimerStarted
+from midstream.core.moving import enter, failed
+from midstream.core.pending import set_key, timer_key, timers_owed
+from midstream.core.run import plan_for
+from midstream.core.spec import Ask
+from midstream.core.story import Story
+from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+
+
+def timer_started(story: Story, input: TimerStarted) -> None:
+    """Keep when a wait is over."""
+    run = story.run
+    for name in timers_owed(run) if run.state else ():
+        if name not in run.timers and input.key == set_key(run, name):
+            story.tell(TimerSet(timer=name, until=input.until))
+            return
+
+
+def timer_rang(story: Story, input: TimerRang) -> None:
+    """Do what the state says comes when a wait is over."""
+    run = story.run
+    owed = timers_owed(run) if run.state else {}
+    name = next((n for n in owed if n in run.timers and input.key == timer_key(run, n)), None)
+    if name == TIMEOUT:
+        took = plan_for(run).states[run.state].timeout_s
+        error = f"The state {run.state!r} took longer than {took:g} s."
+        steering.give_up(story, "timeout", error, steering.shown_in(story, input.shown))
+    elif name == WAITED:
+        story.tell(WorkDone(state=run.state))
+    elif name == RETRY:
+        story.tell(StateRetried(state=run.state))
+    elif name == DEADLINE:
+        _expired(story)
+
+
+def _expired(story: Story) -> None:
+    run = story.run
+    ask = plan_for(run).states[run.state].ask
+    question = next(iter(story.own_questions()), None)
+    if not isinstance(ask, Ask) or question is None:
+        return
+    stays = ask.on_timeout == "wait"
+    story.tell(QuestionExpired(question_id=question.id, stays=stays))
+    match ask.on_timeout:
+        case "wait":
+            story.tell(WorkflowOutput(text=f"Question #{question.number} still waits for you."))
+        case "default":
+            text = ask.default if isinstance(ask.default, str) else ""
+            story.tell(WorkDone(state=run.state, value=ask.default, text=text))
+        case "goto" if ask.to is not None:
+            enter(story, ask.to, "nobody answered in time")
+        case _:
+            failed(story, "deadline", f"Nobody answered #{question.number} in time.")

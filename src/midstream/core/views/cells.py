@@ -1,0 +1,76 @@
+"""Text measured in the cells of a terminal: most characters take one, wide ones two, marks none."""
+
+import unicodedata
+from functools import lru_cache
+
+ELLIPSIS = "…"
+_JOINER = "\u200d"
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Cn", "Co"})
+
+
+@lru_cache(maxsize=1_024)
+def _cell(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+def cells(text: str) -> int:
+    """Return how many cells a text takes."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line that cannot upset a drawing.
+
+    Blanks and line breaks become single spaces, what nobody sees (controls, bidi marks) U+FFFD.
+    """
+    joined = " ".join(text.split())
+    if joined.isascii() and joined.isprintable():
+        return joined
+    return "".join(
+        "\ufffd" if unicodedata.category(char) in _UNSEEN and char != _JOINER else char
+        for char in joined
+    )
+
+
+def clipped(text: str, width: int) -> str:
+    """Return the text in at most `width` cells; what is cut off is an ellipsis."""
+    if cells(text) <= width:
+        return text
+    kept, used = "", 0
+    for char in text:
+        used += _cell(char)
+        if used > width - 1:
+            break
+        kept += char
+    return f"{kept.rstrip()}{ELLIPSIS}" if width > 0 else ""
+
+
+def wrapped(text: str, width: int, *, most: int) -> list[str]:
+    """Return the text in lines of at most `width` cells, at most `most` of them."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        longer = f"{line} {word}" if line else word
+        if cells(longer) <= width:
+            line = longer
+            continue
+        if line:
+            lines.append(line)
+        line = word
+        while cells(line) > width > 0 and len(lines) <= most:
+            head = clipped(line, width + 1)[:-1] or line[0]
+            lines.append(head)
+            line = line[len(head) :]
+    lines += [line] if line else []
+    if len(lines) > most:
+        kept = lines[: most - 1]
+        rest = " ".join(lines[most - 1 :])
+        return [*kept, clipped(rest, width)]
+    return lines
+
+
+def padded(text: str, width: int) -> str:
+    """Return the text with blanks behind it up to `width` cells."""
+    return text + " " * (width - cells(text))

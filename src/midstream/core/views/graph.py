@@ -1,0 +1,331 @@
+"""The machine of a workflow as data: its states, and where each leads and why.
+
+What is drawn, explained and counted is read off this, so that the pictures agree. Where a handler
+leads is read off its script (`targets`); what cannot be read is an edge to nowhere: target "".
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.branch_spec import branches_of, sub_workflow, wait_of
+from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Policy
+from midstream.core.spec import Ask, Branch, Definition, ForEach, State, Workflow
+from midstream.core.views.cells import one_line
+from midstream.core.views.targets import UNKNOWN, targets_of
+
+NodeKind: TypeAlias = Literal[
+    "agent", "tool", "ask", "wait", "parallel", "for_each", "workflow", "code", "pass", "stop"
+]
+"""What a state does: its work; `code` has handlers alone, `pass` nothing at all."""
+
+EdgeKind: TypeAlias = Literal[
+    "next", "transition", "handler", "failure", "catch", "timeout", "resume", "branch"
+]
+"""Why a state leads to another. `branch`: it is begun there, and comes back."""
+
+MAX_DEPTH = 4
+"""How many branches and sub-workflows within each other are looked into."""
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """From a state to another. `label` says when, "" always.
+
+    `target` "" is not known before it runs; `$interrupted` is wherever the user's words cut it.
+    """
+
+    source: str
+    target: str
+    kind: EdgeKind
+    label: str = ""
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A state. `work` says in a few words what it does, `groups` are the machines within it."""
+
+    name: str
+    kind: NodeKind
+    work: str = ""
+    description: str = ""
+    handlers: tuple[str, ...] = ()
+    groups: "tuple[Group, ...]" = ()
+    output: str = ""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine within a state: a branch, what is done for each item, a sub-workflow."""
+
+    name: str
+    kind: Literal["branch", "item", "workflow"]
+    graph: "Graph"
+
+
+class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine. `entry` is where it begins, `resume` where unasked words lead by default, "" nowhere."""
+
+    name: str
+    entry: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    description: str = ""
+    resume: str = ""
+
+    def node(self, name: str) -> Node | None:
+        """Return the state of that name."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+    def exits(self, name: str) -> tuple[Edge, ...]:
+        """Return where a state leads, in the order in which it is decided."""
+        return tuple(edge for edge in self.edges if edge.source == name)
+
+
+def graph_of(definition: Definition) -> Graph:
+    """Return the machine of a workflow, with the branches and sub-workflows within it."""
+    return _of_definition(definition, (definition.workflow.workflow_name,))
+
+
+def _of_definition(definition: Definition, above: tuple[str, ...]) -> Graph:
+    workflow = definition.workflow
+    return _Reader(definition, above).graph(
+        workflow.workflow_name,
+        workflow.states,
+        entry=START,
+        resume=default_resume(workflow),
+        description=workflow.description,
+    )
+
+
+def default_resume(workflow: Workflow) -> str:
+    """Return where unasked words lead from states that do not say so, "" where nothing halts."""
+    policies: Iterable[Policy] = (
+        state.on_input or workflow.on_input for state in workflow.states if state.name != STOP
+    )
+    if not any(policy in ("interrupt", "queue") for policy in policies):
+        return ""
+    return RESUME if any(state.name == RESUME for state in workflow.states) else START
+
+
+class _Reader:
+    """Reads machines off one definition. `above` names what they stand in, against endless nesting."""
+
+    def __init__(self, definition: Definition, above: tuple[str, ...]) -> None:
+        self._definition = definition
+        self._above = above
+
+    def graph(
+        self,
+        name: str,
+        states: tuple[State, ...],
+        *,
+        entry: str,
+        resume: str = "",
+        description: str = "",
+    ) -> Graph:
+        if not any(state.name == STOP for state in states):
+            states = (*states, State(name=STOP))
+        return Graph(
+            name=name,
+            entry=entry,
+            nodes=tuple(self._node(state) for state in states),
+            edges=tuple(edge for state in states for edge in self._edges(state)),
+            description=description,
+            resume=resume,
+        )
+
+    def _node(self, state: State) -> Node:
+        return Node(
+            name=state.name,
+            kind=kind_of(state),
+            work=work_words(state),
+            description=one_line(state.description),
+            handlers=handlers_of(state),
+            groups=self._groups(state) if len(self._above) < MAX_DEPTH else (),
+            output=(state.input or "") if state.name == STOP else "",
+        )
+
+    def _groups(self, state: State) -> tuple[Group, ...]:
+        found: list[Group] = []
+        for branch in branches_of(state):
+            if branch.states:
+                inner = self._inner(branch.name, branch)
+                found.append(Group(name=branch.name, kind="branch", graph=inner))
+        if state.for_each is not None and state.for_each.states:
+            inner = self._inner(state.for_each.items, state.for_each)
+            found.append(Group(name=state.for_each.items, kind="item", graph=inner))
+        sub = sub_workflow(state)
+        known = self._definition.workflows
+        if sub is not None and sub.name in known and sub.name not in self._above:
+            inner = _of_definition(known[sub.name], (*self._above, sub.name))
+            found.append(Group(name=sub.name, kind="workflow", graph=inner))
+        return tuple(found)
+
+    def _inner(self, name: str, branch: Branch | ForEach) -> Graph:
+        reader = _Reader(self._definition, (*self._above, ""))
+        names = {state.name for state in branch.states}
+        return reader.graph(
+            name,
+            branch.states,
+            entry=branch.states[0].name,
+            resume=RESUME if RESUME in names else "",
+        )
+
+    def _edges(self, state: State) -> tuple[Edge, ...]:
+        if state.name == STOP:
+            return ()
+        found = [*_begun(state), *self._onward(state), *_otherwise(state)]
+        return tuple(dict.fromkeys(found))
+
+    def _onward(self, state: State) -> list[Edge]:
+        found: list[Edge] = []
+        handler = state.transition_handler
+        declines = True
+        if handler is not None:
+            targets = targets_of(self._definition.script, handler)
+            label = f"by {handler}"
+            found = [
+                Edge(source=state.name, target=name, kind="handler", label=label)
+                for name in targets.names
+            ]
+            if not targets.is_certain:
+                label = f"{handler} chooses"
+                found.append(Edge(source=state.name, target="", kind="handler", label=label))
+            # Without the script's text nobody knows whether `next` counts: only one given is shown.
+            declines = targets.may_decline
+            if targets == UNKNOWN or not targets.is_certain:
+                declines = bool(state.transitions) or state.next is not None
+        return [*found, *_chosen(state, is_otherwise=bool(found))] if declines else found
+
+
+def _begun(state: State) -> list[Edge]:
+    """Return the edges to states of the same machine that branches begin at."""
+    found: list[Edge] = []
+    for branch in branches_of(state):
+        if branch.state is not None:
+            label = "a branch" if branch.name == branch.state else f"the branch {branch.name}"
+            found.append(Edge(source=state.name, target=branch.state, kind="branch", label=label))
+    if state.for_each is not None and state.for_each.state is not None:
+        target = state.for_each.state
+        found.append(Edge(source=state.name, target=target, kind="branch", label="each item"))
+    return found
+
+
+def _chosen(state: State, *, is_otherwise: bool) -> list[Edge]:
+    found: list[Edge] = []
+    for transition in state.transitions:
+        is_otherwise = is_otherwise or bool(found)
+        label = one_line(transition.when) if transition.when is not None else ""
+        label = label or ("otherwise" if is_otherwise else "")
+        found.append(Edge(source=state.name, target=transition.to, kind="transition", label=label))
+        if transition.when is None:
+            return found
+    label = "otherwise" if found or is_otherwise else ""
+    found.append(Edge(source=state.name, target=state.next or STOP, kind="next", label=label))
+    return found
+
+
+def _otherwise(state: State) -> list[Edge]:
+    """Return where a state leads when something goes wrong, or words come."""
+    name = state.name
+    found: list[Edge] = []
+    ask = state.ask
+    if isinstance(ask, Ask) and ask.on_timeout == "goto" and ask.to is not None:
+        late = f"no answer in {seconds_words(ask.deadline_s or 0)}"
+        found.append(Edge(source=name, target=ask.to, kind="timeout", label=late))
+    for catch in state.catch:
+        kinds = "any error" if "any" in catch.on else f"error: {', '.join(catch.on)}"
+        found.append(Edge(source=name, target=catch.to, kind="catch", label=kinds))
+    if state.on_failure is not None:
+        label = "the turn fails"
+        found.append(Edge(source=name, target=state.on_failure, kind="failure", label=label))
+    if state.resume is not None:
+        label = "on your words"
+        found.append(Edge(source=name, target=state.resume, kind="resume", label=label))
+    return found
+
+
+# --- a state in a few words -----------------------------------------------------------------------
+
+
+def kind_of(state: State) -> NodeKind:
+    """Return what a state does."""
+    has: Mapping[NodeKind, bool] = {
+        "stop": state.name == STOP,
+        "agent": state.agent is not None,
+        "tool": state.tool is not None,
+        "ask": state.ask is not None,
+        "parallel": bool(state.parallel),
+        "for_each": state.for_each is not None,
+        "workflow": state.workflow is not None,
+        "wait": state.wait is not None,
+        "code": bool(handlers_of(state)),
+    }
+    return next((kind for kind, is_so in has.items() if is_so), "pass")
+
+
+def handlers_of(state: State) -> tuple[str, ...]:
+    """Return the functions of the script a state runs, in order."""
+    named = (state.pre_handler, state.post_handler, state.transition_handler)
+    return tuple(name for name in named if name is not None)
+
+
+def work_words(state: State) -> str:
+    """Return a state's work in a few words, "" where it has none."""
+    match kind_of(state):
+        case "agent":
+            begun = "your line, then " if state.awaits_input else ""
+            return f"{begun}agent {state.agent}"
+        case "tool":
+            return f"tool {state.tool}"
+        case "ask":
+            question = state.ask.question if isinstance(state.ask, Ask) else state.ask or ""
+            return f"asks: {one_line(question)}"
+        case "wait":
+            return _wait_words(state)
+        case "parallel":
+            return f"{len(state.parallel)} branches at once, {join_words(state.join)}"
+        case "for_each":
+            assert state.for_each is not None
+            most = state.for_each.max_concurrency
+            return f"for each of {state.for_each.items}, {most} at once, {join_words(state.join)}"
+        case "workflow":
+            sub = sub_workflow(state)
+            return f"workflow {sub.name}" if sub is not None else ""
+        case _:
+            return ""
+
+
+def _wait_words(state: State) -> str:
+    wait = wait_of(state)
+    if wait.until is not None:
+        return f"waits until {one_line(wait.until)}"
+    return f"waits {seconds_words(wait.seconds or 0)}"
+
+
+def join_words(join: Literal["all", "any"] | int) -> str:
+    """Return how many branches a state needs, in words."""
+    if join == "all":
+        return "all must end"
+    if join in ("any", 1):
+        return "the first to end counts"
+    return f"until {join} have ended"
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a duration in words, such as `40 s` or `3 min`."""
+    if 0 < seconds < 0.95:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{round(seconds, 1):g} s"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            count = seconds / size
+            return f"{round(count, 1):g} {unit}"
+    return ""
+
+
+def target_words(target: str) -> str:
+    """Return where an edge leads, in words."""
+    if target == INTERRUPTED:
+        return "back where it was cut"
+    return target or "?"

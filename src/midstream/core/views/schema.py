@@ -1,0 +1,113 @@
+"""The JSON Schema of the files people write, made from the types they are read into.
+
+An editor that is given it completes keys, shows what they mean and marks what does not fit. What it
+cannot know (whether a name leads anywhere) `midstream validate` says.
+"""
+
+from typing import Any
+
+import msgspec
+
+from midstream.core.names import START, STOP, Json
+from midstream.core.spec import Role, Workflow
+from midstream.core.views.schema_words import EXAMPLES, WORDS
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_TOP: dict[str, Json] = {
+    "type": "string",
+    "description": "Where this schema is, for editors; midstream passes over it.",
+}
+
+
+def workflow_schema() -> dict[str, Json]:
+    """Return the JSON Schema (2020-12) of a workflow file."""
+    schema = _schema_of(Workflow, "A midstream workflow")
+    top = schema["$defs"]["Workflow"]
+    top["properties"]["$schema"] = _TOP
+    top["properties"]["states"]["allOf"] = [
+        {"contains": {"properties": {"name": {"const": name}}, "required": ["name"]}}
+        for name in (START, STOP)
+    ]
+    return schema
+
+
+def roles_schema() -> dict[str, Json]:
+    """Return the JSON Schema (2020-12) of a role file: an object of roles by name."""
+    schema = _schema_of(Role, "midstream roles")
+    tools = schema["$defs"]["Role"]["properties"]["parsingTools"]
+    tools["items"] = {"anyOf": [{"type": "string"}, tools["items"]]}
+    del schema["$ref"]
+    return schema | {
+        "type": "object",
+        "properties": {"$schema": _TOP},
+        "additionalProperties": {"$ref": "#/$defs/Role"},
+    }
+
+
+def settings_schema() -> dict[str, Json]:
+    """Return the JSON Schema (2020-12) of application.json."""
+    seconds = {"type": "number", "minimum": 0.01, "maximum": 86_400}
+    level = {"type": "string", "pattern": r"\S", "examples": ["openai:gpt-5", "offline"]}
+    levels = ("base", "smart", "fast")
+    patience = ("firstByteSeconds", "silenceSeconds", "totalSeconds")
+    properties: dict[str, Json] = {
+        "$schema": _TOP,
+        "currentMode": {
+            "description": "The mode the console begins in.",
+            "type": "string",
+            "pattern": "^(role|workflow):.+",
+            "examples": ["role:dude", "workflow:coder_reviewer"],
+        },
+        "defaultRole": {
+            "description": "The older name of `currentMode`: a role.",
+            "type": "string",
+            "deprecated": True,
+        },
+        "autoResume": {
+            "description": "Whether runs that were cut off go on when the console starts.",
+            "type": "boolean",
+        },
+        "models": {
+            "description": "The model of each level of role. A workspace's file may not say so.",
+            "type": "object",
+            "properties": dict.fromkeys(levels, level),
+            "additionalProperties": False,
+        },
+        "modelPatience": {
+            "description": "How long a model may take, in seconds, and how often it is asked again.",
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(patience, seconds),
+                "attempts": {"type": "integer", "minimum": 1, "maximum": 100},
+            },
+            "additionalProperties": False,
+        },
+    }
+    return {
+        "$schema": DRAFT,
+        "title": "midstream settings",
+        "type": "object",
+        "properties": properties,
+    }
+
+
+def _schema_of(type_: Any, title: str) -> dict[str, Json]:
+    (root,), found = msgspec.json.schema_components((type_,), ref_template="#/$defs/{name}")
+    parts: dict[str, dict[str, Json]] = found
+    for name, part in parts.items():
+        part["description"] = " ".join(part.get("description", "").split())
+        for key, value in part.get("properties", {}).items():
+            part["properties"][key] = _described(f"{name}.{key}", value)
+    whole = {"$schema": DRAFT, "title": title, **root, "$defs": parts}
+    # Defaults are tuples so far, which JSON does not know.
+    plain: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(whole))
+    return plain
+
+
+def _described(key: str, value: dict[str, Json]) -> dict[str, Json]:
+    """Return a property's schema with words; in 2020-12 they may stand beside a reference."""
+    said: dict[str, Json] = {"description": WORDS[key]} if key in WORDS else {}
+    if key in EXAMPLES:
+        said["examples"] = EXAMPLES[key]
+    return {**said, **value}

@@ -1,0 +1,57 @@
+"""What a run tells: its facts and notices, to a tap on the loop and to listeners beside it."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from midstream.core.notices import AnyNotice, Envelope, ListenerFailed
+from midstream.ports import Clock
+from midstream.workflow.emitter import Emitter
+
+
+class Telling:
+    """Tells the events of a run. Its emitter is made when somebody first listens.
+
+    Args:
+        run: the run's id.
+        clock: dates notices.
+        tap: a trusted, quick listener on the loop; what it raises is told, too.
+    """
+
+    __slots__ = ("_clock", "_emitter", "_run", "tap")
+
+    def __init__(self, run: str, clock: Clock, tap: Callable[[Envelope], None] | None) -> None:
+        self._run = run
+        self._clock = clock
+        self._emitter: Emitter | None = None
+        self.tap = tap
+
+    def tell(self, envelope: Envelope) -> None:
+        """Hand an event to everyone who listens."""
+        if self.tap is not None:
+            try:
+                self.tap(envelope)
+            except Exception as error:
+                self._tap_failed(envelope, error)
+        if self._emitter is not None:
+            self._emitter.emit(envelope)
+
+    def notify(self, notice: AnyNotice) -> None:
+        """Tell what is shown but not kept."""
+        self.tell(Envelope(run=self._run, at=self._clock.now(), event=notice))
+
+    def notify_of(self, branch: str, notice: AnyNotice) -> None:
+        """Tell it of a branch, "" for the run itself."""
+        self.notify(msgspec.structs.replace(notice, branch=branch) if branch else notice)
+
+    def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
+        """Say that the tap raised, unless it raised over hearing just that."""
+        if not isinstance(envelope.event, ListenerFailed):
+            words = f"{type(error).__name__}: {error}"
+            self.notify(ListenerFailed(listener="the tap", error=words))
+
+    def listeners(self) -> Emitter:
+        """Return the emitter, made if there is none."""
+        if self._emitter is None:
+            self._emitter = Emitter(self.notify)
+        return self._emitter

@@ -1,0 +1,458 @@
+"""Whatever happens, in whatever order, to runs with every kind of state: the rules of every run hold.
+
+As in `test_core_invariants`, with states that need no script, errors of every kind, waits, and runs
+within runs within runs.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from storytelling import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
+from storytelling import state as plain
+
+from midstream.core.apply import apply
+from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
+from midstream.core.events import (
+    AnyFact,
+    InputDisposed,
+    InputReceived,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionExpired,
+    QuestionSuperseded,
+    RunFailed,
+    ToolCalled,
+    ToolReturned,
+    Usage,
+)
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    EffectKey,
+    Halt,
+    HandlerFailed,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    Recovered,
+    RequestedCall,
+    Shown,
+    Start,
+    Stop,
+    TimerRang,
+    TimerStarted,
+    ToolFinished,
+    UserSaid,
+    Withdraw,
+)
+from midstream.core.names import Policy
+from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler, pending
+from midstream.core.run import Run, owner_of
+from midstream.core.spec import (
+    Ask,
+    Branch,
+    Budget,
+    Catch,
+    Context,
+    Definition,
+    ForEach,
+    Input,
+    Retry,
+    State,
+    SubWorkflow,
+    Transition,
+    Wait,
+    Workflow,
+)
+
+CAUGHT = (Catch(on=("any",), to="talk", save_as="trouble"),)
+AGAIN = Retry(max_attempts=2, backoff_s=5, on=("any",))
+SHORT: dict[str, Any] = {
+    "max_visits": 6,
+    "catch": (Catch(on=("max_visits",), to="stop"), *CAUGHT),
+}
+
+DEEPEST = flow(
+    plain("start", "dude", prompt="Deep: ${input?}", save_as="deep", next="ask"),
+    State(name="ask", ask="How deep?", save_as="how"),
+    plain("resume", "critic", next="$interrupted"),
+    State(name="stop", input="common_data.how"),
+    start_condition="on_user_input",
+    input=Input(name="depth"),
+)
+INNER = flow(
+    State(
+        name="start",
+        parallel=(
+            Branch(name="one", states=(plain("a", "dude", prompt="A", timeout_s=9),)),
+            Branch(
+                name="two",
+                states=(
+                    State(name="b", tool="shell", retry=AGAIN, save_as="b", next="c"),
+                    State(name="c", workflow="deepest", save_as="r.c"),
+                ),
+                shared=("talk",),
+                output="common_data.b",
+            ),
+        ),
+        save_as="r.found",
+        resume="aside",
+        next="more",
+    ),
+    plain("aside", "critic", prompt="Hm", next="$interrupted"),
+    State(name="more", tool="write", arguments={"text": "${common_data.r.found}"}, catch=CAUGHT),
+    plain("talk", "dude", output_schema=OBJECT, on_input="steer"),
+    State(name="stop", input="common_data.r.found"),
+)
+OUTER = flow(
+    plain("start", "dude", prompt="${input?nothing}", save_as="plan", next="fan", retry=AGAIN),
+    State(
+        name="fan",
+        parallel=(
+            "left",
+            "right",
+            Branch(
+                name="inner",
+                states=(
+                    State(
+                        name="sub",
+                        workflow=SubWorkflow(
+                            name="inner",
+                            input="${common_data.plan?}",
+                            output={"sub.x": "output", "sub.y": "common_data.r"},
+                        ),
+                        catch=CAUGHT,
+                    ),
+                    plain("talk", "dude"),
+                ),
+            ),
+        ),
+        join=2,
+        save_as="fanned",
+        timeout_s=60,
+        retry=AGAIN,
+        next="items",
+        **SHORT,
+    ),
+    plain(
+        "left",
+        "dude",
+        prompt="L",
+        save_as="both.left",
+        budget=Budget(tokens=20, tool_calls=3),
+        resume="$interrupted",
+    ),
+    plain("right", "judge", save_as="both.right", next="rest", on_input="queue"),
+    State(name="rest", wait=3.0, next="stop"),
+    State(
+        name="items",
+        for_each=ForEach(
+            items="variables.items",
+            states=(
+                State(
+                    name="do",
+                    tool="shell",
+                    arguments={"n": "${variables.index}"},
+                    save_as="done",
+                    next="say",
+                    timeout_s=4,
+                    retry=AGAIN,
+                ),
+                plain("say", "dude", awaits_input=True, post_handler="post", save_as="said"),
+            ),
+            shared=("court",),
+            max_concurrency=2,
+        ),
+        join="any",
+        next="quiz",
+        resume="$interrupted",
+        catch=CAUGHT,
+    ),
+    State(
+        name="quiz",
+        ask=Ask(
+            question="${common_data.trouble.error?All well}?",
+            choices=("Red", "Blue"),
+            default="Red",
+            deadline_s=10,
+            on_timeout="default",
+        ),
+        timeout_s=30,
+        save_as="colour",
+        retry=AGAIN,
+        transitions=(
+            Transition(when="last.text == 'Red' and visits.quiz < 3", to="late"),
+            Transition(to="put"),
+        ),
+    ),
+    State(name="late", wait=Wait(until="2026-01-01T00:00Z"), next="fan"),
+    State(name="put", tool="put", arguments={"c": "${common_data.nowhere?}"}, next="shell"),
+    State(
+        name="shell",
+        tool="shell",
+        timeout_s=5,
+        retry=AGAIN,
+        catch=CAUGHT,
+        resume="$interrupted",
+        next="patient",
+    ),
+    State(name="patient", ask=Ask(question="Well?", deadline_s=7), next="broken"),
+    plain("broken", "critic", prompt="${common_data.never}", **SHORT),
+    plain("talk", "critic", pre_handler="pre", transitions=(Transition(to="quiz"),), **SHORT),
+    budget=Budget(tokens=900, tool_calls=80),
+    variables={"items": ["a", "b", "c"]},
+    contexts=(Context(name="talk", max_length=300), Context(name="court")),
+)
+RESUMES = [
+    None,
+    plain("resume", "dude", next="$interrupted"),
+    plain("resume", "critic", pre_handler="pre", next="$interrupted"),
+    State(name="resume", tool="shell", next="$interrupted", catch=CAUGHT),
+    State(name="resume", parallel=("left", "right"), next="$interrupted"),
+]
+
+
+def definition(resume: State | None) -> Definition:
+    def of_workflow(workflow: Workflow, **inner: Definition) -> Definition:
+        return Definition(workflow=workflow, roles=ROLES, tools=TOOLS, workflows=inner)
+
+    states = OUTER.states if resume is None else (*OUTER.states, resume)
+    outer = flow(
+        *states,
+        budget=OUTER.budget,
+        variables=OUTER.variables,
+        contexts=OUTER.contexts,
+    )
+    return of_workflow(outer, inner=of_workflow(INNER, deepest=of_workflow(DEEPEST)))
+
+
+names = st.sampled_from(["look", "put", "shell", "shell", "write", "verdict", "submit"])
+calls = st.one_of(
+    st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"})),
+    st.just(asks("Which?", choices=["Red", "Blue"])),
+    st.just(call("shell")),
+    st.just(call("write")),
+)
+texts = st.sampled_from(["", "ok", "no, rename", "red", "x" * 90])
+lines = st.sampled_from(["stop that", "red", "@left wait", "@inner/inner hm", "@two x", "@1 no"])
+policies: st.SearchStrategy[Policy | None] = st.sampled_from(
+    [None, None, None, "interrupt", "steer", "queue", "reject"]
+)
+
+
+class Player:
+    """Draws what happens next, and remembers keys and ids to send again too late."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.keys: list[EffectKey] = [(0, "model", 1)]
+        self.lines: list[str] = ["never"]
+        self.at = 0.0
+
+    def next(self, run: Run) -> AnyInput:
+        self.keys += [effect.key for effect in pending(run)]
+        move = self.data.draw(st.integers(0, 29))
+        if move < 17 and pending(run):
+            return self.owed(run)
+        if move < 22 and run.open_questions:
+            return self.answer(run)
+        if move < 26:
+            return self.said(run)
+        return self.other(run)
+
+    def owed(self, run: Run) -> AnyInput:
+        effect = self.data.draw(st.sampled_from(pending(run)))
+        match effect:
+            case AskModel():
+                return self.model(effect.key)
+            case CallTool():
+                return self.tool(effect.key)
+            case RunHandler() if self.data.draw(st.integers(0, 5)) == 0:
+                return HandlerFailed(key=effect.key, error="raised")
+            case RunHandler():
+                changed = self.data.draw(st.sampled_from([{}, {"a": {"b": 1}}, {"both": {"c": 2}}]))
+                return HandlerReturned(key=effect.key, changed=changed)
+            case AwaitTime(until=None):
+                return TimerStarted(key=effect.key, until=self.at + effect.seconds)
+            case AwaitTime():
+                return TimerRang(key=effect.key, shown=self.shown())
+
+    def model(self, key: EffectKey) -> AnyInput:
+        usage = Usage(model="m", input_tokens=1, output_tokens=2)
+        luck = self.data.draw(st.integers(0, 9))
+        if luck == 0:
+            return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
+        if luck < 6:
+            good = tuple(call(name) for name in ("verdict", "submit") if luck == 1)
+            return ModelReplied(key=key, text="ok", calls=good, usage=usage)
+        made = self.data.draw(st.lists(calls, max_size=3))
+        return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made), usage=usage)
+
+    def tool(self, key: EffectKey) -> AnyInput:
+        outcome = self.data.draw(
+            st.sampled_from(["completed"] * 4 + ["failed", "stopped", "unknown"])
+        )
+        return ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
+
+    def answer(self, run: Run) -> AnyInput:
+        question = self.data.draw(st.sampled_from(run.open_questions))
+        if question.kind == "approval":
+            granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
+            return Approve(question=question.id, granted=granted, for_run=for_run)
+        text = "2" if question.choices else self.data.draw(texts)
+        return self.line(text, question=question.id)
+
+    def line(self, text: str, question: str | None = None) -> UserSaid:
+        self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
+        self.lines.append(f"line{len(self.lines)}")
+        return UserSaid(
+            id=self.lines[-1],
+            text=text,
+            at=self.at,
+            question=question,
+            shown=self.shown(),
+            policy=None if question else self.data.draw(policies),
+        )
+
+    def said(self, run: Run) -> AnyInput:
+        return self.line(self.data.draw(lines))
+
+    def shown(self) -> tuple[Shown, ...]:
+        return tuple(Shown(key=key, text=self.data.draw(texts)) for key in self.keys[-2:])
+
+    def other(self, run: Run) -> AnyInput:
+        key = self.data.draw(st.sampled_from(self.keys))
+        options: list[AnyInput] = [
+            self.model(key),
+            self.tool(key),
+            TimerRang(key=key),
+            TimerStarted(key=key, until=self.at),
+            HandlerReturned(key=key),
+            Halt(shown=self.shown()),
+            Halt(shown=self.shown()),
+            Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
+            Recovered(),
+            Recovered(was_cut=False),
+        ]
+        if self.data.draw(st.integers(0, 9)) == 0:
+            options.append(Stop(reason="bye"))
+        return self.data.draw(st.sampled_from(options))
+
+
+def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
+    """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
+    from_facts = Run(id="r")
+    for fact in facts:
+        from_facts = apply(from_facts, decode_fact(encode_fact(fact)))
+    assert from_facts == run
+    assert decode_run(encode_run(run)) == run
+    return from_facts
+
+
+def to_the_end(run: Run) -> tuple[Run, list[AnyFact]]:
+    """Stop the run and let its tools end."""
+    run, facts = go(run, Stop(reason="enough"))
+    for effect in pending(run):
+        run, more = go(run, ToolFinished(key=effect.key, outcome="stopped", text=""))
+        facts += more
+    return run, facts
+
+
+def once_under_way(run: Run) -> set[str]:
+    return {
+        effect.call.id
+        for effect in pending(run)
+        if isinstance(effect, CallTool) and TOOLS[effect.call.name].effect == "once"
+    }
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObject) -> None:
+    what = definition(data.draw(st.sampled_from(RESUMES)))
+    run, facts = go(Run(id="r"), Start(definition=what, input="tidy"))
+    player = Player(data)
+    for _ in range(data.draw(st.integers(1, 120))):
+        if run.phase == "ended":
+            break
+        before = once_under_way(run)
+        input = player.next(run)
+        run, more = go(run, input)
+        facts += more
+        if isinstance(input, Recovered):
+            assert not before & once_under_way(run), "no once call goes on in another process"
+        else:
+            ended = {fact.call_id for fact in of(facts, ToolReturned)}
+            assert before - ended <= once_under_way(run), "a once call is never lost sight of"
+    deep = max((part.path.count("/") + 1 for part in parts(run) if part.path), default=0)
+    event(f"{run.phase}, {deep} deep, {len(facts) // 20 * 20}+ facts")
+
+    reopened(run, facts)
+    run, more = to_the_end(run)
+    facts += more
+    assert run.phase == "ended"
+    rules_of_facts(facts)
+    assert replayed(facts) == run
+    check(run, run, [])
+
+
+def rules_of_facts(facts: Sequence[AnyFact]) -> None:
+    received = [fact.input_id for fact in of(facts, InputReceived)]
+    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+    assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
+    asked = [fact.question_id for fact in of(facts, QuestionAsked)]
+    closed = [fact.question_id for fact in of(facts, QuestionAnswered)]
+    closed += [fact.question_id for fact in of(facts, QuestionSuperseded)]
+    closed += [fact.question_id for fact in of(facts, QuestionExpired) if not fact.stays]
+    assert sorted(closed) == sorted(asked), "every question closes once"
+    called = [fact.call_id for fact in of(facts, ToolCalled)]
+    returned = [fact.call_id for fact in of(facts, ToolReturned)]
+    assert len(set(called)) == len(called), "no call is made twice"
+    assert len(set(returned)) == len(returned), "no call ends twice"
+    assert set(called) <= set(returned), "every call that was made has an end"
+    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_whatever_happened_a_run_comes_to_its_end_when_all_goes_well(data: st.DataObject) -> None:
+    run, _ = go(Run(id="r"), Start(definition=definition(RESUMES[1]), input="tidy"))
+    player = Player(data)
+    for _ in range(data.draw(st.integers(1, 60))):
+        input = player.next(run)
+        run, _ = go(run, *([] if isinstance(input, Stop) else [input]))
+    for step in range(1_000):
+        if run.is_over:
+            break
+        run, _ = go(run, what_helps(run, step))
+
+    assert run.is_over, f"nothing helps it out of {run.state} ({run.phase})"
+
+
+def what_helps(run: Run, step: int) -> AnyInput:
+    """Return what goes well next: replies, results and answers before any time is over."""
+    owed = sorted(pending(run), key=lambda effect: isinstance(effect, AwaitTime))
+    if owed and not (isinstance(owed[0], AwaitTime) and run.open_questions):
+        match owed[0]:
+            case AskModel(key=key):
+                part = owner_of(run, key)
+                calls = (call("verdict"),) if owed[0].agent == "judge" else ()
+                if part.plan is not None and part.plan.states[part.state].output_schema:
+                    calls = (call("submit"),)
+                return ModelReplied(key=key, text="ok", calls=calls)
+            case CallTool(key=key):
+                return ToolFinished(key=key, outcome="completed", text="ok")
+            case RunHandler(key=key):
+                return HandlerReturned(key=key)
+            case AwaitTime(key=key, until=None):
+                return TimerStarted(key=key, until=0.0)
+            case AwaitTime(key=key):
+                return TimerRang(key=key)
+    question = run.open_questions[0] if run.open_questions else None
+    if question is not None and question.kind == "approval":
+        return Approve(question=question.id, granted=True)
+    text = "1" if question is not None and question.choices else "go on"
+    answers = None if question is None else question.id
+    return UserSaid(id=f"help{step}", text=text, at=1e6 + 60 * step, question=answers)

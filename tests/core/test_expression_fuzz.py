@@ -1,0 +1,25 @@
+"""A bounded storm over expressions and templates; `python -m torture expressions` is the full one.
+
+In a process of its own, since it holds values far larger than any run has. Its work is counted here,
+its time is not: that is the full one's.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+
+def test_no_expression_crashes_or_does_more_work_than_it_may() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "torture", "expressions", "--expressions", "20000", "--no-clock"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "expressions                       20000    20000        0" in done.stdout

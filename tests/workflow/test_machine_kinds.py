@@ -1,0 +1,291 @@
+"""States that need no script: prompts, transitions, tools, questions, waits, errors, budgets."""
+
+from typing import Any
+
+import pytest
+from machine_kit import begin, end, flow, rounds, scene
+
+from midstream.core.events import (
+    Prompted,
+    QuestionExpired,
+    StateFailed,
+    StateTransition,
+    ToolCalled,
+    Usage,
+)
+from midstream.core.names import Json
+from midstream.ports import ToolOutcome
+from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
+
+STOP: dict[str, Json] = {"name": "stop", "input": "common_data.out"}
+
+
+def state(name: str, **fields: Any) -> dict[str, Json]:
+    return {"name": name, **fields}
+
+
+async def test_a_prompt_is_filled_in_and_its_reply_saved() -> None:
+    workflow = flow(
+        state("start", agent="dude", prompt="Describe ${input}.", save_as="plan.text", next="more"),
+        state("more", agent="dude", prompt="Shorten: ${common_data.plan.text}", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("A ${input} cat."), says("Cat.")) as here:
+        await begin(here, "cats")
+        run = await end(here)
+
+        assert run.output == "Cat."
+        assert run.common_data["plan"] == {"text": "A ${input} cat."}
+        assert [p.text for p in here.told.of(Prompted)] == [
+            "Describe cats.",
+            "Shorten: A ${input} cat.",
+        ]
+        assert here.model.asked[0].words() == [("user", "Describe cats.")]
+
+
+async def test_the_first_true_transition_is_taken() -> None:
+    workflow = flow(
+        state(
+            "start",
+            agent="dude",
+            save_as="out",
+            transitions=[
+                {"when": "'bad' in last.text and visits.start < 3", "to": "start"},
+                {"when": "visits.start >= 3", "to": "worse"},
+                {"to": "stop"},
+            ],
+        ),
+        state("worse", agent="dude", prompt="${visits.start} times!", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("bad"), says("bad"), says("bad"), says("oh")) as here:
+        await begin(here)
+        run = await end(here)
+
+        assert run.output == "oh"
+        assert here.told.path() == ["start", "start", "start", "worse", "stop"]
+        assert here.told.of(StateTransition)[1].reason.startswith("when 'bad' in")
+
+
+async def test_a_tool_is_called_without_a_model() -> None:
+    tool = FakeTool(name="grep", effect="read", answer='{"hits": [1, 2]}')
+    workflow = flow(
+        state(
+            "start",
+            tool="grep",
+            arguments={"for": "${input}", "in": ["${common_data?.}"]},
+            save_as="found",
+            next="say",
+        ),
+        state("say", agent="dude", prompt="${common_data.found.hits}", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("two"), tools=[tool]) as here:
+        await begin(here, "later")
+        run = await end(here)
+
+        assert run.common_data["found"] == {"hits": [1, 2]}
+        assert here.tools.calls[0].arguments == {"for": "later", "in": [{}]}
+        assert here.told.of(Prompted)[0].text == "[1,2]"
+
+
+async def test_a_state_asks_by_itself() -> None:
+    workflow = flow(
+        state(
+            "start",
+            ask={"question": "Which ${input}?", "choices": ["red", "blue"]},
+            save_as="out",
+        ),
+        STOP,
+    )
+    async with scene(workflow) as here:
+        await begin(here, "colour")
+        await here.machine.settled()
+        (question,) = here.run.open_questions
+        assert (question.text, question.choices) == ("Which colour?", ("red", "blue"))
+        refused = await here.machine.say("green")
+        assert refused.handling == "answer"
+        await here.machine.say("2")
+        run = await end(here)
+
+        assert run.output == "blue"
+
+
+@pytest.mark.parametrize(
+    ("extra", "path", "out"),
+    [
+        ({"on_timeout": "default", "default": "red"}, ["start", "stop"], "red"),
+        ({"on_timeout": "goto", "to": "late"}, ["start", "late", "stop"], "late!"),
+    ],
+)
+async def test_a_question_closes_when_its_time_is_over(
+    extra: dict[str, Json], path: list[str], out: str
+) -> None:
+    workflow = flow(
+        state("start", ask={"question": "Which?", "deadline_s": 60, **extra}, save_as="out"),
+        state("late", agent="dude", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("late!")) as here:
+        await begin(here)
+        await rounds()
+        here.clock.jump(59)
+        await rounds()
+        assert here.run.state == "start"
+        here.clock.jump(2)
+        run = await end(here)
+
+        assert run.output == out
+        assert here.told.path() == path
+        assert len(here.told.of(QuestionExpired)) == 1
+        assert run.questions[0].status == "expired"
+
+
+async def test_a_wait_is_over_in_time() -> None:
+    workflow = flow(
+        state("start", wait=3600, next="then"), state("then", wait={"until": "${input}"})
+    )
+    async with scene(workflow) as here:
+        await begin(here, "2023-11-14T23:20:00Z")
+        await rounds()
+        here.clock.jump(3599)
+        await rounds()
+        assert here.run.state == "start"
+        here.clock.jump(2)
+        await rounds()
+        assert here.run.state == "then"
+        here.clock.jump(500)
+        run = await end(here)
+
+        assert run.status == "finished"
+
+
+async def test_a_tool_that_fails_is_tried_again_and_then_caught() -> None:
+    tool = FakeTool(
+        name="grep", effect="read", answer=ToolOutcome(outcome="failed", text="no luck")
+    )
+    workflow = flow(
+        state(
+            "start",
+            tool="grep",
+            retry={"max_attempts": 3, "backoff_s": 10},
+            catch=[{"on": ["tool"], "to": "sorry", "save_as": "trouble"}],
+        ),
+        state("sorry", agent="dude", prompt="${common_data.trouble.error}", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("sorry"), tools=[tool]) as here:
+        await begin(here)
+        for seconds in (10, 20):
+            await rounds()
+            here.clock.jump(seconds - 1)
+            await rounds()
+            here.clock.jump(1)
+        run = await end(here)
+
+        assert run.output == "sorry"
+        assert len(here.tools.calls) == 3
+        assert [(f.then, f.wait_s) for f in here.told.of(StateFailed)] == [
+            ("retry", 10.0),
+            ("retry", 20.0),
+            ("catch", 0.0),
+        ]
+        assert "no luck" in run.common_data["trouble"]["error"]
+
+
+async def test_a_state_that_takes_too_long_is_cut() -> None:
+    gate = Gate()
+    workflow = flow(
+        state("start", agent="dude", timeout_s=30, catch=[{"on": ["timeout"], "to": "short"}]),
+        state("short", agent="dude", prompt="Shorter.", save_as="out"),
+        STOP,
+    )
+    async with scene(workflow, says("Once upon", gate=gate, after=1), says("Hm.")) as here:
+        await begin(here)
+        await gate.reached()
+        await rounds()
+        here.clock.jump(31)
+        run = await end(here)
+
+        assert run.output == "Hm."
+        kept = [message for message in run.contexts["talk"] if message.interrupted]
+        assert [message.text for message in kept] == ["Once upon"]
+        assert not run.cuts, "nobody interrupted: there is nothing to go back to"
+
+
+async def test_a_state_is_visited_so_often_and_no_more() -> None:
+    workflow = flow(
+        state(
+            "start",
+            agent="dude",
+            next="start",
+            max_visits=2,
+            catch=[{"on": ["max_visits"], "to": "stop"}],
+        ),
+    )
+    async with scene(workflow, says("a"), says("b")) as here:
+        await begin(here)
+        run = await end(here)
+
+        assert run.status == "finished"
+        assert here.told.path() == ["start", "start", "stop"]
+
+
+async def test_a_budget_ends_the_work() -> None:
+    workflow = flow(state("start", agent="dude", next="start"), budget={"tokens": 100})
+    usage = Usage(model="m", input_tokens=30, output_tokens=30)
+    reply = Scripted(pieces=("x",), usage=usage)
+    async with scene(workflow, reply, reply, reply) as here:
+        await begin(here)
+        run = await end(here)
+
+        assert run.status == "failed"
+        assert "100 tokens" in run.error
+        assert len(here.model.requests) == 2
+
+
+async def test_a_structured_reply_is_asked_for_until_it_fits() -> None:
+    schema = {"type": "array", "items": {"type": "string"}}
+    workflow = flow(state("start", agent="dude", output_schema=schema, save_as="out"), STOP)
+    async with scene(workflow, says("a, b"), calls(call("submit", value=["a", "b"]))) as here:
+        await begin(here)
+        run = await end(here)
+
+        assert run.output == ["a", "b"]
+        assert here.model.requests[0].must_call
+
+
+async def test_words_lead_to_the_resume_of_the_state_and_back() -> None:
+    gate = Gate()
+    workflow = flow(
+        state("start", agent="dude", prompt="Write.", resume="listen", save_as="out"),
+        state("listen", agent="dude", next="$interrupted"),
+        STOP,
+    )
+    async with scene(workflow, says("Once", gate=gate), says("Yes."), says("Twice")) as here:
+        await begin(here)
+        await gate.reached()
+        await here.machine.say("shorter!")
+        run = await end(here)
+
+        assert here.told.path() == ["start", "listen", "start", "stop"]
+        assert run.output == "Twice"
+        assert len(here.told.of(Prompted)) == 1, "the prompt stands in the conversation already"
+
+
+async def test_a_once_call_of_a_state_that_was_cut_is_never_made_again_by_itself() -> None:
+    gate = Gate()
+    tool = FakeTool(name="deploy", effect="once", gate=gate)
+    workflow = flow(
+        state("start", tool="deploy", save_as="out"),
+        state("resume", agent="dude", next="$interrupted"),
+        STOP,
+    )
+    async with scene(workflow, says("Going on."), tools=[tool]) as here:
+        await begin(here)
+        await gate.reached()
+        await here.machine.say("wait")
+        await rounds()
+        await here.machine.settled()
+
+        assert len(here.told.of(ToolCalled)) == 1

@@ -1,0 +1,40 @@
+"""docs/built_in_workflows.md is true: each workflow has its section, and its command runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from playing import DEFAULTS, small_project
+from test_docs_examples import DOCS
+
+from midstream.cli import exit_code
+
+PAGE = (DOCS / "built_in_workflows.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^midstream run .*$", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIDSTREAM_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("MIDSTREAM_STATE_HOME", str(tmp_path / "state"))
+    folder = small_project(tmp_path / "shop")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_each_has_its_section() -> None:
+    names = sorted(path.stem for path in (DEFAULTS / "workflows").glob("*.json"))
+
+    assert sorted(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)) == names
+    assert [command.split()[2] for command in COMMANDS] == re.findall(
+        r"^## (\w+)$", PAGE, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[2])
+def test_its_command_runs(command: str, workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(command.split(" > ")[0])[1:]
+
+    assert exit_code([*words, "--model", "offline"]) == 0
+    assert capfd.readouterr().out.strip()
