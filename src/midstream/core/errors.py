@@ -32,6 +32,19 @@ class AuthorMistake(MidstreamError):
     fault: ClassVar[Fault] = "author"
 
 
+class BadText(AuthorMistake):
+    """A text in a file of the author's cannot be read: an expression, a template, a pattern.
+
+    Args:
+        message, hint: as `what` and `hint` of every error.
+        column: where in the text, in characters, from 1.
+    """
+
+    def __init__(self, message: str, hint: str = "", column: int = 1) -> None:
+        super().__init__(message, hint=hint)
+        self.column = column
+
+
 class UserMistake(MidstreamError):
     """This line cannot be done; nothing changed."""
 

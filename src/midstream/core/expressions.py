@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
-from midstream.core.errors import AuthorMistake
+from midstream.core.errors import BadText
 from midstream.core.evaluation import MAX_INT, ExpressionFailed, evaluated
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean, nearest
@@ -58,17 +58,8 @@ MAX_DEPTH: Final = 16
 MAX_NODES: Final = 64
 
 
-class BadExpression(AuthorMistake):
-    """A text is no expression, or does what none may.
-
-    Args:
-        message, hint: as `what` and `hint` of every error.
-        column: where in the text, in characters, from 1.
-    """
-
-    def __init__(self, message: str, hint: str = "", column: int = 1) -> None:
-        super().__init__(message, hint=hint)
-        self.column = column
+class BadExpression(BadText):
+    """A text is no expression, or does what none may."""
 
 
 class Expression:

@@ -21,7 +21,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake
+from midstream.core.errors import BadText
 from midstream.core.shape import clip
 
 MAX_CHARS: Final = 300
@@ -37,17 +37,8 @@ Spend: TypeAlias = Callable[[int], None]
 """Is told of so many steps of work before they are done; may raise to end it."""
 
 
-class BadPattern(AuthorMistake):
-    """A text is no pattern, or one that is left out here.
-
-    Args:
-        message, hint: as `what` and `hint` of every error.
-        column: where in the pattern, in characters, from 1.
-    """
-
-    def __init__(self, message: str, hint: str = "", column: int = 1) -> None:
-        super().__init__(message, hint=hint)
-        self.column = column
+class BadPattern(BadText):
+    """A text is no pattern, or one that is left out here."""
 
 
 # --- what a pattern says ------------------------------------------------------------------------

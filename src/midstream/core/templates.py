@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake
+from midstream.core.errors import AuthorMistake, BadText
 from midstream.core.missing_parts import hint_for
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
@@ -46,17 +46,8 @@ LookUp: TypeAlias = Callable[[str], Json | Missing]
 """Returns the value at a path, `Missing()` where it leads nowhere."""
 
 
-class BadTemplate(AuthorMistake):
-    """A text is no template.
-
-    Args:
-        message, hint: as `what` and `hint` of every error.
-        column: where in the text, in characters, from 1.
-    """
-
-    def __init__(self, message: str, hint: str = "", column: int = 1) -> None:
-        super().__init__(message, hint=hint)
-        self.column = column
+class BadTemplate(BadText):
+    """A text is no template."""
 
 
 class TemplateFailed(AuthorMistake):

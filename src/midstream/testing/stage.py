@@ -17,7 +17,7 @@ twice only if midstream repeated a call by itself.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -214,13 +214,7 @@ class StagedTools:
         await asyncio.sleep(0)
         if tool.cue:
             async with self._stage.stand(tool.cue) as gate:
-                waits = [asyncio.ensure_future(w) for w in (gate.wait(), context.stop.wait())]
-                try:
-                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for waiting in waits:
-                        waiting.cancel()
-                    await asyncio.gather(*waits, return_exceptions=True)
+                await _first_of(gate.wait(), context.stop.wait())
             if context.stop.is_set():
                 return ToolOutcome(outcome="stopped", text=f"stopped after {arguments['key']}")
         return ToolOutcome(outcome="completed", text=f"done: {arguments['key']}")
@@ -242,7 +236,12 @@ async def perform(machine: Machine, reference: Reference, stage: Stage) -> Run:
 
 
 async def _something_new(machine: Machine, stage: Stage) -> None:
-    waits = [asyncio.ensure_future(stage.changed.wait()), asyncio.ensure_future(machine.settled())]
+    await _first_of(stage.changed.wait(), machine.settled())
+
+
+async def _first_of(*awaited: Awaitable[object]) -> None:
+    """Return when one of them has happened; the others are cancelled, and awaited."""
+    waits = [asyncio.ensure_future(each) for each in awaited]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
