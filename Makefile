@@ -2,8 +2,11 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+# The tests are shared among processes: most wait for programs they have started. WORKERS=0: one.
+WORKERS ?= auto
+TEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check format docs lock bench torture clean
+.PHONY: demo test check audit format docs lock bench torture clean
 
 demo: .venv/ready
 	@if [ -t 0 ] && [ -t 1 ] && [ -z "$$CI" ]; then \
@@ -13,13 +16,18 @@ demo: .venv/ready
 	fi
 
 test: .venv/ready-dev
-	@$(BIN)/pytest
+	@$(TEST)
 
 check: .venv/ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(TEST)
+
+# What a linter for security finds in our code, and known holes in what we depend on.
+audit: .venv/ready-dev
+	@$(BIN)/bandit -q -c pyproject.toml -r src 2>/dev/null || { $(BIN)/bandit -c pyproject.toml -r src; exit 1; }
+	@.ci/audit
 
 format: .venv/ready-dev
 	$(BIN)/ruff format .
@@ -28,12 +36,12 @@ format: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks
 
-# Kills at every point, power loss, flipped bits: about ten minutes. Says how to repeat what broke.
+# Kills, power loss, flipped bits, storms of hostile input: about half an hour. See torture/__init__.py.
 torture: .venv/ready-dev
 	$(BIN)/python -m torture
 
 clean:
-	rm -rf .bench .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .audit .bench .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "midstream needs Python 3.11 or newer: install it, or say PYTHON=/path/to/python"; exit 1; }

@@ -1,11 +1,24 @@
 """What holds for every test: nobody's own runs, history or trust are touched."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
-from midstream.assembly import JOURNAL_VARIABLE
-from midstream.config.places import CONFIG_HOME, STATE_HOME
+from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
+
+pytest_plugins = ["boxed"]
+
+# No test asserts a time: a busy machine makes any example slow.
+settings.register_profile("calm", settings(), deadline=None)
+settings.load_profile("calm")
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl+C, as what the tests start must: a shell that starts us with `&` took that away."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

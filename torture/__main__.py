@@ -1,20 +1,30 @@
-"""`python -m torture [NAME]`: everything, or kills, power, flips or expressions. Exit code 1: it broke."""
+"""`python -m torture [NAME]`: everything, or one of the tortures by name. Exit code 1: it broke."""
 
 import argparse
 import sys
 import time
 
+from torture import TORTURES
 from torture.bit_flips import flips
+from torture.decoder import decoder_storm
 from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
+from torture.path_storm import path_storm
 from torture.power_loss import losses
+from torture.redaction import redaction_storm
 from torture.report import as_table
+from torture.sanitizer import sanitizer_storm
 
 
 def main() -> int:
     """Torture, print the table, return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m torture")
-    parser.add_argument("name", nargs="?", choices=("kills", "power", "flips", "expressions"))
+    width = max(map(len, TORTURES))
+    parser = argparse.ArgumentParser(
+        prog="python -m torture",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{name:<{width}}  {promise}" for name, promise in TORTURES.items()),
+    )
+    parser.add_argument("name", nargs="?", choices=tuple(TORTURES))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--points", type=int, default=6000, help="kill points")
     parser.add_argument("--pairs", type=int, default=600, help="kills during a recovery")
@@ -23,7 +33,13 @@ def main() -> int:
     parser.add_argument("--expressions", type=int, default=120_000, help="expressions tried")
     parser.add_argument("--flow", action="append", default=[], help="kill this flow, and no other")
     parser.add_argument("--no-clock", action="store_true", help="count their work, not their time")
-    parser.add_argument("--only", default="", help="one kill point, such as loop:17 or loop:17+4")
+    parser.add_argument("--trees", type=int, default=2_000, help="trees of links, each in two ways")
+    parser.add_argument("--screens", type=int, default=20_000, help="texts put on a screen")
+    parser.add_argument("--texts", type=int, default=100_000, help="texts redacted in pieces")
+    parser.add_argument("--decodings", type=int, default=200_000, help="JSON texts decoded")
+    parser.add_argument(
+        "--only", default="", help="one kill point, such as loop:17 or loop:17+4, or tree"
+    )
     asked = parser.parse_args()
     began = time.perf_counter()
     reports = []
@@ -37,6 +53,15 @@ def main() -> int:
         reports.append(flips(asked.flips, asked.seed))
     if asked.name in (None, "power"):
         reports.append(losses(asked.images, asked.seed))
+    if asked.name in (None, "paths"):
+        only = asked.only if asked.name == "paths" else ""
+        reports += path_storm(asked.trees, asked.seed, only=only)
+    if asked.name in (None, "sanitizer"):
+        reports.append(sanitizer_storm(asked.screens, asked.seed))
+    if asked.name in (None, "redaction"):
+        reports.append(redaction_storm(asked.texts, asked.seed))
+    if asked.name in (None, "decoder"):
+        reports.append(decoder_storm(asked.decodings, asked.seed, clock=not asked.no_clock))
     print(as_table(reports))
     print(f"{time.perf_counter() - began:.0f} s")
     return int(any(report.broken for report in reports))

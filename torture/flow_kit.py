@@ -70,6 +70,9 @@ class _Specs:
     def specs(self) -> dict[str, ToolSpec]:
         return SPECS
 
+    async def review(self, *given: Any) -> Any:
+        raise AssertionError("only for its specs")
+
     async def call(self, *given: Any) -> Any:
         raise AssertionError("only for its specs")
 

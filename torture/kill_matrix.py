@@ -41,7 +41,7 @@ from midstream.core.run import Run
 from midstream.core.spec import ToolSpec
 from midstream.core.steering import NOT_KNOWN, OUTCOMES
 from midstream.engine.local import LocalEngine
-from midstream.ports import ModelRequest, ToolContext, ToolOutcome
+from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world
 from midstream.workflow.state_machine import WorkflowStateMachine
@@ -120,6 +120,10 @@ class LedgerTools:
     def specs(self) -> dict[str, ToolSpec]:
         """Return what each tool is."""
         return SPECS
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Allow everything: these are not reviewed."""
+        return Review()
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext

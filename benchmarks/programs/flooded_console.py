@@ -50,7 +50,13 @@ class QuietDesk:
         """Do nothing."""
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        command: str | None = None,
     ) -> None:
         """Do nothing."""
 

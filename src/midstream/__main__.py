@@ -1,6 +1,18 @@
 """The entry: `midstream` and `python -m midstream`. Ctrl-C ends quietly even while it still loads."""
 
+import os
 import sys
+
+
+def _leave_out_this_folder() -> None:
+    """Import nothing from the current folder, where `python -m` looks first: a stranger wrote it."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        here = ""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if sys.path[:1] in ([""], [here]) and ours != here:
+        del sys.path[0]
 
 
 def main() -> None:
@@ -13,4 +25,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    _leave_out_this_folder()
     main()

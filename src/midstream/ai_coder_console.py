@@ -14,6 +14,7 @@ from midstream.command.handler import CommandHandler, is_command
 from midstream.command.runs import run_line
 from midstream.config.manager import ConfigManager
 from midstream.core.addressing import addressees, as_typed, gone, shared_names
+from midstream.core.calls import with_command
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStarted, RunStopped
 from midstream.core.mode import Mode
@@ -34,7 +35,9 @@ from midstream.ports import (
     Face,
     Library,
     Machine,
+    McpOperator,
     Models,
+    Permits,
     Receipt,
     Status,
     Submitted,
@@ -126,7 +129,14 @@ class AICoderConsole:
         model = self.models.describe()
         if machine is None or machine.run.definition is None:
             notes = self._notes(machine)
-            return Status(mode=mode, enter=self._first_line(), model=model, cost=cost, notes=notes)
+            return Status(
+                mode=mode,
+                enter=self._first_line(),
+                permission=self._permission(),
+                model=model,
+                cost=cost,
+                notes=notes,
+            )
         run, stands = machine.run, where(machine.run)
         is_chat = machine.run.definition.kind == "chat"
         at_work = lanes(run)
@@ -136,6 +146,7 @@ class AICoderConsole:
         return Status(
             mode=mode,
             enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
+            permission=self._permission(),
             state="" if is_chat else stands.state,
             # What branches do has lines of its own.
             thinking="" if run.is_over or run.is_parked or at_work else doing,
@@ -148,6 +159,19 @@ class AICoderConsole:
             gone=gone(run),
             shared=shared_names(run),
         )
+
+    def look_again(self) -> None:
+        """Show how things stand: what commands run in, or what may happen unasked, has changed."""
+        self._face.refresh()
+
+    def _permission(self) -> str:
+        permits = self.permits
+        if permits.is_untrusted:
+            return "not trusted: only reads"
+        if permits.sandbox == "full":
+            return "asks first" if permits.mode == "ask" else permits.mode
+        box = "no" if permits.sandbox == "none" else "partial"
+        return f"{'asks' if permits.mode == 'ask' else permits.mode}, {box} sandbox"
 
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards."""
@@ -193,13 +217,22 @@ class AICoderConsole:
             await machine.halt()
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        command: str | None = None,
     ) -> None:
         """Decide on a tool call of the run whose card was shown."""
         run, own = _run_and_question(question)
         for machine in self.machines():
             if machine.run.id == run:
-                await machine.approve(own, granted=granted, for_run=for_run, note=note)
+                edited = None if command is None else with_command(machine.run, own, command)
+                await machine.approve(
+                    own, granted=granted, for_run=for_run, note=note, edited=edited
+                )
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""
@@ -245,6 +278,16 @@ class AICoderConsole:
     def models(self) -> Models:
         """Return which models are used."""
         return self._to.equipped().models
+
+    @property
+    def permits(self) -> Permits:
+        """Return what may happen unasked."""
+        return self._to.equipped().permits
+
+    @property
+    def mcp(self) -> McpOperator | None:
+        """Return what can be done with MCP servers."""
+        return self._to.equipped().mcp
 
     def tools(self) -> dict[str, ToolSpec]:
         """Return the tools agents may use."""

@@ -11,11 +11,13 @@ import msgspec
 
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
-from midstream.config.trust import TrustStatus
+from midstream.config.places import journal_file
+from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.nearest import did_you_mean
+from midstream.core.safety.capability import PermissionMode
 from midstream.core.spec import ToolSpec
-from midstream.process import STDOUT
+from midstream.process import STDOUT, own_redactor
 
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from midstream.storage import Store
     from midstream.store.sqlite import SqliteStore
     from midstream.tool.base import Tool
+    from midstream.tool.manager import ToolManager
+    from midstream.tool.mcp.approving import Approvals
+    from midstream.tool.permissions import Permissions
+    from midstream.tool.sandbox.sandbox import Sandbox
     from midstream.workflow.library import WorkflowLibrary
 
 
@@ -37,6 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     trusts_workspace: bool = False
     allowed: tuple[str, ...] = ()
+    permission_mode: PermissionMode | None = None
     is_json: bool = False
 
 
@@ -61,6 +68,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     client: "AIAPIClient"
     models: "ModelChoice"
     tools: dict[str, ToolSpec]
+    permissions: "Permissions"
+    sandbox: "Sandbox"
+    mcp: "Approvals | None"
     is_offline: bool
     is_lasting: bool
     notices: tuple[str, ...] = ()
@@ -81,13 +91,26 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.ai.retry import Backoff
     from midstream.engine.local import LocalEngine
     from midstream.ports import World
+    from midstream.tool.builtin import built_in_tools
     from midstream.tool.manager import ToolManager
+    from midstream.tool.permissions import Permissions
     from midstream.tool.validation import validate
     from midstream.workflow.library import WorkflowLibrary
 
     own, problems = _own_tools(config)
-    manager = ToolManager(own)
+    rules = config.permissions
+    if options.permission_mode is not None:
+        rules = msgspec.structs.replace(rules, mode=options.permission_mode)
+    rules = msgspec.structs.replace(rules, is_untrusted=config.is_untrusted)
+    sandbox = sandbox_of(config)
+    permissions = Permissions(rules, sandbox=lambda: sandbox.level_in(options.workspace))
+    manager = ToolManager(own, built_in=built_in_tools(sandbox), policy=permissions.policy)
+    mcp, mcp_notices = mcp_of(config)
+    if mcp is not None:
+        manager.put(mcp.servers.tools())
     tools = manager.specs()
+    if mcp is not None:
+        mcp.approved = lambda name, found: _offer(manager, tools, name, found)
     library = WorkflowLibrary(config, tools)
     clock = SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
@@ -114,29 +137,41 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         clock=clock,
         validate=validate,
         workspace=options.workspace,
+        redactor=own_redactor(),
     )
-    notices = (*map(str, problems), *trouble)
+    notices = (*map(str, problems), *mcp_notices, *trouble)
     return Parts(
-        engine=LocalEngine(world, kept, bells=None if trouble else bells(config)),
+        engine=LocalEngine(
+            world, kept, bells=None if trouble else bells(config), limits=config.budget
+        ),
         store=kept,
         library=library,
         client=client,
         models=ModelChoice(client, config.models, is_offline=is_offline, remember=config.use_model),
         tools=tools,
+        permissions=permissions,
+        sandbox=sandbox,
+        mcp=mcp,
         is_offline=is_offline,
         is_lasting=not trouble,
         notices=(*notices, no_model(config.models)) if is_offline else notices,
     )
 
 
-JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
-"""The environment variable that says where the journal is."""
-
-
 def journal_path(config: ConfigManager) -> Path:
     """Return the file that keeps the runs."""
-    named = os.environ.get(JOURNAL_VARIABLE)
-    return Path(named).absolute() if named else config.state_dir / "journal.db"
+    return journal_file(os.environ, config.state_dir)
+
+
+def sandbox_of(config: ConfigManager) -> "Sandbox":
+    """Return the sandbox commands run in; no command sees our journal, state and settings."""
+    from midstream.tool.sandbox.sandbox import Sandbox
+
+    kept = journal_path(config).parent
+    # A folder around the workspace cannot be hidden in it, and need not be: it is not seen there.
+    is_around = kept in Path(os.path.realpath(config.workspace)).parents
+    hidden = () if is_around else (kept,)
+    return Sandbox(config.state_dir, hidden=(config.user_dir, *hidden))
 
 
 def bells(config: ConfigManager) -> Path:
@@ -174,8 +209,46 @@ def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem,
     return load_user_tools(config.tool_files(), read=config.read)
 
 
+def mcp_of(config: ConfigManager) -> "tuple[Approvals | None, tuple[str, ...]]":
+    """Return the MCP servers of the settings, and what a person should hear of them.
+
+    Nothing is started: what was approved is known.
+    """
+    from midstream.config.mcp_servers import mcp_servers
+
+    servers, problems = mcp_servers(config)
+    notices = tuple(map(str, problems))
+    if not servers:
+        return None, notices
+    from midstream.tool.mcp.approving import Approvals
+    from midstream.tool.mcp.pins import PinStore
+    from midstream.tool.mcp.servers import McpServers
+
+    made = McpServers(
+        servers,
+        PinStore(config.state_dir),
+        workspace=config.workspace,
+        folder=config.state_dir / "mcp",
+    )
+    return Approvals(made, workspace=config.workspace), (*notices, *made.waiting())
+
+
+def _offer(
+    manager: "ToolManager", tools: dict[str, ToolSpec], server: str, found: "tuple[Tool, ...]"
+) -> None:
+    """Let new chats and runs have the tools a server has from now on."""
+    gone = [name for name in tools if name.startswith(f"mcp__{server}__")]
+    for name in gone:
+        del tools[name]
+    manager.put(found, instead_of=gone)
+    tools |= {tool.spec.name: tool.spec for tool in found}
+
+
 def configured(
-    options: Options, *, mode: str | None = None, asks: Callable[[TrustStatus], bool] | None = None
+    options: Options,
+    *,
+    mode: str | None = None,
+    asks: Callable[[TrustStatus, TrustStore], bool] | None = None,
 ) -> ConfigManager:
     """Return the settings, those of the workspace only if it is trusted; see `open_settings`.
 
@@ -196,9 +269,16 @@ def configured(
 
 
 def unknown_tool(allowed: Iterable[str], tools: Iterable[str]) -> UserMistake | None:
-    """Return what is wrong with `--allow`, None if every tool exists."""
+    """Return what is wrong with `--allow`, None if every tool exists and every capability is one."""
+    from midstream.core.safety.rules import BadRule, read_rule
+
     for name in allowed:
-        if name not in tools:
+        if ":" in name:
+            try:
+                read_rule(name)
+            except BadRule as error:
+                return UserMistake(f"--allow {name!r}: {error.what}", hint=error.hint)
+        elif name not in tools:
             return UserMistake(f"--allow {name}: no such tool.", hint=did_you_mean(name, tools))
     return None
 

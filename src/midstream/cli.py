@@ -1,6 +1,7 @@
 """The command line: arguments in, exit code out."""
 
 import errno
+import io
 import sys
 import traceback
 import warnings
@@ -11,16 +12,32 @@ import click
 
 from midstream import __version__
 from midstream.cli_language import LANGUAGE_COMMANDS
-from midstream.cli_options import common_options, json_option, options_of, plain_options
+from midstream.cli_mcp import MCP_COMMANDS
+from midstream.cli_options import (
+    common_options,
+    json_option,
+    options_of,
+    plain_options,
+    run_options,
+)
 from midstream.cli_rehearse import REHEARSE_COMMANDS
 from midstream.cli_runs import RUN_COMMANDS, send_command
 from midstream.cli_travel import TRAVEL_COMMANDS
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.core.nearest import nearest
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
-from midstream.process import OutputLost, Signalled, drop_stdout, open_missing_streams
+from midstream.process import (
+    CleanStderr,
+    OutputLost,
+    Signalled,
+    drop_stdout,
+    open_missing_streams,
+    write_error,
+)
 from midstream.start_console import console
+from midstream.start_doctor import doctor
 from midstream.start_headless import chat, complain, listing, validate, workflow
+from midstream.start_trust import ask_trust, revoke_trust, trust, trusted
 
 
 class _Commands(click.Group):
@@ -47,7 +64,7 @@ class _Commands(click.Group):
 def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
     """A console for AI coding: chat with a role, or talk to a workflow while it runs."""
     if context.invoked_subcommand is None:
-        context.exit(console(options_of(common), mode=mode))
+        context.exit(console(options_of(common), mode=mode, asks=ask_trust))
     if mode is not None:
         context.fail("--mode is for the console; a command has no mode.")
     context.obj = common
@@ -113,7 +130,33 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
     return validate(options, files or (own,), is_strict=strict)
 
 
-for _command in (*RUN_COMMANDS, *TRAVEL_COMMANDS, *REHEARSE_COMMANDS, *LANGUAGE_COMMANDS):
+@cli.command("trust")
+@click.option("--list", "lists", is_flag=True, help="List the workspaces you trust.")
+@click.option("--revoke", is_flag=True, help="Trust this workspace no more.")
+@run_options
+def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
+    """Look at what this workspace's .midstream/ would switch on, and trust it."""
+    if lists:
+        return trusted()
+    options = options_of(common)
+    return revoke_trust(options) if revoke else trust(options)
+
+
+@cli.command("doctor")
+@click.option("--sandbox", is_flag=True, help="Measure the sandbox anew and list every probe.")
+@common_options
+def doctor_command(sandbox: bool, **common: Any) -> int:
+    """Say whether everything midstream needs is there, and what to do where it is not."""
+    return doctor(options_of(common), sandbox=sandbox)
+
+
+for _command in (
+    *RUN_COMMANDS,
+    *TRAVEL_COMMANDS,
+    *REHEARSE_COMMANDS,
+    *LANGUAGE_COMMANDS,
+    *MCP_COMMANDS,
+):
     cli.add_command(_command)
 
 
@@ -123,6 +166,7 @@ def main() -> None:
     if not sys.warnoptions:
         # Libraries warn their programmers, who do not sit here.
         warnings.simplefilter("ignore")
+    sys.stderr = CleanStderr()
     sys.exit(exit_code())
 
 
@@ -133,7 +177,9 @@ def exit_code(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        error.show()
+        told = io.StringIO()
+        error.show(told)  # it may hold whatever was typed, or named by a file
+        write_error(told.getvalue())
         if isinstance(error, click.NoSuchOption) and _takes_words(error.ctx):
             complain("Words that begin with a dash stand after --.")
         return USAGE
@@ -152,7 +198,7 @@ def exit_code(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _LOST:
             return _without_output(OutputLost(error))
-        traceback.print_exc()
+        complain(traceback.format_exc().rstrip())
         complain(f"midstream: {type(error).__name__}: {error}. {REPORT_BUG}")
         return FAILED
 

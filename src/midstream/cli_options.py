@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from midstream.asking import asked
 from midstream.assembly import Options
+from midstream.core.errors import UserMistake
+from midstream.core.safety.capability import PermissionMode
+from midstream.process import STDERR, STDIN, is_terminal, write_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,7 +20,15 @@ def common_options(function: F) -> F:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object a line, on stdout."),
         click.option(
-            "--allow", multiple=True, metavar="TOOL", help="Let this tool run without asking."
+            "--allow",
+            multiple=True,
+            metavar="WHAT",
+            help="Let a tool, or a capability such as 'exec: make test', run without asking.",
+        ),
+        click.option(
+            "--permission-mode",
+            type=click.Choice(["plan", "ask", "auto", "full"]),
+            help="How much happens unasked; full asks for a word first.",
         ),
         click.option(
             "--trust-workspace", is_flag=True, help="Use the workspace's .midstream/ this time."
@@ -55,8 +67,39 @@ def options_of(common: dict[str, Any]) -> Options:
         model=picked.get("model"),
         trusts_workspace=bool(picked.get("trust_workspace")),
         allowed=tuple(picked.get("allow") or ()),
+        permission_mode=_permission_mode(picked.get("permission_mode")),
         is_json=bool(picked["as_json"]),
     )
+
+
+def _permission_mode(mode: str | None) -> PermissionMode | None:
+    """Return the mode; `full` only once a person has typed that they mean it.
+
+    Raises:
+        UserMistake: nobody did.
+    """
+    if mode != "full":
+        return cast("PermissionMode | None", mode)
+    if FULL_MEANT not in click.get_current_context().meta:
+        if not (is_terminal(STDIN) and is_terminal(STDERR)):
+            raise UserMistake(
+                "--permission-mode full takes a word typed at a terminal.",
+                hint="Without one, name what may run: --allow 'exec: make test'.",
+            )
+        write_error(f"{FULL_WARNING}\n")
+        if asked(f"Type {FULL_WORD!r} to go on: ", to=STDERR) != FULL_WORD:
+            raise UserMistake("Not started: the word was not typed.")
+        click.get_current_context().meta[FULL_MEANT] = True
+    return "full"
+
+
+FULL_WORD = "everything"
+FULL_MEANT = "midstream.full"
+FULL_WARNING = (
+    "In the mode full agents change files and run commands without asking, outside\n"
+    "the sandbox, too. A web page or a file they read can tell them to. What you can\n"
+    "reach, they can."
+)
 
 
 def json_option(function: F) -> F:

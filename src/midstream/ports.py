@@ -18,6 +18,9 @@ from midstream.core.names import Json, Outcome, Policy
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.safety.capability import Capability, PermissionMode, SandboxLevel
+from midstream.core.safety.protected import Purpose, classify_path
+from midstream.core.safety.redaction import Redactor, Withheld
 from midstream.core.spec import Definition, Role, ToolSpec
 from midstream.core.views.status import Lane
 
@@ -107,8 +110,33 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to become of a call before it is made.
+
+    `asks` are the capabilities a person has to grant (`exec: make test`), none unless `kind` is
+    "ask"; `shows` is exactly what would happen, as it is put before the person: an argv, a
+    difference of a file. `reason` says which rule asks or refuses, `hint` how a person could allow it.
+    """
+
+    kind: Literal["allow", "ask", "deny"] = "allow"
+    asks: tuple[str, ...] = ()
+    shows: str = ""
+    reason: str = ""
+    hint: str = ""
+
+
 async def _unrecorded(path: Path, before: bytes | None, after: bytes | None) -> None:
     """Record nothing: what a context does that no run stands behind."""
+
+
+def forbids_secrets(request: Capability) -> str:
+    """Object to secret files and to nothing else: what a context does that no policy stands behind."""
+    purposes: dict[str, Purpose] = {"read": "read", "write": "write", "write_protected": "write"}
+    purpose = purposes.get(request.kind)
+    if purpose is None:
+        return ""
+    standing, reason = classify_path(request.target, purpose)
+    return f"{request.target}: {reason}" if standing == "secret" else ""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +145,13 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     `progress` hears pieces of output while the tool runs; it may be called from any thread.
     `changing(path, before, after)` is to be awaited right before a file's contents are replaced (None:
     there is no such file before, or after): they are recorded so that the change can be taken back.
-    Where it raises, the file must be left as it is.
+    Where it raises, the file must be left as it is. `granted` are the capabilities a person has
+    granted to this call or to the run; what the call would do beyond them and the rules is refused.
+
+    `binds` is the digest of the plan this call was judged by (`tool.base.Planned`), "" where nobody
+    judged it: a tool that writes does so only if what it is about to do has the same. `forbids(request)`
+    says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
+    not; it may be called from any thread.
     """
 
     workspace: Path
@@ -126,6 +160,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: asyncio.Event
     progress: Callable[[str], None]
     changing: Callable[[Path, bytes | None, bytes | None], Awaitable[None]] = _unrecorded
+    granted: tuple[str, ...] = ()
+    binds: str = ""
+    forbids: Callable[[Capability], str] = forbids_secrets
 
 
 class Tools(Protocol):
@@ -133,6 +170,12 @@ class Tools(Protocol):
 
     def specs(self) -> dict[str, ToolSpec]:
         """Return what each tool is, by name."""
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return what is to become of a call of a tool whose spec is `reviewed`. Changes nothing.
+
+        Never raises but `CancelledError`: a call that cannot be understood is asked about.
+        """
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext
@@ -225,7 +268,11 @@ class Shelf(Protocol):
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The adapters a machine acts through. Shared by all machines of a process."""
+    """The adapters a machine acts through. Shared by all machines of a process.
+
+    `redactor` takes secrets out of what is journaled and shown; `withheld` remembers, in memory alone,
+    what stood in the calls that are yet to be made.
+    """
 
     model: Model
     tools: Tools
@@ -234,6 +281,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock
     validate: Validator
     workspace: Path
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+    withheld: Withheld = msgspec.field(default_factory=Withheld)
 
 
 # --- engines and faces ------------------------------------------------------------------------
@@ -283,9 +332,18 @@ class Machine(Protocol):
         """Stop the current turn and hold."""
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        edited: dict[str, Json] | None = None,
     ) -> None:
-        """Decide on a tool call that waits for approval."""
+        """Decide on a tool call that waits for approval; see `WorkflowStateMachine.approve`."""
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run."""
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended."""
@@ -333,6 +391,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     `notes` are further words for the right edge, such as waiting inputs or background runs. `lanes`
     are the branches at work, `addressees` what `@name words` would do, by the name, `gone` the
     names of branches that have ended, and `shared` those that mean several branches, with these.
+    `permission` is how much happens unasked, in a word or two.
     """
 
     mode: str
@@ -346,6 +405,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[Lane, ...] = ()
     addressees: dict[str, str] = {}
     gone: frozenset[str] = frozenset()
+    permission: str = ""
     shared: dict[str, tuple[str, ...]] = {}
 
 
@@ -390,9 +450,18 @@ class Desk(Protocol):
         """Stop the active run's current turn (Esc)."""
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        command: str | None = None,
     ) -> None:
-        """Decide on a tool call that waits for approval, after a fresh key press."""
+        """Decide on a tool call that waits for approval, after a fresh key press.
+
+        `command` is what a person would have run instead of the command it shows.
+        """
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on: (whole word, description) pairs."""
@@ -520,6 +589,57 @@ class RunsOperator(Protocol):
         """Put files back that the run wrote after the point last gone back to."""
 
 
+class McpAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked to approve of an MCP server: `text` is all of it, `code` what a yes gives
+    back. Without a code there is nothing to approve, and the text says why.
+    """
+
+    text: str
+    code: str = ""
+
+
+class McpOperator(Protocol):
+    """What a person can do with MCP servers."""
+
+    async def listing(self) -> str:
+        """Return how each server stands, in lines."""
+
+    async def ask(self, name: str) -> McpAsked:
+        """Return what there is to approve of a server: first its command, then what it offers."""
+
+    async def approve(self, name: str, code: str) -> str:
+        """Approve exactly what was shown with a code; return what is true now."""
+
+    async def forget(self, name: str) -> str:
+        """Take an approval back and end the server; return what is true now."""
+
+
+class Permits(Protocol):
+    """What may happen unasked in this process."""
+
+    @property
+    def mode(self) -> PermissionMode:
+        """Return how much happens unasked now."""
+
+    @property
+    def sandbox(self) -> SandboxLevel:
+        """Return what commands run in."""
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Return whether only files are read, since nobody has trusted the workspace."""
+
+    def switch(self, mode: str) -> None:
+        """Let more, or less, happen unasked from now on.
+
+        Raises:
+            UserMistake: it is no mode a command may go to.
+        """
+
+    def rules(self) -> tuple[tuple[str, str, str], ...]:
+        """Return the rules as (allow, ask or deny; the rule; whose it is), in the order they count."""
+
+
 class Operator(Protocol):
     """The console as its `/commands` use it. What cannot be done raises UserMistake, unchanged."""
 
@@ -538,6 +658,14 @@ class Operator(Protocol):
     @property
     def models(self) -> Models:
         """Return which models are used."""
+
+    @property
+    def permits(self) -> Permits:
+        """Return what may happen unasked."""
+
+    @property
+    def mcp(self) -> McpOperator | None:
+        """Return what can be done with MCP servers, None where the settings name none."""
 
     def tools(self) -> dict[str, ToolSpec]:
         """Return the tools agents may use, by name."""

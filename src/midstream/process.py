@@ -1,14 +1,23 @@
-"""The process midstream runs in: its standard streams as they may be, and its signals."""
+"""The process midstream runs in: its standard streams as they may be, its signals, its secrets.
+
+What is written to stdout and stderr outside a face goes through `write_out` and `write_error`, and
+nothing else in the house writes there: no control of a foreign text reaches a terminal, and no key
+of ours anybody.
+"""
 
 import asyncio
 import contextlib
 import gc
+import io
 import os
 import signal
 from collections.abc import Coroutine, Iterable
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from midstream.core.errors import WorldTrouble
+from midstream.core.safety.redaction import Redactor, secret_values
+from midstream.core.safety.sanitize import sanitized
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -77,22 +86,66 @@ def is_terminal(number: int) -> bool:
         return False
 
 
+@cache
+def own_redactor() -> Redactor:
+    """Return what takes secrets out of texts, the values of our own environment's keys included.
+
+    The environment is read once: what is taken out of it later is a secret all the same.
+    """
+    return Redactor(secret_values(os.environ))
+
+
 def write_out(text: str) -> None:
     """Write text to stdout as UTF-8, whatever the locale says; what cannot be encoded becomes `?`.
+
+    Secrets are redacted. For a terminal it is made harmless; a pipe or file gets it as it is.
 
     Raises:
         OutputLost: it could not be written, or not all of it.
     """
+    text = own_redactor().redacted(text)
     try:
-        _write(STDOUT, text)
+        _write(STDOUT, sanitized(text) if is_terminal(STDOUT) else text)
     except OSError as error:
         raise OutputLost(error) from None
 
 
 def write_error(text: str) -> None:
-    """Write text to stderr like `write_out`. Where nobody can hear it, it is lost."""
+    """Write text to stderr, made harmless and its secrets redacted. Unheard, it is lost."""
     with contextlib.suppress(OSError):
-        _write(STDERR, text)
+        _write(STDERR, sanitized(own_redactor().redacted(text)))
+
+
+def erase_last(number: int, cells: int = 1) -> None:
+    """Erase so many cells before the cursor of a terminal, as Backspace does."""
+    with contextlib.suppress(OSError):
+        _write(number, "\b \b" * cells)
+
+
+class CleanStderr(io.TextIOBase):
+    """Python's own way to stderr, through `write_error`: warnings, tracebacks, last words of threads."""
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def isatty(self) -> bool:
+        """Return whether a terminal shows it."""
+        return is_terminal(STDERR)
+
+    def fileno(self) -> int:
+        """Return the descriptor behind it."""
+        return STDERR
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return what text written here is encoded in."""
+        return "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write text, made harmless and its secrets redacted."""
+        write_error(text)
+        return len(text)
 
 
 def _write(number: int, text: str) -> None:

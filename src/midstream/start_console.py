@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
-from midstream.config.trust import TrustStatus
+from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.mode import Mode
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.offloop import in_thread
@@ -31,12 +31,17 @@ if TYPE_CHECKING:
     from midstream.ai_coder_console import AICoderConsole
 
 
-def console(options: Options, *, mode: str | None) -> int:
-    """Run the console in a terminal, or on lines where there is none; return the exit code."""
+def console(
+    options: Options, *, mode: str | None, asks: Callable[[TrustStatus, TrustStore], bool]
+) -> int:
+    """Run the console in a terminal, or on lines where there is none; return the exit code.
+
+    `asks` asks a person at the terminal whether to trust the workspace's own files.
+    """
     load_without_collecting()
     can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
     if can_draw and not options.is_json:
-        config = configured(options, mode=mode, asks=ask_trust)
+        config = configured(options, mode=mode, asks=asks)
         return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
     config = configured(options, mode=mode)
     require_trust(config)
@@ -97,6 +102,8 @@ async def _opened(
         await face.close()
         for each in loaded:
             await each.client.aclose()
+            if each.mcp is not None:
+                await each.mcp.close()
 
 
 async def _equip(
@@ -126,6 +133,8 @@ async def _loaded(
 
     made = await in_thread(lambda: parts(config, options, is_paced=is_paced))
     loaded.append(made)
+    if made.mcp is not None:
+        made.mcp.servers.told = app.tell
     unknown = unknown_tool(options.allowed, made.tools)
     await app.equip(
         Equipment(
@@ -134,23 +143,12 @@ async def _loaded(
             library=made.library,
             models=made.models,
             tools=made.tools,
+            permits=made.permissions,
+            mcp=made.mcp,
         ),
         notices=(*made.notices, *([] if unknown is None else [str(unknown)])),
     )
+    await in_thread(lambda: made.sandbox.unfit(options.workspace))
+    app.look_again()
     if not made.is_offline:
         await made.client.warm_up()
-
-
-def ask_trust(status: TrustStatus) -> bool:
-    """Ask at the terminal whether to use the workspace's own files; return the answer."""
-    import click
-
-    changed = {change.name: change.how for change in status.changes}
-    click.echo(f"This workspace has its own .midstream/ ({status.workspace}):")
-    for file in status.files:
-        mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
-        click.echo(f"  {file.name!r}  {file.size} bytes{mark}")
-    for entry in status.left_out:
-        click.echo(f"  left out: {entry!r}")
-    click.echo("Workflows run their script.py, tools run their code, with your rights.")
-    return click.confirm("Trust exactly these files?", default=False)

@@ -26,9 +26,7 @@ from midstream.offloop import call_soon, in_thread
 from midstream.process import (
     HANGUPS,
     STDERR,
-    STDOUT,
     OutputLost,
-    is_terminal,
     run_until_signalled,
     write_error,
     write_out,
@@ -227,6 +225,8 @@ async def _loaded(config: ConfigManager, options: Options, left: list[str]) -> A
         if made.is_lasting:
             left += [words for m in made.engine.machines() if (words := left_words(m.run))]
         await made.client.aclose()
+        if made.mcp is not None:
+            await made.mcp.close()
 
 
 def run_workflow(
@@ -371,16 +371,10 @@ def _file_of(path: Path, config: ConfigManager) -> Path:
 
 
 def complain(text: str) -> None:
-    """Write a line to stderr, made harmless for a terminal; one that cannot be written is lost."""
-    from midstream.console.sanitize import sanitized
-
-    write_error(f"{sanitized(text)}\n")
+    """Write a line to stderr; one that cannot be written is lost."""
+    write_error(f"{text}\n")
 
 
 def _print(text: str) -> None:
-    """Write a text for stdout: as it is into a pipe or file, made harmless for a terminal."""
-    if is_terminal(STDOUT):
-        from midstream.console.sanitize import sanitized
-
-        text = sanitized(text)
+    """Write a text to stdout, with its last line end."""
     write_out(f"{text}\n")

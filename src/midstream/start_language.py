@@ -126,6 +126,12 @@ def init_workflow(options: Options, name: str) -> int:
             hint="Choose another name.",
         )
     folder = options.workspace / WORKSPACE_FOLDER / "workflows"
+    for place in (folder.parent, folder):
+        # Whoever wrote the workspace may have it lead to a person's own settings, say.
+        if place.is_symlink():
+            raise UserMistake(
+                f"{shown_path(place)} is a symbolic link.", hint="Put a folder there instead of it."
+            )
     files = {
         folder / path: (_STARTER / part).read_text(encoding="utf-8").replace("starter", name)
         for part, path in _parts_of(name).items()
@@ -164,15 +170,9 @@ def init_workflow(options: Options, name: str) -> int:
 
 
 def _print(text: str) -> None:
-    """Write a text for stdout: as it is into a pipe or file, made harmless for a terminal."""
-    if is_terminal(STDOUT):
-        from midstream.console.sanitize import sanitized
-
-        text = sanitized(text)
+    """Write a text to stdout, with its last line end."""
     write_out(f"{text}\n")
 
 
 def _say(text: str) -> None:
-    from midstream.console.sanitize import sanitized
-
-    write_error(f"{sanitized(text)}\n")
+    write_error(f"{text}\n")

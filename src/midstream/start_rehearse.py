@@ -8,13 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from midstream.assembly import Options, configured, line_face, opened_store, parts, unknown_tool
 from midstream.config.files import FileMissing, shown_path, write_whole
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
+from midstream.core.codec import redacted_fact
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.core.events import RunStarted
+from midstream.core.events import Fact, RunStarted
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.headless.codes import FAILED, FINISHED
@@ -22,8 +25,7 @@ from midstream.offloop import in_thread
 from midstream.process import (
     HANGUPS,
     STDERR,
-    STDOUT,
-    is_terminal,
+    own_redactor,
     run_until_signalled,
     write_error,
     write_out,
@@ -60,7 +62,7 @@ def record(
     facts, words = run_until_signalled(work, signals=(signal.SIGINT, *HANGUPS))
     if words is not None:
         _complain(words)
-    _write(config, before, file, from_facts(facts))
+    _write(config, before, file, from_facts(_without_secrets(facts)))
     return FINISHED
 
 
@@ -99,6 +101,8 @@ async def _ran(
         # Facts of letting go are no part of the rehearsal: it ends where the run stood.
         await made.engine.close()
         await made.client.aclose()
+        if made.mcp is not None:
+            await made.mcp.close()
         await face.close()
     return facts, words
 
@@ -135,7 +139,7 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
                 f"Run {prefix} is a chat, and rehearsals are of workflows.",
                 hint="midstream runs lists the others.",
             )
-    rehearsal = from_facts(told)
+    rehearsal = from_facts(_without_secrets(told))
     if name not in (None, rehearsal.workflow):
         raise UserMistake(
             f"Run {prefix} is one of {rehearsal.workflow}, not of {name}.",
@@ -144,6 +148,16 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
     # Nobody here has read what came with an import: it needs a yes like any file of a stranger.
     _write(config, None if is_foreign else before, file, rehearsal)
     return FINISHED
+
+
+def _without_secrets(told: Iterable[Envelope]) -> list[Envelope]:
+    """Return facts as they may be given away: what people typed is in them as they typed it."""
+    return [
+        msgspec.structs.replace(each, event=redacted_fact(each.event, own_redactor()))
+        if isinstance(each.event, Fact)
+        else each
+        for each in told
+    ]
 
 
 def _refuse_unwritable(file: Path) -> None:
@@ -203,7 +217,7 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
     played = asyncio.run(work())
     took_s = time.perf_counter() - began
     if accept and played.difference is None:
-        _write(config, before, file, from_facts(played.facts))
+        _write(config, before, file, from_facts(_without_secrets(played.facts)))
         return FINISHED
     _tell(options, file, rehearsal, played.difference, took_s)
     return FINISHED if played.difference is None else FAILED
@@ -357,14 +371,8 @@ def _tell(
 
 
 def _complain(text: str) -> None:
-    from midstream.console.sanitize import sanitized
-
-    write_error(f"{sanitized(text)}\n")
+    write_error(f"{text}\n")
 
 
 def _print(text: str) -> None:
-    if is_terminal(STDOUT):
-        from midstream.console.sanitize import sanitized
-
-        text = sanitized(text)
     write_out(f"{text}\n")

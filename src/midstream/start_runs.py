@@ -319,12 +319,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
 
 
 def _write(lines: Sequence[str]) -> None:
-    text = "\n".join(lines)
-    if is_terminal(STDOUT):
-        from midstream.console.sanitize import sanitized
-
-        text = sanitized(text)
-    write_out(f"{text}\n")
+    write_out("\n".join((*lines, "")))
 
 
 def _write_objects(objects: Iterable[dict[str, Json]]) -> None:

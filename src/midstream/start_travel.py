@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from midstream.asking import is_yes
 from midstream.assembly import Options, SystemClock, configured, opened_store
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.names import Json
@@ -130,10 +131,8 @@ def _wants_back(options: Options, count: int) -> bool:
     """Return whether a person at a terminal wants the files back."""
     if options.is_json or not (is_terminal(STDIN) and is_terminal(STDOUT)):
         return False
-    import click
-
     files = "this file" if count == 1 else f"these {count} files"
-    return click.confirm(f"Put {files} back as they were then?", default=False)
+    return is_yes(f"Put {files} back as they were then?")
 
 
 def replay_run(options: Options, run: str) -> int:
@@ -274,15 +273,11 @@ def _object(value: dict[str, Json]) -> None:
 
 
 def _say(text: str) -> None:
-    """Write a line to stdout, made harmless for a terminal."""
-    from midstream.console.sanitize import sanitized
-
-    write_out(f"{sanitized(text)}\n")
+    """Write a line to stdout."""
+    write_out(f"{text}\n")
 
 
 def _note(options: Options, text: str) -> None:
     """Write a line to stderr, unless the output is for programs."""
     if not options.is_json:
-        from midstream.console.sanitize import sanitized
-
-        write_error(f"{sanitized(text)}\n")
+        write_error(f"{text}\n")

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from midstream.core.names import Policy
+from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary
 from midstream.ports import Journal, Shelf
@@ -59,7 +59,7 @@ class Catalogue(Protocol):
         """
 
 
-LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "withdraw", "unsuspend"]
+LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "revoke", "withdraw", "unsuspend"]
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +67,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `id` is unique for the run: the same id again is the same letter. For `say`: `text`, `question`
     (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
-    `question`, `granted`, `for_run`, and `text` as the note. For `stop`: `text` is the reason. For
+    `question`, `granted`, `for_run`, `edited`, and `text` as the note; for `revoke`: `text` is the
+    permission. For `stop`: `text` is the reason. For
     `withdraw`: `text` is the id of the words. `at` is in seconds since 1970.
     """
 
@@ -82,6 +83,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     policy: Policy | None = None
     granted: bool = False
     for_run: bool = False
+    edited: dict[str, Json] | None = None
 
 
 class Inbox(Protocol):

@@ -119,7 +119,7 @@ def called(*results: str, text: str = "") -> Message:
 async def ask(client: AIAPIClient, request: ModelRequest, ears: Ears | None = None) -> ModelReply:
     """One request, within ten seconds, the client closed after it."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await client.request(request, ears or Ears())
     finally:
         await client.aclose()

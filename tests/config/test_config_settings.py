@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midstream.config.permissions import RULE_KEYS
 from midstream.config.settings import KEYS, read_settings, with_mode
 from midstream.core.jsontext import parse
 from midstream.core.mode import Mode
@@ -135,7 +136,7 @@ def test_a_workspace_may_set_the_mode_and_nothing_that_loosens() -> None:
 )
 def test_no_text_makes_reading_or_editing_raise(text: str) -> None:
     settings, _ = read_settings(text, file="a.json")
-    assert settings.keys() <= set(KEYS)
+    assert settings.keys() <= {*KEYS, *RULE_KEYS}
 
     edited = with_mode(text, CODER)
     if edited is not None:

@@ -76,7 +76,35 @@ def test_the_memory_is_private(workspace: Path, store: TrustStore, tmp_path: Pat
 
     assert stat.S_IMODE((tmp_path / "state" / "trust.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
-    assert os.listdir(tmp_path / "state") == ["trust.json"]
+    assert sorted(os.listdir(tmp_path / "state")) == ["trust.json", "trusted"]
+    copies = list((tmp_path / "state" / "trusted").iterdir())
+    assert {stat.S_IMODE(copy.stat().st_mode) for copy in copies} == {0o600}
+    assert stat.S_IMODE((tmp_path / "state" / "trusted").stat().st_mode) == 0o700
+
+
+def test_what_was_trusted_is_kept_to_show_the_difference(
+    workspace: Path, store: TrustStore, tmp_path: Path
+) -> None:
+    name, place = "workflows/w/script.py", os.path.realpath(workspace)
+    assert store.before(place, name) is None
+    store.grant(store.status(workspace))
+    write(workspace, name, "x = 2")
+
+    assert store.before(place, name) == b"x = 1"
+    for copy in (tmp_path / "state" / "trusted").iterdir():
+        copy.write_bytes(b"something else")
+    assert store.before(place, name) is None, "a copy that was changed is no proof"
+
+
+def test_what_is_trusted_is_listed_and_a_revoked_one_leaves_no_copies(
+    workspace: Path, store: TrustStore, tmp_path: Path
+) -> None:
+    store.grant(store.status(workspace))
+    assert list(store.workspaces()) == [os.path.realpath(workspace)]
+    assert store.revoke(workspace)
+
+    assert store.workspaces() == {}
+    assert os.listdir(tmp_path / "state" / "trusted") == []
 
 
 def test_every_change_asks_again_and_is_named(workspace: Path, store: TrustStore) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import msgspec
+
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -158,6 +160,14 @@ class FakeDesk:
             "approve": lambda: self.ask(
                 asked(9, rest or 'execute_terminal {"command":"rm -rf build"}', kind="approval")
             ),
+            "command": lambda: self.ask(
+                msgspec.structs.replace(
+                    asked(9, f"execute_terminal\n$ {rest}", kind="approval"),
+                    command=rest,
+                    asks=(f"exec: {rest}", "shown: 1"),
+                    why="Commands ask without a sandbox.",
+                )
+            ),
             "later": lambda: self._soon(lambda: self.ask(asked(1, "Which colour?")), rest),
             "flood": lambda: self._soon_flood(int(rest or 1000)),
             "stream": self._stream,
@@ -227,10 +237,17 @@ class FakeDesk:
         self.note("halted")
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        command: str | None = None,
     ) -> None:
         """Say what was decided."""
-        self.note(f"decided {question} granted={granted} for_run={for_run} note={note!r}")
+        instead = "" if command is None else f" command={command!r}"
+        self.note(f"decided {question} granted={granted} for_run={for_run} note={note!r}{instead}")
         self.close(question, "yes" if granted else "no")
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:

@@ -106,6 +106,13 @@ class Screen:
                 sent = os.write(fd, data[:1024])
                 data = data[sent:]
 
+    def press(self, keys: str, *, quiet_s: float = 0.5) -> None:
+        """Press keys one by one, as fingers do, once the screen has stood still for `quiet_s`."""
+        self.settle(quiet_s)
+        for key in keys:
+            self.type(key)
+            self.settle(0.06)
+
     def paste(self, text: str) -> None:
         """Send text as a bracketed paste."""
         self.type(pasted(text))

@@ -1,15 +1,17 @@
 """What stands around the prompt, on wide terminals and on twenty columns."""
 
+import msgspec
 import pytest
 from fake_desk import asked
 
-from midstream.console.cards import bottom_line, card_rows
+from midstream.console.cards import approval_keys, bottom_line, card_rows
 from midstream.console.lines import Row, rows, to_plain, width_of
 from midstream.console.live import LiveText
-from midstream.console.painting import question_lines
-from midstream.core.events import ToolCalled
+from midstream.console.painting import answer_line, question_lines
+from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.names import Json
 from midstream.core.question import Question
+from midstream.core.safety.capability import SHOWN
 from midstream.ports import Status
 
 STATUS = Status(
@@ -50,6 +52,23 @@ def test_the_bottom_line_fits_and_says_first_what_enter_does(width: int) -> None
 
     assert width_of(text) <= max(1, width - 1)
     assert text.startswith("⏎ answers #1" if width >= 20 else text[:1])
+
+
+@pytest.mark.parametrize("permission", ["asks, no sandbox", "auto", "not trusted: only reads"])
+@pytest.mark.parametrize("width", [44, 60, 80, 100])
+def test_what_happens_unasked_stands_there_whole(width: int, permission: str) -> None:
+    status = msgspec.structs.replace(
+        STATUS,
+        enter="interrupts architect",
+        mode="workflow:code_architecture_review",
+        permission=permission,
+    )
+    text = text_of(bottom_line(status, width=width))
+
+    assert permission in text
+    assert width_of(text) <= width - 1
+    assert text.startswith("⏎ interrupts arc")
+    assert width < 80 or "workflow:" in text
 
 
 def test_a_hint_takes_the_place_of_the_rest() -> None:
@@ -147,3 +166,38 @@ def test_a_strangers_form_stays_behind_its_bar() -> None:
     assert len(shown) < 60
     assert all(line[:2] in ("? ", "│ ") for line in shown)
     assert "\x1b" not in "".join(shown)
+
+
+def test_the_key_for_the_run_names_all_that_it_grants() -> None:
+    asks = (f"exec: {'x' * 100}", "net: \\*", f"{SHOWN}1")
+    keys = approval_keys(
+        Question(id="q", number=1, kind="approval", text="run", asks=asks, command="x")
+    )
+
+    assert "r for this run (net: any host; exec: xxx" in keys
+    assert SHOWN not in keys
+
+
+def test_an_approval_shows_line_ends_that_look_like_none() -> None:
+    question = Question(id="q", number=1, kind="approval", text="write_file\n-one\n+one\r\n+two")
+
+    assert "│ -one\n│ +one␍\n│ +two\n" in to_plain(question_lines(question))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "execute_terminal\n$ make test\nin /w\nwith no sandbox",
+            "execute_terminal $ make test  yes",
+        ),
+        ("write_file\nA note.\n--- a.txt\n+++ b.txt\n+x", "write_file b.txt  yes"),
+        ("read_files\nf.txt", "read_files f.txt  yes"),
+        ("thing\nwith\nwords", "thing (+2 more lines)  yes"),
+        ("thing", "thing  yes"),
+    ],
+)
+def test_a_decision_names_what_was_decided_on(text: str, said: str) -> None:
+    question = QuestionAsked(question_id="q", number=1, kind="approval", text=text)
+
+    assert to_plain([answer_line(question, "q", "yes")]) == f"✓ #1 {said}\n"

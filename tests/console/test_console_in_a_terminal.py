@@ -353,7 +353,7 @@ def overtaken(spawn: Spawn, tmp_path: Path) -> Screen:
     flag = tmp_path / "flag"
     screen = spawn()
     screen.type(f"/later {flag}" + ENTER)
-    screen.wait_for(f"› /later {flag}"[:78])
+    screen.wait_for("› /later")
     screen.type("use tabs")
     screen.wait_for("› use tabs")
     flag.touch()
@@ -484,6 +484,51 @@ def test_pasted_keys_never_approve(spawn: Spawn, keys: str) -> None:
     screen.type(keys)
 
     screen.wait_until(lambda s: "got 'y" in s.text() or editor_line(s) == "› y")
+    assert "decided" not in screen.text()
+
+
+def test_a_command_can_be_changed_before_it_is_allowed(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/command make tset" + ENTER)
+    screen.wait_for("y once · r for this run (exec: make tset)")
+    assert "│ $ make tset" in screen.lines()
+    assert "│ Commands ask without a sandbox." in screen.lines()
+    screen.type("e")
+    screen.wait_for("run instead › make tset")
+    screen.type("\b" * 4 + "test")
+    screen.wait_for("run instead › make test")
+    screen.settle()
+    assert "decided" not in screen.text()
+    screen.type(ENTER)
+
+    screen.wait_for("decided q9 granted=True for_run=False note='' command='make test'")
+    assert editor_line(screen) == "›"
+
+
+def test_escape_leaves_a_command_as_it_was(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/command make" + ENTER)
+    screen.wait_for("e edit")
+    screen.type("e")
+    screen.wait_for("run instead › make")
+    screen.type("\x1b")
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    screen.type("n")
+
+    screen.wait_for("decided q9 granted=False for_run=False note=''")
+
+
+@pytest.mark.parametrize("keys", ["; rm -rf /\r", "\x1b[200~; rm -rf /\r\x1b[201~"])
+def test_a_pasted_command_is_never_a_yes(spawn: Spawn, keys: str) -> None:
+    screen = spawn()
+    screen.type("/command make" + ENTER)
+    screen.wait_for("e edit")
+    screen.type("e")
+    screen.wait_for("run instead › make")
+    screen.type(keys)
+
+    screen.wait_for("make; rm -rf /")
+    screen.settle()
     assert "decided" not in screen.text()
 
 

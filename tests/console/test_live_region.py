@@ -8,8 +8,8 @@ import pytest
 from midstream.console.layout import toolkit_text
 from midstream.console.lines import width_of
 from midstream.console.live import LiveText
-from midstream.console.sanitize import masked
 from midstream.core.events import ToolCalled
+from midstream.core.safety.sanitize import masked
 from midstream.core.views.status import Lane
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from midstream.console.lines import to_plain
 from midstream.console.narrator import Narrator
 from midstream.console.painting import Words, plain_words
+from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -220,12 +221,14 @@ def test_words_from_elsewhere_say_where_they_came_from() -> None:
 def test_the_rest_of_what_can_be_seen() -> None:
     story = narrated(
         PermissionGranted(tool="write_file"),
+        PermissionGranted(tool="run", capabilities=("exec: make", "net: \\*")),
         AgentFailed(agent="ada", error="HTTP 500.", hint="Try again.", partial="half"),
         ListenerFailed(listener="spy", error="boom"),
     )
 
     assert story == (
-        "· write_file needs no approval for the rest of this run.\n"
+        "· Not asked about again in this run: the tool write_file. /permissions lists it.\n"
+        "· Not asked about again in this run: exec: make, net: any host. /permissions lists it.\n"
         "▌ ada\n▌ half\n▌ [interrupted]\n"
         "✗ ada failed: HTTP 500. Try again.\n"
         "! The listener spy failed: boom\n"
@@ -320,3 +323,15 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
     assert "".join(to_plain([b]) for b in blocks if not isinstance(b, Words)) == (
         "✓ #1 Which one?  blue\n! Not delivered: and the tests? (the run ended)\n"
     )
+
+
+def test_a_refused_call_says_what_it_was_and_how_it_could_be_allowed() -> None:
+    reason = f"The deny rule refuses it. {'Because. ' * 30}Take it out."
+    call = ToolCall(id="c1", name="run", arguments={"command": "rm"})
+
+    story = narrated(
+        AgentResponded(agent="ada", text="", calls=(call,), is_final=False),
+        ToolReturned(call_id="c1", name="run", outcome="denied", result=f"Refused: {reason}"),
+    )
+
+    assert story == f"✗ run(command=rm)  denied: {reason}\n"

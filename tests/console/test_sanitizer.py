@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.console.lines import Line, rows, to_ansi
-from midstream.console.sanitize import masked, sanitized, scrubbed
+from midstream.core.safety.sanitize import masked, sanitized, scrubbed
 
 nasty = st.text(
     st.one_of(

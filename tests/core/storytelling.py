@@ -5,7 +5,7 @@ the request the run is owed. Every step checks the rules that hold of every run 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -61,6 +61,14 @@ from midstream.core.spec import (
 Step = AnyInput | Callable[[Run], AnyInput]
 T = TypeVar("T")
 
+
+class After(NamedTuple):
+    """A step that happens after the run was at work for so many seconds."""
+
+    seconds: float
+    step: Step
+
+
 OBJECT: dict[str, Json] = {"type": "object"}
 TOOLS = {
     spec.name: spec
@@ -69,6 +77,7 @@ TOOLS = {
         ToolSpec(name="put", description="", parameters=OBJECT, effect="idempotent"),
         ToolSpec(name="shell", description="", parameters=OBJECT, effect="once"),
         ToolSpec(name="write", description="", parameters=OBJECT, needs_approval=True),
+        ToolSpec(name="run", description="", parameters=OBJECT, reviewed=True),
         ToolSpec(name="request_users_input", description="", parameters=OBJECT, effect="read"),
     )
 }
@@ -110,7 +119,7 @@ def define(workflow: Workflow, **inner: Workflow) -> Definition:
 
 
 def tell(
-    workflow: Workflow | Definition, *steps: Step, input: Json = "tidy", **start: Any
+    workflow: Workflow | Definition, *steps: Step | After, input: Json = "tidy", **start: Any
 ) -> tuple[Run, list[AnyFact]]:
     """Return a run of the workflow after the steps, and all its facts."""
     definition = define(workflow) if isinstance(workflow, Workflow) else workflow
@@ -118,12 +127,14 @@ def tell(
     return go(Run(id="r"), begin, *steps)
 
 
-def go(run: Run, *steps: Step) -> tuple[Run, list[AnyFact]]:
+def go(run: Run, *steps: Step | After) -> tuple[Run, list[AnyFact]]:
     """Return the run after further steps, and the facts they made true."""
     facts: list[AnyFact] = []
     for step in steps:
-        before = run
-        story = judged(run, step(run) if callable(step) else step)
+        before, worked_s = run, 0.0
+        if isinstance(step, After):
+            worked_s, step = step
+        story = judged(run, step(run) if callable(step) else step, worked_s)
         for fact in story.facts:
             if isinstance(fact, BranchStarted):
                 around = at(run, fact.branch) if fact.branch else run

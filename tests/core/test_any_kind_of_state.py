@@ -30,6 +30,7 @@ from midstream.core.events import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     Halt,
     HandlerFailed,
@@ -48,7 +49,7 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.names import Policy
-from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler, pending
+from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run, owner_of
 from midstream.core.spec import (
     Ask,
@@ -228,12 +229,13 @@ def definition(resume: State | None) -> Definition:
     return of_workflow(outer, inner=of_workflow(INNER, deepest=of_workflow(DEEPEST)))
 
 
-names = st.sampled_from(["look", "put", "shell", "shell", "write", "verdict", "submit"])
+names = st.sampled_from(["look", "put", "shell", "shell", "write", "run", "verdict", "submit"])
 calls = st.one_of(
     st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"})),
     st.just(asks("Which?", choices=["Red", "Blue"])),
     st.just(call("shell")),
     st.just(call("write")),
+    st.just(call("run")),
 )
 texts = st.sampled_from(["", "ok", "no, rename", "red", "x" * 90])
 lines = st.sampled_from(["stop that", "red", "@left wait", "@inner/inner hm", "@two x", "@1 no"])
@@ -269,6 +271,8 @@ class Player:
                 return self.model(effect.key)
             case CallTool():
                 return self.tool(effect.key)
+            case ReviewCall():
+                return self.review(effect.key)
             case RunHandler() if self.data.draw(st.integers(0, 5)) == 0:
                 return HandlerFailed(key=effect.key, error="raised")
             case RunHandler():
@@ -289,6 +293,11 @@ class Player:
             return ModelReplied(key=key, text="ok", calls=good, usage=usage)
         made = self.data.draw(st.lists(calls, max_size=3))
         return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made), usage=usage)
+
+    def review(self, key: EffectKey) -> AnyInput:
+        kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
+        asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
+        return CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
     def tool(self, key: EffectKey) -> AnyInput:
         outcome = self.data.draw(

@@ -36,7 +36,7 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.run import Run
-from midstream.core.spec import Definition, plan_of
+from midstream.core.spec import Budget, Definition, plan_of
 
 KINDS: tuple[type[Fact], ...] = get_args(AnyFact)
 
@@ -69,6 +69,7 @@ SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("HandlerRan", "changed"): objects,
     ("HandlerRan", "variables"): objects,
     ("ToolCalled", "arguments"): objects,
+    ("CallEdited", "arguments"): objects,
     ("QuestionAsked", "schema"): st.none() | objects,
     ("QuestionAnswered", "answer"): json_values,
     ("BranchStarted", "input"): json_values,
@@ -80,6 +81,9 @@ SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
 st.register_type_strategy(Definition, definitions)
 st.register_type_strategy(ToolCall, st.builds(ToolCall, id=words, name=words, arguments=objects))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+st.register_type_strategy(
+    Budget, st.builds(Budget, usd=st.none() | FLOATS, minutes=st.none() | FLOATS)
+)
 
 
 def facts_of(kind: type[Fact]) -> st.SearchStrategy[Any]:

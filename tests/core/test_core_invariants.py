@@ -42,6 +42,7 @@ from midstream.core.events import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     FileChanging,
     Halt,
@@ -53,6 +54,7 @@ from midstream.core.inputs import (
     Recovered,
     RequestedCall,
     Resume,
+    Revoke,
     Shown,
     Start,
     Stop,
@@ -63,7 +65,7 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.names import Json
-from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler, pending
+from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run
 from midstream.core.spec import Context, Input, State, Workflow
 
@@ -86,7 +88,9 @@ RESUMES = [
 ]
 TARGETS = ["start", "chat", "think", "judge", "quiet", "deaf", "$interrupted", "stop"]
 
-names = st.sampled_from(["look", "put", "shell", "write", "verdict", "request_users_input", "no"])
+names = st.sampled_from(
+    ["look", "put", "shell", "write", "run", "verdict", "request_users_input", "no"]
+)
 problems = st.sampled_from(["", "", "", "bad arguments"])
 calls = st.one_of(
     st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"}), problem=problems),
@@ -94,6 +98,7 @@ calls = st.one_of(
     st.just(asks("Free?")),
     st.just(call("shell")),
     st.just(call("write")),
+    st.just(call("run")),
 )
 texts = st.sampled_from(["", "ok", "no, rename", "red", "\x00\ud7ff", "x" * 90])
 
@@ -123,6 +128,8 @@ class Player:
                 return self.model(effect.key)
             case CallTool():
                 return self.tool(effect.key)
+            case ReviewCall():
+                return self.review(effect.key)
             case RunHandler():
                 return self.handler(effect.key)
             case AwaitTime(until=None):
@@ -135,6 +142,11 @@ class Player:
             return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
         made = self.data.draw(st.lists(calls, max_size=4))
         return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made))
+
+    def review(self, key: EffectKey) -> AnyInput:
+        kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
+        asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
+        return CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
     def tool(self, key: EffectKey) -> AnyInput:
         outcome = self.data.draw(st.sampled_from(["completed", "failed", "stopped", "unknown"]))
@@ -194,6 +206,8 @@ class Player:
             Halt(shown=self.shown(run)),
             Approve(question=question, granted=granted, for_run=for_run, note="hm"),
             Approve(question=question, granted=granted, for_run=for_run),
+            Approve(question=question, granted=True, edited={"command": "ls"}),
+            Revoke(permission=self.data.draw(st.sampled_from(["exec: ls", "write", "no"]))),
             Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
             Recovered(),
             Recovered(was_cut=False),

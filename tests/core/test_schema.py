@@ -108,6 +108,10 @@ def test_every_kind_of_state_fits(more: dict[str, Any]) -> None:
     [
         ({"currentMode": "role:dude", "models": {"base": "offline"}, "autoResume": True}, True),
         ({"modelPatience": {"attempts": 3, "totalSeconds": 60}}, True),
+        ({"permissionMode": "auto", "permissions": {"deny": ["exec: git push *"]}}, True),
+        ({"permissionMode": "full"}, False),
+        ({"permissions": {"deny": ["git push"]}}, False),
+        ({"permissions": {"allowed": []}}, False),
         ({"currentMode": "dude"}, False),
         ({"models": {"big": "offline"}}, False),
         ({"modelPatience": {"attempts": 0}}, False),

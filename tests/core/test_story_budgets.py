@@ -131,7 +131,8 @@ def test_without_any_calls_to_make_an_agent_may_still_answer() -> None:
 
 
 def test_a_state_that_may_make_no_calls_makes_not_its_own() -> None:
-    run, facts = tell(flow(State(name="start", tool="shell", budget=Budget(tool_calls=0))))
+    start = State(name="start", tool="shell", budget=Budget(tool_calls=0))
+    run, facts = tell(flow(start), approvals="deny")
 
     assert of(facts, ToolCalled) == []
     assert "used up its budget of 0 tool calls" in run.error
@@ -144,3 +145,12 @@ def test_what_a_reply_has_used_up_already_is_not_used_for_its_calls() -> None:
     assert of(facts, ToolCalled) == []
     assert run.state == "sorry"
     assert [result.outcome for m in run.contexts["talk"] for result in m.results] == ["not_run"]
+
+
+def test_branches_stand_in_each_other_eight_deep_and_no_deeper() -> None:
+    again = State(name="start", parallel=("inner",))
+    run, facts = tell(flow(again, State(name="inner", parallel=("inner",))))
+
+    assert run.status == "failed"
+    assert "a branch within 8 others" in run.error
+    assert max(fact.branch.count("/") for fact in facts) == 7, "the eighth is the last that began"

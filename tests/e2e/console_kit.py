@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,12 @@ def run(
     lines: str = "",
     server: OpenAIServer | None = None,
     workspace: Path | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Run the program on pipes to its end."""
     return subprocess.run(
         [*MIDSTREAM, *arguments, "--workspace", str(workspace or _workspace(home))],
-        env=environment(home, server),
+        env={**environment(home, server), **(environ or {})},
         input=lines,
         capture_output=True,
         text=True,

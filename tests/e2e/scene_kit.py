@@ -13,6 +13,7 @@ from midstream.config.manager import ConfigManager
 from midstream.core.errors import UserMistake
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.safety.policy import Policy
 from midstream.core.spec import Definition, Role
 from midstream.desk.addressing import Equipment
 from midstream.engine.keeping import WorkspaceRuns
@@ -28,6 +29,7 @@ from midstream.testing.fakes import (
     define,
     fake_world,
 )
+from midstream.tool.permissions import Permissions
 from midstream.workflow.handlers import ScriptHandlers
 
 DEADLINE_S = 20.0
@@ -137,7 +139,9 @@ class Scene:
         *script: Line,
         tools: FakeTools | None = None,
         store: MemoryStore | None = None,
+        rules: Policy | None = None,
     ) -> None:
+        self.rules = rules
         self.model = ScriptedModel(*script)
         self.face = Listener()
         self.tools = tools or FakeTools()
@@ -164,6 +168,7 @@ class Scene:
                 library=self.library,
                 models=OneModel(),
                 tools=self.tools.specs(),
+                permits=Permissions(self.rules),
             )
         )
 

@@ -201,7 +201,7 @@ def test_a_mode_that_cannot_be_saved_is_told_and_counts_all_the_same(tmp_path: P
 
     assert ended.code == 0
     assert "The mode is role:coder until you leave" in ended.out
-    assert "  role:coder\n" in ended.out
+    assert "  role:coder, permissions: ask\n" in ended.out
 
 
 def test_validate_tells_every_problem_of_a_folder_at_once(tmp_path: Path) -> None:
@@ -258,4 +258,4 @@ def test_lines_to_a_broken_workflow_come_back_and_the_console_goes_on(tmp_path: 
     assert ended.code == 0
     assert 'the key "states" is missing' in ended.out
     assert "There is no workflow 'nosuch'" in ended.out
-    assert "  role:dude\n" in ended.out
+    assert "  role:dude, permissions: ask\n" in ended.out

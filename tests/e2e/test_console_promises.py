@@ -1,7 +1,9 @@
 """The real console in a real pty: the bottom line tells the truth, and no line is lost."""
 
+import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,19 +169,33 @@ def test_a_refused_answer_is_explained_once(tmp_path: Path) -> None:
         assert len(told) == 1
 
 
+def is_running(word: str) -> bool:
+    """Return whether a process has that word in its command line."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in place.read_bytes().split(b"\0"):
+                return True
+    return False
+
+
 @pytest.mark.parametrize("leaving", ["a key", "SIGTERM"])
 def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
     tmp_path: Path, leaving: str
 ) -> None:
-    pid_file = tmp_path / "pid"
-    command = f"trap '' INT; echo $$ > {pid_file}; sleep 1000; true"
+    begun = tmp_path / "workspace" / "begun"
+    seconds = (
+        f"1000.{os.getpid()}{len(leaving)}"  # found again among all processes, in a sandbox or not
+    )
+    command = f"trap '' INT; touch begun; sleep {seconds}; true"
     shell = Call(name="execute_terminal", arguments={"command": command})
     with OpenAIServer([Reply(calls=(shell,))]) as server:
         screen = console(tmp_path, *MODEL, "--allow", "execute_terminal", server=server)
         wait_for_bottom(screen, "sends to dude")
         screen.type("wait\r")
         wait_for_bottom(screen, "is using execute_terminal")
-        while not (pid_file.exists() and pid_file.read_text().strip()):
+        deadline = time.monotonic() + 60
+        while not (begun.exists() and is_running(seconds)):
+            assert time.monotonic() < deadline, screen.text()
             screen.settle(0.01)
         if leaving == "SIGTERM":
             screen.kill(signal.SIGTERM)
@@ -191,7 +207,7 @@ def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
         screen.type(CTRL_C)
         screen.wait_for("One moment: what runs is being put by.")
         assert screen.wait_exit() == (0 if leaving == "a key" else 128 + signal.SIGTERM)
-        assert not os.path.exists(f"/proc/{pid_file.read_text().strip()}")
+        assert not is_running(seconds)
         screen.close()
 
 

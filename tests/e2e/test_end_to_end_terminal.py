@@ -263,8 +263,11 @@ def test_an_untrusted_workspace_is_asked_about_once(tmp_path: Path) -> None:
     assert "not trusted" in refused.stderr
 
     screen = console(tmp_path, "--model", "offline", workspace=workspace)
-    screen.wait_for("Trust exactly these files?")
-    screen.type("y\r")
+    screen.wait_for("a workflow that calls no tools")
+    screen.wait_for("[n] ›")
+    screen.press("l\r")
+    screen.wait_for("1 │ {")
+    screen.press("t\r")
     screen.wait_for("sends to dude")
     screen.type(CTRL_D)
     assert screen.wait_exit() == 0

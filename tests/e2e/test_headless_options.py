@@ -115,7 +115,7 @@ def test_a_tool_that_asks_is_refused_unless_it_was_allowed(tmp_path: Path) -> No
 
     assert refused.code == allowed.code == 0
     assert not was_written
-    assert "--allow write_file" in refused.told
+    assert "--allow 'write: new.txt'" in refused.told
     assert new.read_text(encoding="utf-8") == "hi"
 
 

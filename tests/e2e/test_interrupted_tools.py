@@ -40,7 +40,7 @@ def test_words_end_a_command_with_all_it_started(tmp_path: Path) -> None:
         screen.wait_for("sends to dude")
         screen.type("run it\r")
         screen.wait_for("begun")
-        assert len(processes_with(mark)) >= 3
+        screen.wait_until(lambda _: len(processes_with(mark)) >= 3, what="three processes")
         screen.type("never mind\r")
         screen.wait_for("Stopped it.")
         assert processes_with(mark) == []

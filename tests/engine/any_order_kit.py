@@ -26,7 +26,7 @@ from midstream.core.events import AnyFact, RunStarted
 from midstream.core.inputs import AnyInput, EffectKey, Shown
 from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.core.notices import Envelope
-from midstream.core.pending import AnyEffect, AskModel, CallTool, RunHandler, pending
+from midstream.core.pending import AnyEffect, AskModel, AwaitTime, CallTool, RunHandler, pending
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Role, ToolSpec, chat_definition
 from midstream.engine.local import LocalEngine
@@ -35,6 +35,7 @@ from midstream.ports import (
     ModelReply,
     ModelRequest,
     ReplyListener,
+    Review,
     ToolContext,
     ToolOutcome,
 )
@@ -73,6 +74,9 @@ SPECS = {
 class _Specs:
     def specs(self) -> dict[str, ToolSpec]:
         return SPECS
+
+    async def review(self, *given: Any) -> Review:
+        raise AssertionError("only for its specs")
 
     async def call(self, *given: Any) -> ToolOutcome:
         raise AssertionError("only for its specs")
@@ -297,6 +301,7 @@ def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:
         return ("tool", effect.call.name, effect.call.arguments["n"])
     if isinstance(effect, RunHandler):
         return ("handler", effect.handler, effect.slot)
+    assert isinstance(effect, AwaitTime), "no tool here is reviewed"
     return ("time", effect.seconds)
 
 
@@ -337,6 +342,10 @@ class Puppets:
 
     def specs(self) -> dict[str, ToolSpec]:
         return SPECS
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Allow everything: nothing here is reviewed."""
+        return Review()
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext

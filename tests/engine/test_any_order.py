@@ -67,6 +67,7 @@ from midstream.core.inputs import (
     Recovered,
     RequestedCall,
     Resume,
+    Revoke,
     Start,
     Stop,
     ToolFinished,
@@ -257,7 +258,10 @@ class AnyOrder(RuleBasedStateMachine):
                     granted=letter.granted,
                     for_run=letter.for_run,
                     note=letter.text,
+                    edited=letter.edited,
                 )
+            case "revoke":
+                return Revoke(permission=letter.text)
             case "withdraw":
                 return Withdraw(input_id=letter.text)
             case "halt":

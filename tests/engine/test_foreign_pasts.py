@@ -28,7 +28,16 @@ from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import take_up
 from midstream.engine.travel import fork
 from midstream.store.memory import MemoryStore
-from midstream.testing.fakes import FakeTool, FakeTools, ScriptedModel, define, fake_world
+from midstream.testing.fakes import (
+    FakeTool,
+    FakeTools,
+    Gate,
+    ScriptedModel,
+    calls,
+    define,
+    fake_world,
+)
+from midstream.testing.fakes import call as model_call
 from midstream.workflow.library import WorkflowLibrary
 
 FLOW: dict[str, Any] = {
@@ -100,6 +109,33 @@ async def test_its_permissions_are_not_taken_over(here: Here) -> None:
 
         with pytest.raises(UserMistake, match="lets write run without asking"):
             await take_up(here.engine, here.library, id, choice="new")
+
+
+async def test_a_call_it_had_begun_in_a_branch_is_not_made(here: Here) -> None:
+    flow = {
+        **FLOW,
+        "states": [{"name": "start", "parallel": ["in"]}, {"name": "in", "agent": "dude"}],
+    }
+    gate = Gate()
+    tools = FakeTools(FakeTool(name="write", effect="idempotent", needs_approval=True, gate=gate))
+    there = MemoryStore()
+    engine = LocalEngine(
+        fake_world(ScriptedModel(calls(model_call("write"))), tools=tools, journal=there), there
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await engine.start(define(flow, tools=here.tools))
+        await machine.settled()
+        await machine.approve(machine.run.open_questions[0].id, granted=True)
+        await gate.reached()
+        facts = [fact.event for fact in await there.read(machine.id)]
+        await engine.close()
+        first = msgspec.structs.replace(facts[0], workspace=str(here.folder))
+        id = await here.adopted_fork((first, *facts[1:]))  # type: ignore[arg-type]
+
+        with pytest.raises(UserMistake, match="in the middle of tool calls"):
+            await take_up(here.engine, here.library, id, choice="new")
+
+        assert here.tools.calls == []
 
 
 async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from store_kit import edit, opened, refusal
 
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalDamaged, JournalTooNew
+from midstream.core.events import RunStarted
+from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.storage import Letter
 from midstream.store import facts as journal
@@ -24,6 +27,8 @@ CHECKSUMS = {
     "1/journal.sql": "e64f0825ac0b278ba8e674c421982918be92e99e4e31a9c08bf54795adcb2af4",
     "2/export.jsonl": "4d08d617adce4585ff876fa54f193fb78cf8f20153b1a7933f59d7fb25373565",
     "2/journal.sql": "86a10e15ec6f5bbdd2538423bc5af133ed49453590ce984ee5bc70ae6e010e32",
+    "3/export.jsonl": "5623d4e3fd16aee3ac1c855c24a8595b83fc2103ff1fff7bbcb7962e38c3c110",
+    "3/journal.sql": "a41c8e317fa36a3ce6cf90aa0ee1a0ee0992bcca5a816ba0c523e5694b7fa520",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -104,6 +109,47 @@ async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) ->
         assert {"left", "right", "1", "2", "inner"} == {e.event.branch for e in told} - {""}
         assert await store.read("f") == facts("f", 1, 3)
         assert await store.letters() == [Letter(id="1", run="r", at=2.5, text="wörds")]
+
+
+def test_a_yes_to_a_tool_becomes_a_review_of_each_call() -> None:
+    """A run of format 2 is pinned to tools that are approved as a whole; today each call is judged."""
+    tool: dict[str, Json] = {"description": "", "parameters": {}, "needs_approval": True}
+    inner: dict[str, Json] = {"tools": {"write_file": {**tool, "name": "write_file"}}, "roles": {}}
+    outer: dict[str, Json] = {
+        "tools": {name: {**tool, "name": name} for name in ("execute_terminal", "own_tool")},
+        "roles": {},
+        "workflows": {"inner": inner},
+    }
+    for part, name in ((inner, "inner"), (outer, "outer")):
+        part["workflow"] = {"workflow_name": name, "states": [{"name": "start"}]}
+    fact: dict[str, Json] = {"type": "run_started", "workflow": "outer", "definition": outer}
+
+    read = sealing.fact_of(json.dumps(fact).encode(), 2)
+
+    assert isinstance(read, RunStarted)
+    tools = {**read.definition.tools, **read.definition.workflows["inner"].tools}
+    assert {name: (spec.reviewed, spec.needs_approval) for name, spec in tools.items()} == {
+        "execute_terminal": (True, False),
+        "write_file": (True, False),
+        "own_tool": (False, True),
+    }
+
+
+async def test_the_journal_of_the_third_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 3)
+    async with opened(path) as store:
+        runs = {kept.id: kept for kept in await store.listing()}
+        told = await store.read("golden44")
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in runs.values()] == [
+            ("golden44", len(told), ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+        ]
+        kinds = {envelope.type for envelope in told}
+        assert kinds >= {"call_edited", "permission_granted", "permission_revoked"}
+        assert kinds >= {"budget_reached", "time_spent"}
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ async def test_somebody_elses_save_is_not_undone(
     monkeypatch.setattr(files_module, "edited", edited_meanwhile)
     edits = [{"old_text": "Roses", "new_text": "x"}]
 
-    assert "by somebody else" in await bench.failure("edit_file", path="poem.txt", edits=edits)
+    assert "changed since" in await bench.failure("edit_file", path="poem.txt", edits=edits)
     assert poem.read_text() == "theirs"
 
 

@@ -296,7 +296,9 @@ def test_built_in_tools_keep_their_names() -> None:
 def test_every_built_in_tool_says_what_it_may_do() -> None:
     specs = ToolManager().specs()
 
-    assert {name: (spec.effect, spec.needs_approval) for name, spec in specs.items()} == {
+    assert {
+        name: (spec.effect, spec.needs_approval or spec.reviewed) for name, spec in specs.items()
+    } == {
         "calculate": ("read", False),
         "edit_file": ("once", True),
         "exact_search": ("read", False),

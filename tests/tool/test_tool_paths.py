@@ -6,7 +6,9 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.core.errors import MidstreamError, UserMistake
-from midstream.tool.paths import Place, locate, opened_folder, read_bytes, refusal
+from midstream.core.safety.capability import Capability
+from midstream.ports import forbids_secrets
+from midstream.tool.paths import Place, locate, opened_folder, read_bytes
 
 
 @pytest.fixture
@@ -87,9 +89,9 @@ async def test_only_the_part_below_the_workspace_is_judged(tmp_path: Path) -> No
     bench = Bench(workspace)
 
     await bench.text("write_file", path=str(workspace / "a.txt"), content="x")
-    assert "midstream" in await bench.failure(
-        "write_file", path=str(workspace / ".midstream/a.json"), content="x"
-    )
+    ended = await bench.call("write_file", path=str(workspace / ".midstream/a.json"), content="x")
+    assert ended.outcome == "denied"
+    assert "protected files" in ended.text
 
 
 async def test_a_socket_is_no_file(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +195,7 @@ def test_folders_are_created_only_below_the_root(workspace: Path) -> None:
     ],
 )
 def test_secrets_are_known_by_name(path: str, is_refused: bool) -> None:
-    assert bool(refusal(tuple(path.split("/")))) is is_refused
+    assert bool(forbids_secrets(Capability(kind="read", target=path))) is is_refused
 
 
 async def test_no_descriptor_is_left_open(workspace: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.core.errors import JournalFull
-from midstream.tool import files as files_module
+from midstream.tool import writing as writing_module
 
 POEM = "Roses are red,\nviolets are blue.\n"
 EDIT = [{"old_text": "red", "new_text": "white"}]
@@ -140,7 +140,7 @@ async def test_a_call_stopped_while_it_recorded_changes_nothing(
 async def test_a_file_too_large_to_be_kept_is_not_replaced(
     bench: Bench, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files_module, "MAX_KEPT_BYTES", 10)
+    monkeypatch.setattr(writing_module, "MAX_KEPT_BYTES", 10)
 
     await bench.failure("write_file", path="poem.txt", content="new")
 

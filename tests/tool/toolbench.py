@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from midstream.core.names import Effect, Json
+from midstream.core.safety.policy import Policy
 from midstream.core.spec import ToolSpec
 from midstream.offloop import call_soon
 from midstream.ports import ToolContext, ToolOutcome
@@ -14,10 +15,14 @@ DEADLINE_S = 20.0
 
 
 class Bench:
-    """A workspace and a manager; `told` is what the calls said while they ran."""
+    """A workspace and a manager; `told` is what the calls said while they ran.
+
+    Whatever is not denied or protected runs unasked, unless the manager says otherwise.
+    """
 
     def __init__(self, workspace: Path, manager: ToolManager | None = None) -> None:
-        self.manager = ToolManager() if manager is None else manager
+        free = Policy(mode="full")
+        self.manager = ToolManager(policy=lambda: free) if manager is None else manager
         self.told: list[str] = []
         self.stop = asyncio.Event()
         self._more = asyncio.Event()
@@ -47,7 +52,7 @@ class Bench:
 
     async def failure(self, name: str, **arguments: Json) -> str:
         ended = await self.call(name, **arguments)
-        assert ended.outcome == "failed", ended.text
+        assert ended.outcome in ("failed", "denied"), ended.text
         return ended.text
 
     async def until_told(self, word: str) -> None:
@@ -65,6 +70,7 @@ def a_tool(
     effect: Effect = "read",
     timeout_s: float = 10.0,
     parameters: dict[str, Json] | None = None,
+    needs_approval: bool = False,
 ) -> Tool:
     spec = ToolSpec(
         name=name,
@@ -72,6 +78,7 @@ def a_tool(
         parameters={"type": "object"} if parameters is None else parameters,
         effect=effect,
         timeout_s=timeout_s,
+        needs_approval=needs_approval,
     )
     return Tool(spec=spec, function=function)
 

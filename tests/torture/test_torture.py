@@ -1,5 +1,6 @@
 """A bounded part of `make torture`, in processes of its own: what is killed is never this one."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +25,10 @@ def tortured(*arguments: str) -> str:
 
 
 def test_nothing_is_lost_or_repeated_wherever_a_process_is_killed() -> None:
-    report = tortured("kills", "--points", "300", "--pairs", "40")
+    report = tortured("kills", "--points", "150", "--pairs", "30")
 
-    assert "kill points                         300      300        0" in report
-    assert "pairs: killed recovering             40       40        0" in report
+    assert "kill points                         150      150        0" in report
+    assert "pairs: killed recovering             30       30        0" in report
 
 
 def test_what_was_acknowledged_survives_a_power_loss_at_any_write() -> None:
@@ -40,6 +41,36 @@ def test_no_flipped_bit_is_used_silently() -> None:
     assert "bit flips                           500      500        0" in tortured(
         "flips", "--flips", "500"
     )
+
+
+def test_no_path_leads_a_tool_out_of_the_workspace_whatever_swaps_meanwhile() -> None:
+    report = tortured("paths", "--trees", "25")
+
+    assert "paths by walk                        25       25        0" in report
+
+
+def test_no_text_does_anything_to_a_terminal_but_stand_on_it() -> None:
+    assert "sanitizer                           600      600        0" in tortured(
+        "sanitizer", "--screens", "600"
+    )
+
+
+def test_no_secret_comes_out_wherever_its_text_is_cut() -> None:
+    assert "  300      300        0" in tortured("redaction", "--texts", "300")
+
+
+def test_a_short_part_of_every_torture_is_done_by_these_tests() -> None:
+    source = (PROJECT / "torture" / "__init__.py").read_text(encoding="utf-8")
+    table = source.partition("TORTURES: Final = ")[2].partition("\n}\n")[0] + "}"
+    tests = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("torture", "core")
+        for path in (PROJECT / "tests" / folder).glob("*.py")
+    )
+
+    names = set(ast.literal_eval(table))
+    assert len(names) >= 8
+    assert {name for name in names if f'"{name}", "--' not in tests} == set()
 
 
 @pytest.mark.parametrize("flow", ["parallel_calls", "input_burst", "halted_branches"])

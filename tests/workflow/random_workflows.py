@@ -138,7 +138,10 @@ policies = st.sampled_from(["interrupt", "queue", "steer", "reject"])
 times = st.sampled_from(["2024-01-01T00:00:00Z", "2024-02-29t12:30:00.5+14:00", "${variables.at}"])
 schemas = st.sampled_from([schema for schema, _ in SCHEMAS])
 budgets = st.sampled_from(
-    [{"tool_calls": 2, "tokens": 1000}, {"usd": 0.01}, {"tool_calls": 0}, {"tokens": 5, "usd": 9}]
+    [
+        *({"tool_calls": 2, "tokens": 1000}, {"usd": 0.01}, {"tool_calls": 0}),
+        *({"tokens": 5, "usd": 9}, {"transitions": 40, "minutes": 0.5}),
+    ]
 )
 
 

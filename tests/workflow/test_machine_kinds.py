@@ -236,7 +236,7 @@ async def test_a_budget_ends_the_work() -> None:
     usage = Usage(model="m", input_tokens=30, output_tokens=30)
     reply = Scripted(pieces=("x",), usage=usage)
     async with scene(workflow, reply, reply, reply) as here:
-        await begin(here)
+        await here.machine.start(approvals="deny")
         run = await end(here)
 
         assert run.status == "failed"

@@ -13,7 +13,14 @@ from midstream.core.events import InputDisposed, RunFailed, ToolReturned
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.notices import Notice, RunTaken
-from midstream.ports import ModelReply, ModelRequest, ReplyListener, ToolContext, ToolOutcome
+from midstream.ports import (
+    ModelReply,
+    ModelRequest,
+    ReplyListener,
+    Review,
+    ToolContext,
+    ToolOutcome,
+)
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Line, Scripted, asks, call, says
 from midstream.workflow.handler_run import HandlerRun
 
@@ -23,6 +30,10 @@ class OddModel:
 
     def __init__(self, does: BaseException | object) -> None:
         self._does = does
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Allow everything: these are not reviewed."""
+        return Review()
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
         if isinstance(self._does, BaseException):

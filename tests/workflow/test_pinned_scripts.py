@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstream.config.manager import ConfigManager
+from midstream.core.errors import NotTrusted
 from midstream.core.run import Run
 from midstream.testing.fakes import FakeTools
 from midstream.workflow.library import WorkflowLibrary
@@ -77,3 +78,21 @@ async def test_pinned_handlers_come_from_the_text_and_stand_where_the_file_stood
 
     assert result.changed == {"at": str(file)}
     assert str(gone.changed["at"]).endswith("workflows/noting/script.py")
+
+
+async def test_a_pinned_script_is_not_run_in_a_workspace_nobody_trusts_now(tmp_path: Path) -> None:
+    mark = tmp_path / "was here"
+    async with asyncio.timeout(10):
+        found = library(
+            tmp_path,
+            f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef note(run): ...\n".encode(),
+        )
+        definition, _ = await found.load("noting")
+        mark.unlink()
+        environ = {"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")}
+        config = ConfigManager(tmp_path, environ=environ)
+        config.is_untrusted = True
+        with pytest.raises(NotTrusted, match="not trusted"):
+            await WorkflowLibrary(config, FakeTools().specs()).pinned(definition)
+
+    assert not mark.exists()

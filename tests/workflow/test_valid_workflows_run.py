@@ -203,7 +203,8 @@ def deciding(data: Json) -> set[str]:
     if not isinstance(inside, list):
         return set()
     found = {name for each in inside for name in deciding(each)}
-    if isinstance(data, dict) and any("when" in way for way in data.get("transitions", ())):
+    ways = data.get("transitions") if isinstance(data, dict) else None
+    if isinstance(data, dict) and isinstance(ways, list) and any("when" in way for way in ways):
         found.add(data["name"])
     return found
 

@@ -14,6 +14,8 @@ from midstream.core.events import StateTransition
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.core.safety.capability import PermissionMode
+from midstream.core.safety.policy import Policy
 from midstream.core.spec import Definition, Role
 from midstream.ports import Model
 from midstream.store.memory import MemoryStore
@@ -54,13 +56,14 @@ class Play:
         handlers: ScriptHandlers,
         workspace: Path,
         model: Model,
+        mode: PermissionMode = "ask",
     ) -> None:
         self.events: list[Envelope] = []
         self._waiting: list[tuple[Callable[[Envelope], bool], asyncio.Future[Envelope]]] = []
         store = MemoryStore()
         world = World(
             model=model,
-            tools=ToolManager(),
+            tools=ToolManager(policy=lambda: Policy(mode=mode)),
             journal=store,
             shelf=store,
             clock=RealClock(),
@@ -108,23 +111,35 @@ class Gate:
 
 
 async def play(
-    name: str, workspace: Path, *, sleep: Sleep = asyncio.sleep, also: Json = None
+    name: str,
+    workspace: Path,
+    *,
+    sleep: Sleep = asyncio.sleep,
+    also: Json = None,
+    mode: PermissionMode = "ask",
 ) -> Play:
     """Return a built-in workflow, ready to start; `also` replaces parts of its offline part."""
     path = DEFAULTS / "workflows" / f"{name}.json"
     part = json.loads((path.with_suffix("") / "offline.json").read_text())
     for agent, scenes in (also or {}).items():
         part[agent] |= scenes
-    return await ready(path, workspace, part, sleep=sleep)
+    return await ready(path, workspace, part, sleep=sleep, mode=mode)
 
 
-async def ready(path: Path, workspace: Path, part: Json, *, sleep: Sleep = asyncio.sleep) -> Play:
+async def ready(
+    path: Path,
+    workspace: Path,
+    part: Json,
+    *,
+    sleep: Sleep = asyncio.sleep,
+    mode: PermissionMode = "ask",
+) -> Play:
     """Return the workflow of a file, ready to start with that offline part."""
     loaded = load_workflow(path, roles=builtin_roles(), tools=ToolManager().specs())
     assert loaded.warnings == ()
     script = ScriptHandlers({}) if loaded.script is None else await load_script(loaded.script)
     model = OfflineModel(lambda _name: part, pieces_per_s=None, sleep=sleep)
-    return Play(loaded.definition, script, workspace, model)
+    return Play(loaded.definition, script, workspace, model, mode)
 
 
 def git(folder: Path, *arguments: str) -> None:

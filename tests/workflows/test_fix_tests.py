@@ -87,7 +87,7 @@ async def test_a_command_nobody_allows_is_not_run(tmp_path: Path) -> None:
         run = await work.machine.wait()
 
     assert run.status == "failed"
-    assert "--allow execute_terminal" in run.error
+    assert "--allow 'exec: touch made'" in run.error
     assert not (tmp_path / "made").exists()
 
 

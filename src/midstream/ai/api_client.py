@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midstream.ai.decoding import BadArguments, clean, decode_arguments
 from midstream.ai.listening import Heard
 from midstream.ai.messages import conversation, parameters
 from midstream.ai.naming import checked, is_offline, named
@@ -35,6 +34,7 @@ from midstream.ai.troubles import (
 )
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
+from midstream.core.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.core.spec import ToolSpec
 from midstream.offloop import in_thread
 from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
@@ -55,12 +55,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     `first_byte_s` bounds each attempt until its first byte (models that reason long say nothing
     before), `idle_s` the silence between two bytes, `total_s` the request with all its attempts.
+    `max_line_bytes` bounds what comes without a line break: the libraries keep a line whole.
     """
 
     first_byte_s: float = 180.0
     idle_s: float = 120.0
     total_s: float = 1800.0
     max_reply_bytes: int = 16_000_000
+    max_line_bytes: int = 4_000_000
+    max_lines: int = 500_000
 
 
 class AIAPIClient:
@@ -304,27 +307,41 @@ class AIAPIClient:
 class _Watch:
     """Counts an answer's bytes and moves the deadline on as they come."""
 
-    __slots__ = ("_ends_at", "_limits", "_loop", "count", "deadline")
+    __slots__ = ("_ends_at", "_limits", "_line", "_lines", "_loop", "count", "deadline")
 
     deadline: asyncio.Timeout
 
     def __init__(self, limits: Limits, ends_at: float) -> None:
         self.count = 0
+        self._line = 0
+        self._lines = 0
         self._limits = limits
         self._ends_at = ends_at
         self._loop = asyncio.get_running_loop()
 
-    def __call__(self, size: int) -> None:
+    def __call__(self, content: bytes) -> None:
         is_first = self.count == 0
-        self.count += size
+        self.count += len(content)
         if self.count > self._limits.max_reply_bytes:
-            raise ReplyTooLarge(self._limits.max_reply_bytes)
+            raise ReplyTooLarge(f"more than {self._limits.max_reply_bytes:,} bytes")
+        self._line = _after_last_break(content, self._line)
+        if self._line > self._limits.max_line_bytes:
+            raise ReplyTooLarge(f"a line of more than {self._limits.max_line_bytes:,} bytes")
+        self._lines += content.count(b"\n")
+        if self._lines > self._limits.max_lines:
+            raise ReplyTooLarge(f"more than {self._limits.max_lines:,} lines")
         if self.deadline.expired():
             return
         due = min(self._ends_at, self._loop.time() + self._limits.idle_s)
         set_to = self.deadline.when() or 0.0
         if is_first or due - set_to > self._limits.idle_s * _REARM:
             self.deadline.reschedule(due)
+
+
+def _after_last_break(content: bytes, before: int) -> int:
+    """Return how many bytes stand after the last line break, `before` of them before `content`."""
+    at = content.rfind(b"\n")
+    return before + len(content) if at < 0 else len(content) - at - 1
 
 
 def _last_of(trouble: Trouble, attempt: int, backoff: Backoff) -> MidstreamError:

@@ -1,21 +1,27 @@
 """Hearing a reply as it streams: pieces to the listener, words kept as they were shown."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from midstream.ai.decoding import clean
+from midstream.ai.troubles import ReplyTooLarge
+from midstream.core.safety.decoding import clean
 from midstream.ports import ReplyListener
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponseStreamEvent
 
 
+MAX_CALLS: Final = 128
+"""Tool calls of one reply."""
+
+
 class Heard:
     """What of a reply has been heard. `is_nothing` until its first words, thoughts or call."""
 
-    __slots__ = ("_listener", "_pieces", "is_nothing")
+    __slots__ = ("_calls", "_listener", "_pieces", "is_nothing")
 
     def __init__(self, listener: ReplyListener) -> None:
         self.is_nothing = True
+        self._calls = 0
         self._listener = listener
         self._pieces: list[str] = []
 
@@ -48,6 +54,9 @@ class Heard:
                 self._think(text)
             case theirs.PartStartEvent(part=theirs.ToolCallPart()):
                 self.is_nothing = False
+                self._calls += 1
+                if self._calls > MAX_CALLS:
+                    raise ReplyTooLarge(f"more than {MAX_CALLS} tool calls")
                 self._listener.calling()
             case _:
                 pass

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from midstream.ai.decoding import clean
 from midstream.core.conversation import GO_ON, Message
 from midstream.core.names import Json
+from midstream.core.safety.decoding import clean
 from midstream.core.spec import ToolSpec
 from midstream.ports import ModelRequest
 

@@ -5,6 +5,7 @@ The client follows no redirects (a key goes to the host it is meant for), retrie
 come too late.
 """
 
+import asyncio
 import functools
 import inspect
 import threading
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.ai.naming import KEYS
+from midstream.ai.naming import KEYS, provider_of
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
 
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel
     from pydantic_ai.providers import Provider
 
-Watch: TypeAlias = Callable[[int], None]
-"""Hears how many bytes of an answer have come. What it raises ends the answer."""
+Watch: TypeAlias = Callable[[bytes], None]
+"""Hears the bytes of an answer as they come. What it raises ends the answer."""
 
 WATCH: ContextVar[Watch | None] = ContextVar("midstream_reply_watch", default=None)
 """The watch over the answer to the request being made in this task."""
 
 CONNECT_S: Final = 10.0
+
+_SPARSE: Final = 16
+"""Bytes a line has at least, on average, in an answer that means well."""
+_SLICE: Final = 1_024
 
 NO_KEY: Final = "not-set"
 """Sent where an own endpoint is set and no key: most local servers want any, and check none."""
@@ -64,6 +69,21 @@ _ENDPOINTS: Final = {
     ),
 }
 """The providers whose endpoint the official libraries read from the environment, as they do."""
+
+
+def address_of(name: str, environ: Mapping[str, str]) -> str:
+    """Return the address a model's provider is asked at, "" where only its library knows it.
+
+    Raises:
+        UserMistake: the environment names one that is none.
+    """
+    known = _ENDPOINTS.get(provider_of(name))
+    if known is None:
+        return environ.get("OLLAMA_BASE_URL", "") if provider_of(name) == "ollama" else ""
+    address = environ.get(known.address, "").strip()
+    if address:
+        _check_address(known.address, address)
+    return address or known.default
 
 
 class Providers:
@@ -193,6 +213,8 @@ class Providers:
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
                 follow_redirects=False,
+                # What comes packed grows after it was counted.
+                headers={"accept-encoding": "identity"},
                 transport=self._transport,
                 event_hooks={"response": [_let_be_watched]},
             )
@@ -212,7 +234,16 @@ def _check_address(variable: str, address: str) -> None:
         )
 
 
+class PackedAnswer(Exception):
+    """A provider packed its answer, which nobody had asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer is compressed, which was not asked for")
+
+
 async def _let_be_watched(response: "httpx2.Response") -> None:
+    if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        raise PackedAnswer
     watch = WATCH.get()
     if watch is not None:
         response.stream = _watched_stream()(response.stream, watch)
@@ -231,8 +262,14 @@ def _watched_stream() -> Any:
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for content in self._stream:
-                self._watch(len(content))
-                yield content
+                self._watch(content)
+                if content.count(b"\n") * _SPARSE <= len(content):
+                    yield content
+                    continue
+                # So many lines that reading them would hold the loop.
+                for start in range(0, len(content), _SLICE):
+                    await asyncio.sleep(0)
+                    yield content[start : start + _SLICE]
 
         async def aclose(self) -> None:
             await self._stream.aclose()

@@ -31,11 +31,7 @@ _EXTRAS = {
 
 
 class ReplyTooLarge(Exception):
-    """A provider sent more than a reply may have."""
-
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(f"more than {max_bytes:,} bytes")
-        self.max_bytes = max_bytes
+    """A provider sent more than a reply may have: the message says more than what."""
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +57,15 @@ def shown(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     text = _BEARER.sub(REDACTED, _SECRET_LOOK.sub(REDACTED, text))
-    text = " ".join(text.split())
+    text = "".join(
+        sign if sign.isprintable() else _spelled(sign) for sign in " ".join(text.split())
+    )
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+
+
+def _spelled(sign: str) -> str:
+    """Return a sign that draws nothing, or something else, as one that can be seen."""
+    return sign.encode("unicode_escape").decode() if sign.isascii() else f"\\u{ord(sign):04x}"
 
 
 def key_hint(name: str) -> str:

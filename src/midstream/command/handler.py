@@ -2,7 +2,9 @@
 
 from midstream.command.command import Command
 from midstream.command.kept import KEPT_COMMANDS
+from midstream.command.mcp import MCP_COMMANDS
 from midstream.command.modes import MODE_COMMANDS
+from midstream.command.permissions import PERMISSION_COMMANDS
 from midstream.command.runs import RUN_COMMANDS
 from midstream.command.session import SESSION_COMMANDS
 from midstream.command.travel import TRAVEL_COMMANDS
@@ -30,6 +32,8 @@ class CommandHandler:
             *RUN_COMMANDS,
             *KEPT_COMMANDS,
             *TRAVEL_COMMANDS,
+            *PERMISSION_COMMANDS,
+            *MCP_COMMANDS,
             *SESSION_COMMANDS,
         )
         self.commands = {command.name: command for command in commands}

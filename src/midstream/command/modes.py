@@ -1,15 +1,19 @@
 """Commands about the mode: which role is chatted with, which workflow is active."""
 
 from midstream.command.command import Command
+from midstream.command.permissions import WORDS
 from midstream.core.errors import UserMistake
 from midstream.ports import Operator
 
 
 async def _mode(operator: Operator, argument: str) -> None:
-    if argument:
-        await operator.enter(argument)
+    if not argument:
+        operator.tell(f"{operator.mode}, permissions: {operator.permits.mode}")
+    elif argument in WORDS:
+        operator.permits.switch(argument)
+        operator.tell(f"From now on midstream {WORDS[operator.permits.mode]}.")
     else:
-        operator.tell(str(operator.mode))
+        await operator.enter(argument)
 
 
 async def _role(operator: Operator, argument: str) -> None:
@@ -48,9 +52,9 @@ def _table(rows: dict[str, str]) -> str:
 
 def _modes(operator: Operator) -> list[tuple[str, str]]:
     roles = [(f"role:{name}", "chat") for name in sorted(operator.library.roles())]
-    return roles + [
-        (f"workflow:{name}", words) for name, words in sorted(operator.library.workflows().items())
-    ]
+    workflows = sorted(operator.library.workflows().items())
+    unasked = [(mode, WORDS[mode]) for mode in ("ask", "auto", "plan")]
+    return [*roles, *((f"workflow:{name}", words) for name, words in workflows), *unasked]
 
 
 def _role_names(operator: Operator) -> list[tuple[str, str]]:
@@ -64,8 +68,8 @@ def _workflow_names(operator: Operator) -> list[tuple[str, str]]:
 MODE_COMMANDS = (
     Command(
         name="mode",
-        arguments="[TYPE:NAME]",
-        summary="show or change the mode, such as role:dude",
+        arguments="[TYPE:NAME | ask | auto | plan]",
+        summary="show or change the mode, such as role:dude, or how much happens unasked",
         action=_mode,
         complete=_modes,
     ),

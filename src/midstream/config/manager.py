@@ -9,14 +9,18 @@ are read when asked for, and again when their files change. What is wrong with a
 notice, and the layer below counts: no file of settings can keep midstream from starting.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from midstream.config.budget import BUDGET, BUDGET_PARTS, FRACTIONAL
 from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.permissions import PERMISSION_MODE, RULE_KEYS
 from midstream.config.places import (
     BUILT_IN,
     SETTINGS,
@@ -40,9 +44,12 @@ from midstream.config.trust import Grant
 from midstream.core.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
 from midstream.core.jsontext import parse
 from midstream.core.mode import Mode
+from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.problem import Problem
-from midstream.core.spec import Role
+from midstream.core.safety.capability import PermissionMode
+from midstream.core.safety.policy import Policy
+from midstream.core.spec import Budget, Role
 
 Layer: TypeAlias = Literal[
     "built-in", "user", "workspace", "environment", "command line", "this session"
@@ -100,6 +107,8 @@ class ConfigManager:
         mode, model: what the command line said; None where it said nothing.
         environ: the environment; the process's own by default.
 
+    `is_untrusted`: the workspace has files of its own, and nobody has said yes to them.
+
     Raises:
         UserMistake: `mode` is not of the form `type:name`. No file's content raises.
     """
@@ -116,6 +125,7 @@ class ConfigManager:
         env = os.environ if environ is None else environ
         self.workspace = Path(os.path.realpath(workspace))
         self.grant: Grant | None = None
+        self.is_untrusted = False
         self.user_dir = user_config_dir(env)
         self.state_dir = user_state_dir(env)
         self._notices: dict[str, None] = {}
@@ -179,6 +189,43 @@ class ConfigManager:
         return self.value(AUTO_RESUME) == "true"
 
     @property
+    def budget(self) -> Budget | None:
+        """Return what each run may use at most; None: as much as its workflow says.
+
+        Of every part the smallest of all layers counts: a workspace may lower it, never raise it.
+        """
+        limits: dict[str, Json] = {}
+        for part, name in BUDGET_PARTS.items():
+            key = f"{BUDGET}.{part}"
+            values = [float(said[key]) for _, said in self._said.values() if key in said]
+            if values:
+                limits[name] = min(values) if part in FRACTIONAL else int(min(values))
+        return msgspec.convert(limits, Budget) if limits else None
+
+    @property
+    def permissions(self) -> Policy:
+        """Return what may happen without asking, by the files that count; no sandbox is assumed.
+
+        Every layer's rules count beside each other. Those of the workspace only narrow.
+        """
+        own = [self._rules(layer) for layer in ("built-in", "user")]
+        allow, ask, deny = (tuple(chain(*lists)) for lists in zip(*own, strict=True))
+        _, narrowing_ask, narrowing_deny = self._rules("workspace")
+        return Policy(
+            mode=cast(PermissionMode, self.value(PERMISSION_MODE)),
+            allow=allow,
+            ask=ask,
+            deny=deny,
+            narrowing_ask=narrowing_ask,
+            narrowing_deny=narrowing_deny,
+        )
+
+    def _rules(self, layer: Layer) -> tuple[tuple[str, ...], ...]:
+        """Return the lists of rules of a layer, in the order of `RULE_KEYS`."""
+        _, said = self._said.get(layer, ("", {}))
+        return tuple(tuple(json.loads(said.get(key, "[]"))) for key in RULE_KEYS)
+
+    @property
     def models(self) -> dict[str, str]:
         """Return the model behind each level (base, smart, fast)."""
         return {level: self.value(f"{MODELS}.{level}") for level in LEVELS}
@@ -198,7 +245,13 @@ class ConfigManager:
 
     def explain(self) -> tuple[Setting, ...]:
         """Return every setting with the layer it comes from, for `/config`."""
-        return tuple(self._setting(key) for key in KEYS)
+        budgets = [
+            Setting(key=key, value=value, layer=layer, source=source)
+            for layer, (source, said) in self._said.items()
+            for key, value in said.items()
+            if key.startswith(f"{BUDGET}.")
+        ]
+        return (*(self._setting(key) for key in KEYS), *budgets)
 
     def set_mode(self, mode: str | Mode, *, save: bool = True) -> str:
         """Change the mode and write it to the user's application.json; return a notice, or "".

@@ -14,7 +14,7 @@ def open_settings(
     mode: str | None = None,
     model: str | None = None,
     trusts_workspace: bool = False,
-    asks: Callable[[TrustStatus], bool] | None = None,
+    asks: Callable[[TrustStatus, TrustStore], bool] | None = None,
 ) -> ConfigManager:
     """Return the settings, those of the workspace only if it is trusted.
 
@@ -32,8 +32,10 @@ def open_settings(
         config.trust(given)
     elif status.kind != "no_files" and trusts_workspace:
         config.trust(session_grant(status))
-    elif status.kind != "no_files" and asks is not None and asks(status):
+    elif status.kind != "no_files" and asks is not None and asks(status, store):
         _trust_for_good(config, store, status)
+    else:
+        config.is_untrusted = status.kind != "no_files"
     return config
 
 
@@ -61,5 +63,5 @@ def require_trust(config: ConfigManager) -> None:
     more = f" and {len(status.files) - 5} more" if len(status.files) > 5 else ""
     raise NotTrusted(
         f"The workspace's .midstream/ is not trusted ({names}{more}).",
-        hint="Look at it, then say --trust-workspace, or start midstream here once and trust it.",
+        hint="Look at it and trust it with: midstream trust. For this time alone: --trust-workspace.",
     )

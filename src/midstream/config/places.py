@@ -7,6 +7,9 @@ from pathlib import Path
 
 CONFIG_HOME = "MIDSTREAM_CONFIG_HOME"
 STATE_HOME = "MIDSTREAM_STATE_HOME"
+JOURNAL_VARIABLE = "MIDSTREAM_JOURNAL"
+"""The environment variable that says where the journal is."""
+
 APP = "midstream"
 WORKSPACE_FOLDER = ".midstream"
 SETTINGS = "application.json"
@@ -23,6 +26,12 @@ def user_config_dir(environ: Mapping[str, str]) -> Path:
 def user_state_dir(environ: Mapping[str, str]) -> Path:
     """Return the folder of history, trust and journal. It may not exist."""
     return _place(environ, STATE_HOME, "XDG_STATE_HOME", ".local/state", "user_state_dir")
+
+
+def journal_file(environ: Mapping[str, str], state: Path) -> Path:
+    """Return the file that keeps the runs: in this folder of state, unless a variable says where."""
+    named = environ.get(JOURNAL_VARIABLE)
+    return Path(named).absolute() if named else state / "journal.db"
 
 
 def _place(environ: Mapping[str, str], own: str, xdg: str, below_home: str, function: str) -> Path:

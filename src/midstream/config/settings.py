@@ -4,6 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from midstream.config.budget import BUDGET, read_budget
+from midstream.config.permissions import (
+    PERMISSION_MODE,
+    PERMISSIONS,
+    lost_rules,
+    read_permission_mode,
+    read_permissions,
+)
 from midstream.core.errors import UserMistake
 from midstream.core.jsontext import Member, Node, parse
 from midstream.core.mode import Mode
@@ -23,12 +31,16 @@ AUTO_RESUME: Final = "autoResume"
 KEYS: Final = (
     CURRENT_MODE,
     AUTO_RESUME,
+    PERMISSION_MODE,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
 """Every setting, as `ConfigManager.value` names it."""
 
-_TOP = (CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, MODELS, PATIENCE)
+_TOP = (
+    *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
+    *(BUDGET, "mcpServers"),
+)
 _LONGEST_S: Final = 86_400.0
 
 
@@ -38,13 +50,14 @@ def read_settings(
     """Return the settings of a file's text by key (see `KEYS`), and its problems in order.
 
     A setting with a problem is left out, so that a lower layer's counts; a file that is not JSON
-    sets nothing. A workspace's file may set the mode alone: a model decides where the code is sent
-    and who pays, and that is the user's to say.
+    sets nothing, though rules in it that ask or deny are not simply gone: see `config.permissions`.
+    A workspace's file may set the mode, and rules that ask or deny: a model decides where the code is
+    sent and who pays, and that is the user's to say, as what is allowed is.
     """
     parsed = parse(text)
     report = Report(file, parsed.flaws)
     if parsed.root is None or parsed.flaws:
-        return {}, report.problems
+        return lost_rules() if f'"{PERMISSIONS}"' in text else {}, report.problems
     root = without_schema(parsed.root)
     if root.kind != "object":
         report.error(root, "expected an object {...} of settings.")
@@ -53,12 +66,22 @@ def read_settings(
         if key not in _TOP:
             hint = report.near(key, _TOP)
             report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
+        elif key == "mcpServers":
+            continue  # `config.mcp_servers` reads them.
         elif key in (MODELS, PATIENCE) and is_workspace:
             report.error(member.node, "a workspace may not choose models; ignored.", _WHY_NOT)
         elif key == MODELS:
             settings |= _models(member.node, report)
         elif key == PATIENCE:
             settings |= _patience(member.node, report)
+        elif key == BUDGET:
+            settings |= read_budget(member.node, report)
+        elif key == PERMISSIONS:
+            settings |= read_permissions(member.node, report, is_workspace=is_workspace)
+        elif key == PERMISSION_MODE and is_workspace:
+            report.error(member.node, "a workspace may not set the permission mode; ignored.", _OWN)
+        elif key == PERMISSION_MODE:
+            settings |= read_permission_mode(member.node, report)
         elif key == AUTO_RESUME and is_workspace:
             report.error(member.node, "a workspace may not let runs go on; ignored.", _OWN)
         elif key == AUTO_RESUME:

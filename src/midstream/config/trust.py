@@ -13,10 +13,12 @@ and the use. Symbolic links are never followed: not for a file, not for a folder
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -36,6 +38,14 @@ MAX_FILES = 2000
 """Active files a workspace may have. Hashing more would let a repository hold up the start."""
 
 MAX_TOTAL_BYTES = 32_000_000
+
+MAX_ENTRIES = 20_000
+"""Entries of `.midstream` that are looked at, folders and what is not active included."""
+
+MAX_DEPTH = 16
+"""Folders within each other, `workflows` and `tools` counted."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 _FOLDERS = ("roles", "tools", "workflows")
 
@@ -109,6 +119,7 @@ class TrustStore:
 
     def __init__(self, state_dir: Path) -> None:
         self._file = state_dir / "trust.json"
+        self._copies = state_dir / "trusted"
 
     def status(self, workspace: Path) -> TrustStatus:
         """Return how a workspace stands. Its files are hashed, and not read in any other way.
@@ -138,7 +149,31 @@ class TrustStore:
         """
         given = session_grant(status)
         self._keep({**self._kept(), given.workspace: given.files})
+        for name in given.files:
+            # Without a copy a later change is still noticed; it is just shown without what was there.
+            with suppress(MidstreamError):
+                self._copy(given.read(name))
         return given
+
+    def _copy(self, data: bytes) -> None:
+        place = self._copies / hashlib.sha256(data).hexdigest()
+        if not place.exists():
+            write_whole(place, data)
+
+    def before(self, workspace: str, name: str) -> bytes | None:
+        """Return what a file of a workspace held when it was trusted; None where nobody kept it."""
+        digest = self._kept().get(workspace, {}).get(name, "")
+        if not _DIGEST.fullmatch(digest):
+            return None
+        try:
+            data = read_capped(self._copies / digest)
+        except MidstreamError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == digest else None
+
+    def workspaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Return what is trusted: by workspace, the SHA-256 of each active file by its name."""
+        return self._kept()
 
     def revoke(self, workspace: Path) -> bool:
         """Forget a workspace; return whether it had been trusted.
@@ -150,7 +185,14 @@ class TrustStore:
         was_kept = kept.pop(os.path.realpath(workspace), None) is not None
         if was_kept:
             self._keep(kept)
+            self._drop_copies({digest for files in kept.values() for digest in files.values()})
         return was_kept
+
+    def _drop_copies(self, needed: set[str]) -> None:
+        with suppress(OSError):
+            for place in self._copies.iterdir():
+                if place.name not in needed:
+                    place.unlink()
 
     def add_rehearsal(self, before: TrustStatus, path: Path, data: bytes) -> bool:
         """Trust a rehearsal that was just recorded as the workspace it stands in; return whether.
@@ -187,6 +229,8 @@ class TrustStore:
             return False
         digest = hashlib.sha256(data).hexdigest()
         self._keep({**kept, before.workspace: {**files, inside.as_posix(): digest}})
+        with suppress(MidstreamError):
+            self._copy(data)
         return True
 
     def _kept(self) -> Mapping[str, dict[str, str]]:
@@ -239,8 +283,8 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
     files: list[ActiveFile] = []
     left_out: list[str] = []
     total = 0
-    for name, problem in _entries(folder):
-        if not problem:
+    for seen, (name, problem) in enumerate(_entries(folder), 1):
+        if problem == "":
             try:
                 data = _read_beneath(folder, name)
             except MidstreamError as error:
@@ -250,8 +294,9 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
                 files.append(ActiveFile(name=name, size=len(data), sha256=digest))
                 total += len(data)
         if problem:
-            left_out.append(f"{name}: {problem}")
-        if len(files) + len(left_out) > MAX_FILES or total > MAX_TOTAL_BYTES:
+            left_out.append(f"{_visible(name)}: {problem}")
+        is_many = len(files) + len(left_out) > MAX_FILES or seen > MAX_ENTRIES
+        if is_many or total > MAX_TOTAL_BYTES:
             raise UserMistake(
                 f"{shown_path(folder)} holds more than {MAX_FILES} files or "
                 f"{MAX_TOTAL_BYTES:,} bytes, too much to look through.",
@@ -260,25 +305,37 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
     return tuple(sorted(files, key=lambda file: file.name)), tuple(sorted(left_out))
 
 
-def _entries(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the names of what is active, each with why it is left out ("" when it is not)."""
+def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of every entry with why it is left out: "" when it is active, None where it is
+    nothing to us.
+    """
     for entry in _scan(folder):
         if entry.name == SETTINGS:
-            yield entry.name, _unfit(entry)
-        elif entry.name in _FOLDERS:
-            if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
-                yield entry.name, "not a folder of its own"
+            yield entry.name, _unfit(entry, entry.name)
+        elif entry.name not in _FOLDERS:
+            yield entry.name, None
+        elif entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
+            yield entry.name, "not a folder of its own"
+        else:
+            yield from _below(Path(entry.path), entry.name)
+
+
+def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str | None]]:
+    waiting = [(folder, prefix)]
+    while waiting:
+        folder, prefix = waiting.pop()
+        for entry in _scan(folder):
+            name = f"{prefix}/{entry.name}"
+            if not entry.is_dir(follow_symlinks=False):
+                is_active = prefix != "roles" or name.endswith(".json")
+                yield name, _unfit(entry, name) if is_active else None
+            elif not name.isprintable():
+                yield name, _UNSHOWN
+            elif name.count("/") >= MAX_DEPTH:
+                yield name, "too many folders within each other"
             else:
-                yield from _below(Path(entry.path), entry.name)
-
-
-def _below(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
-    for entry in _scan(folder):
-        name = f"{prefix}/{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(Path(entry.path), name)
-        elif prefix != "roles" or name.endswith(".json"):
-            yield name, _unfit(entry)
+                yield name, None
+                waiting.append((Path(entry.path), name))
 
 
 def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -291,11 +348,19 @@ def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _unfit(entry: os.DirEntry[str]) -> str:
+_UNSHOWN: Final = "its name has characters that cannot be shown"
+
+
+def _visible(name: str) -> str:
+    """Return a name whose every character is printable, on one line."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+def _unfit(entry: os.DirEntry[str], name: str) -> str:
     if entry.is_symlink():
         return "a symbolic link"
-    if not entry.name.isprintable():
-        return "its name has characters that cannot be shown"
+    if not name.isprintable():
+        return _UNSHOWN
     return "" if entry.is_file(follow_symlinks=False) else "not a regular file"
 
 

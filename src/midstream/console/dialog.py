@@ -6,12 +6,16 @@ counts only on what has been drawn for a while when its key comes, and the two m
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 import msgspec
 
 from midstream.console.editor import Typed, is_command
 from midstream.core.addressing import address_of
 from midstream.core.question import Question
+
+_PAUSE_S: Final = 0.03
+"""Between two keys of a person there is more; between two of a paste, less."""
 
 
 class UnclearLine(msgspec.Struct):
@@ -26,15 +30,18 @@ class UnclearLine(msgspec.Struct):
 class Dialog(msgspec.Struct, kw_only=True):
     """The marked question and what is asked of the person. Times are the loop's, in seconds.
 
-    `focus` is the marked question's id and `noting` that of the approval a note is typed for, ""
-    for none. `decidable` is the marked approval on the screen, and since when.
+    `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
+    that of the one whose command is being changed, "" for none. `decidable` is the marked approval on
+    the screen, and since when.
     """
 
     focus: str = ""
     noting: str = ""
+    editing: str = ""
     unclear: UnclearLine | None = None
     decidable: tuple[str, float] = ("", 0.0)
     leave_offered: bool = False
+    edited_at: float = 0.0
 
     def keep_to(self, questions: Sequence[Question]) -> None:
         """Forget what is about a question nobody asks any more, and mark one that is open."""
@@ -43,6 +50,8 @@ class Dialog(msgspec.Struct, kw_only=True):
             self.focus = ids[0] if ids else ""
         if self.noting not in ids:
             self.noting = ""
+        if self.editing not in ids:
+            self.editing = ""
         if self.unclear is not None and self.unclear.question not in ids:
             self.unclear = None  # Nobody asks any more: Enter sends the line as it stands.
 
@@ -53,15 +62,20 @@ class Dialog(msgspec.Struct, kw_only=True):
             position = ids.index(self.focus) if self.focus in ids else -1
             self.focus = ids[(position + 1) % len(ids)]
 
-    def edited(self, text: str) -> None:
+    def edited(self, text: str, *, now: float = 0.0) -> None:
         """Take note that the editor holds `text` now: another line than the unclear one ends it."""
         self.leave_offered = False
+        self.edited_at = now
         if self.unclear is not None and text != self.unclear.line.shown:
             self.unclear = None
 
+    def has_paused(self, now: float) -> bool:
+        """Return whether a key that comes now is none of those that typed the line: no paste's last."""
+        return now - self.edited_at >= _PAUSE_S
+
     def close(self) -> None:
-        """Close the note and the choice about an unclear line; the line stays in the editor."""
-        self.unclear, self.noting = None, ""
+        """Close the note, the change and the choice about an unclear line; the line stays as it is."""
+        self.unclear, self.noting, self.editing = None, "", ""
 
     def approval(self, questions: Sequence[Question]) -> Question | None:
         """Return the marked question if it is an approval."""
@@ -109,6 +123,7 @@ class Dialog(msgspec.Struct, kw_only=True):
         return (
             approval is not None
             and not self.noting
+            and not self.editing
             and self.unclear is None
             and known == approval.id
             and now - since >= fresh_s

@@ -15,7 +15,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
 from midstream.console.pasting import Pastes
-from midstream.console.sanitize import sanitized, scrubbed
+from midstream.core.safety.sanitize import sanitized, scrubbed
 
 _HISTORY_CHARS = 20_000
 

@@ -42,7 +42,9 @@ from midstream.core.events import InputDisposed, InputReceived, QuestionAsked
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.safety.sanitize import scrubbed
 from midstream.ports import Desk, Submitted
+from midstream.process import own_redactor
 
 FRESH_S: Final = 0.4
 """A key decides only on what has been on the screen for so long when it is pressed."""
@@ -50,6 +52,14 @@ FRESH_S: Final = 0.4
 _TICK_S: Final = 1.0
 _LEAVING_S: Final = 2.0
 _ESCAPE_S: Final = 0.05
+
+
+def _unwrapped(text: str) -> str:
+    """Return rows for a terminal that is not to break them itself.
+
+    What it takes for wider than we do would reach the first column, where only we may draw.
+    """
+    return f"\x1b[?7l{text}\x1b[?7h"
 
 
 class _Console(Application[None]):
@@ -124,7 +134,11 @@ class ConsoleInterface:
             on_screen=self._on_screen,
             completions=lambda before: () if self._desk is None else self._desk.completions(before),
         )
-        self.editor.buffer.on_text_changed += lambda _: self._dialog.edited(self.editor.buffer.text)
+        self.editor.buffer.on_text_changed += lambda _: self._edited()
+
+    def _edited(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._dialog.edited(self.editor.buffer.text, now=loop.time())
 
     # --- the face ---------------------------------------------------------------------------
 
@@ -135,7 +149,7 @@ class ConsoleInterface:
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `Face.say`."""
-        self._scrollback.add([*own_words(text, kind)])
+        self._scrollback.add([*own_words(own_redactor().redacted(text), kind)])
 
     def recall(self, run: Run) -> None:
         """Know how a run stands; see `Face.recall`."""
@@ -264,17 +278,17 @@ class ConsoleInterface:
         frame = contextlib.nullcontext() if self._terminal is None else self._terminal.frame()
         with frame:
             app.renderer.erase()
-            app.output.write_raw(text)
+            app.output.write_raw(_unwrapped(text))
             app._redraw()
         return True
 
     def _write(self, text: str) -> None:
         if self._output is not None:
-            self._output.write_raw(text)
+            self._output.write_raw(_unwrapped(text))
             self._output.flush()
             return
         self._terminal = self._terminal or self._own_terminal()
-        self._terminal.write_raw(text)
+        self._terminal.write_raw(_unwrapped(text))
         self._terminal.flush()
 
     def _look(self) -> None:
@@ -318,11 +332,19 @@ class ConsoleInterface:
 
     # --- keys -------------------------------------------------------------------------------
 
-    def send(self) -> None:
-        """Send the line, or the note on a refusal; an empty line does nothing."""
+    def send(self, *, alone: bool = True) -> None:
+        """Send the line, or the note on a refusal; an empty line does nothing.
+
+        A changed command is a yes, so only a key that came `alone` sends it: a paste never does.
+        """
         editor = self.editor
         self._dialog.leave_offered = False
         if self._dialog.unclear is not None:
+            return
+        if self._dialog.editing:
+            now = asyncio.get_running_loop().time()
+            if alone and self._dialog.has_paused(now) and editor.buffer.text.strip():
+                self._run_instead()
             return
         if self._dialog.noting and not is_command(editor.buffer.text):
             question, self._dialog.noting = self._dialog.noting, ""
@@ -337,10 +359,28 @@ class ConsoleInterface:
         else:
             editor.buffer.reset()
 
+    def _run_instead(self) -> None:
+        question, self._dialog.editing = self._dialog.editing, ""
+        line = self.editor.take()
+        if not any(open.id == question for open in self._open_questions()):
+            self.editor.offer(line.text)
+            self.say("That call is closed already; Up brings your command back.", kind="note")
+        elif line.text != line.shown:
+            self.editor.offer(line.text)
+            self.say(
+                "Part of the command is a folded paste that you have not seen: nothing was run. "
+                "Type it, or paste it in smaller pieces.",
+                kind="warning",
+            )
+        else:
+            self._approve(question, granted=True, command=line.text)
+
     def escape(self) -> None:
         """Close what is open over the editor, else stop the turn."""
         self._dialog.leave_offered = False
-        if self._dialog.unclear is not None or self._dialog.noting:
+        if self._dialog.editing:
+            self.editor.clear()
+        if self._dialog.unclear is not None or self._dialog.noting or self._dialog.editing:
             self._dialog.close()
             self.refresh()
         elif self._screen is not None and self._screen.status.busy:
@@ -354,7 +394,7 @@ class ConsoleInterface:
         elif self._dialog.leave_offered:
             self.leave()
         else:
-            self._dialog.noting = ""
+            self._dialog.noting = self._dialog.editing = ""
             self._dialog.leave_offered = True
             if self._screen is not None and self._screen.status.busy:
                 self._halt()
@@ -409,10 +449,15 @@ class ConsoleInterface:
         )
 
     def decide(self, decision: str) -> None:
-        """Decide on the marked approval: y, r (for this run), n, w (no, with a note)."""
+        """Decide on the marked approval: y, r (for this run), n, w (no, with a note), e (change it)."""
         self._dialog.leave_offered = False
         question = self._dialog.decidable[0]
-        if decision == "w":
+        if decision == "e":
+            command = next((q.command for q in self._open_questions() if q.id == question), "")
+            if command:
+                self._dialog.editing = question
+                self.editor.buffer.insert_text(scrubbed(command))
+        elif decision == "w":
             self._dialog.noting = question
         else:
             self._approve(question, granted=decision in "yr", for_run=decision == "r")
@@ -505,12 +550,19 @@ class ConsoleInterface:
         self._spawn(self._guarded(self._desk.halt()))
 
     def _approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        command: str | None = None,
     ) -> None:
         assert self._desk is not None
-        self._spawn(
-            self._guarded(self._desk.approve(question, granted=granted, for_run=for_run, note=note))
+        deciding = self._desk.approve(
+            question, granted=granted, for_run=for_run, note=note, command=command
         )
+        self._spawn(self._guarded(deciding))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks is None:

@@ -7,13 +7,14 @@ import msgspec
 
 from midstream.console.painting import Kind
 from midstream.console.plain import STDIN, STDOUT, LineReader, unread
-from midstream.console.sanitize import scrubbed
 from midstream.console.writing import QueueWriter
 from midstream.core.names import Json
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.safety.sanitize import scrubbed
 from midstream.ports import Desk, Submitted
+from midstream.process import own_redactor
 
 
 class JsonFace:
@@ -80,7 +81,7 @@ class JsonFace:
 
     def _write(self, value: dict[str, Json]) -> None:
         try:
-            text = json_line(value)
+            text = json_line(own_redactor().redacted_json(value))
         except ValueError as error:
             # Numbers JSON does not know (NaN): the line is lost, the stream stays readable.
             about = f"An event of type {value.get('type')} could not be written: {error}"

@@ -11,9 +11,9 @@ from prompt_toolkit.keys import Keys
 from midstream.console.editor import Editor
 
 Decision: TypeAlias = str
-"""One of `y`, `r`, `n`, `w`: once, for this run, no, no with a note."""
+"""One of `y`, `r`, `n`, `w`, `e`: once, for this run, no, no with a note, with another command."""
 
-DECISIONS: Final = "yrnw"
+DECISIONS: Final = "yrnwe"
 CHOICES: Final = "ane"
 
 
@@ -22,8 +22,8 @@ class Actions(Protocol):
 
     editor: Editor
 
-    def send(self) -> None:
-        """Send the line (or the note, or nothing)."""
+    def send(self, *, alone: bool) -> None:
+        """Send the line (or the note, or nothing). `alone`: no other key came with this one."""
 
     def escape(self) -> None:
         """Close what is open over the editor, else stop the turn."""
@@ -72,7 +72,7 @@ def bindings(actions: Actions) -> KeyBindings:
     @on("enter")
     def _enter(event: KeyPressEvent) -> None:
         if not editor.continues():
-            actions.send()
+            actions.send(alone=_is_alone(event))
 
     @on("escape", "enter")
     @on("c-j")

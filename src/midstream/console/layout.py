@@ -25,7 +25,7 @@ from prompt_toolkit.layout.processors import (
 from prompt_toolkit.widgets import SearchToolbar
 
 from midstream.console.lines import Row
-from midstream.console.sanitize import masked
+from midstream.core.safety.sanitize import masked
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _FLAGS = {

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.console.sanitize import sanitized
+from midstream.core.safety.sanitize import controlled, sanitized
 
 Fragment: TypeAlias = tuple[str, str]
 """A style and a text without newlines."""
@@ -184,7 +184,7 @@ def to_ansi(row: Row, *, colour: bool = True) -> str:
     parts: list[str] = []
     for style, text in row:
         shown = style if colour else without_colour(style)
-        clean = _one_line(text)
+        clean = controlled(text)
         parts.append(f"\x1b[{shown}m{clean}\x1b[0m" if shown and clean else clean)
     return "".join(parts)
 

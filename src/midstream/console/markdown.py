@@ -10,7 +10,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from midstream.console.lines import Fragment, Line
-from midstream.console.sanitize import sanitized
+from midstream.core.safety.sanitize import sanitized
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

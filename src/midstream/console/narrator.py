@@ -21,9 +21,11 @@ from midstream.console.painting import (
     branch_ending,
     call_line,
     ending,
+    granted,
     labelled,
     own_words,
     question_lines,
+    question_summary,
     result_summary,
     speech,
     taken_up,
@@ -32,6 +34,7 @@ from midstream.console.painting import (
     waiting,
 )
 from midstream.core.addressing import as_typed
+from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -100,6 +103,7 @@ class Narrator:
         """Make one. `with_cards`: open questions are drawn elsewhere, tell them when they close."""
         self._with_cards = with_cards
         self._calls: dict[tuple[str, str], ToolCalled] = {}
+        self._wished: dict[tuple[str, str], ToolCall] = {}
         self._questions: dict[tuple[str, str], QuestionAsked] = {}
         self._inputs: dict[tuple[str, str], InputReceived] = {}
         self._shown: dict[tuple[str, str, str], list[str]] = {}
@@ -207,14 +211,15 @@ class Narrator:
                 return self._returned(run, fact)
             case QuestionAsked():
                 self._questions[run, fact.question_id] = fact
+                # What was asked about is shown with its question, and need not be named again.
+                self._wished.pop((run, fact.call_id), None)
                 # Waiting for input has no card: what the workflow wants to be told stands here.
                 has_card = self._with_cards and fact.kind != "input"
                 return [] if has_card or not fact.text else [*question_lines(fact)]
             case QuestionAnswered() | QuestionSuperseded() | QuestionExpired():
                 return self._closed(run, fact)
             case PermissionGranted():
-                text = f"{fact.tool} needs no approval for the rest of this run."
-                return [*own_words(text, "note")]
+                return [*own_words(granted(fact), "note")]
             case InputReceived():
                 return self._received(run, fact)
             case InputDisposed():
@@ -310,6 +315,7 @@ class Narrator:
         told = self._failures.get((run, ""), "")
         memories: tuple[dict[Any, Any], ...] = (
             self._calls,
+            self._wished,
             self._questions,
             self._inputs,
             self._shown,
@@ -331,6 +337,7 @@ class Narrator:
 
     def _responded(self, run: str, fact: AgentResponded) -> list[Block]:
         self._shown.pop((run, fact.branch, fact.agent), None)
+        self._wished.update(((run, call.id), call) for call in fact.calls)
         found: list[Block] = []
         if fact.text.strip():
             found += speech(fact.agent, fact.text, branch=self._branches.label(run, fact.branch))
@@ -356,6 +363,7 @@ class Narrator:
 
     def _returned(self, run: str, fact: ToolReturned) -> list[Block]:
         call = self._calls.pop((run, fact.call_id), None)
+        wished = self._wished.pop((run, fact.call_id), None)
         halt = self._halts.covering(run, fact.branch)
         if halt is not None:
             if fact.name != REQUEST_USERS_INPUT:
@@ -366,7 +374,7 @@ class Narrator:
         if call is not None and not call.agent and fact.outcome != "completed":
             # A state's own call: what comes of it is told next, and need not say this again.
             self._failures[run, fact.branch] = fact.result
-        return self._in(run, fact.branch, [call_line(fact, call)])
+        return self._in(run, fact.branch, [call_line(fact, call or wished)])
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -386,9 +394,11 @@ class Narrator:
         number = f"#{question.number} " if question.number else ""
         if isinstance(fact, QuestionExpired):
             self._expired[run, fact.branch] = question.number
-            words = own_words(f"{number}{question.text}  nobody answered in time", "warning")
+            words = own_words(
+                f"{number}{question_summary(question)}  nobody answered in time", "warning"
+            )
         else:
-            text = f"{number}{question.text}  closed unanswered: {fact.reason}"
+            text = f"{number}{question_summary(question)}  closed unanswered: {fact.reason}"
             words = own_words(text, "note")
         return self._in(run, fact.branch, words)
 

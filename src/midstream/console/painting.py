@@ -31,11 +31,14 @@ from midstream.console.lines import (
     lines_of,
     width_of,
 )
+from midstream.core.calls import REFUSED, without_change
+from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     BranchFailed,
     BranchFinished,
     BranchStopped,
     DefinitionChanged,
+    PermissionGranted,
     QuestionAsked,
     RunFailed,
     RunFinished,
@@ -51,6 +54,7 @@ from midstream.core.events import (
 from midstream.core.forms import example, fields
 from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
+from midstream.core.safety.rules import in_words
 from midstream.core.views.clock import time_of_day
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
@@ -58,6 +62,8 @@ Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 GUTTER: Final = "▌ "
 INTERRUPTED_MARK: Final = "[interrupted]"
 _SUMMARY_CHARS: Final = 160
+_NOT_RUN: Final = "Not run: "
+_TROUBLE_CHARS: Final = 600
 _ARGUMENT_CHARS: Final = 80
 _LABEL_CELLS: Final = 28
 _SHOWN: Final = 8
@@ -155,7 +161,7 @@ def transition(fact: StateTransition) -> Line:
     return Line(((BOLD, way), (DIM, f"  {fact.reason}")), "→ ", CYAN)
 
 
-def call_text(call: ToolCalled) -> str:
+def call_text(call: ToolCalled | ToolCall) -> str:
     """Return a tool call on one line, long arguments shortened."""
     parts = [f"{name}={_short(value)}" for name, value in call.arguments.items()]
     return f"{call.name}({', '.join(parts)})"
@@ -170,24 +176,31 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def call_line(fact: ToolReturned, call: ToolCalled | None) -> Line:
-    """Return a finished tool call with the beginning of its result, on one line."""
+def call_line(fact: ToolReturned, call: ToolCalled | ToolCall | None) -> Line:
+    """Return a finished tool call with the beginning of its result, on one line.
+
+    Why a call was refused or failed, and what a person could do about it, is hardly ever cut.
+    """
     mark, style = _OUTCOMES[fact.outcome]
     what = fact.name if call is None else call_text(call)
     how = "" if fact.outcome == "completed" else f"{said(fact.outcome)}: "
-    return Line((("", what), (DIM, f"  {how}{result_summary(fact.result)}")), mark, style)
+    limit = _SUMMARY_CHARS if fact.outcome == "completed" else _TROUBLE_CHARS
+    words = result_summary(
+        without_change(fact.result).removeprefix(REFUSED).removeprefix(_NOT_RUN), limit
+    )
+    return Line((("", what), (DIM, f"  {how}{words}")), mark, style)
 
 
-def result_summary(result: str) -> str:
+def result_summary(result: str, limit: int = _SUMMARY_CHARS) -> str:
     """Return a result's first line and how much more there is."""
     lines = result.strip().splitlines()
     if not lines:
         return "(nothing)"
     more = f" (+{len(lines) - 1} more lines)" if len(lines) > 1 else ""
     first = lines[0]
-    cut = len(first) - _SUMMARY_CHARS
+    cut = len(first) - limit
     if cut > 0:
-        first = f"{first[:_SUMMARY_CHARS]}… (+{cut} more characters)"
+        first = f"{first[:limit]}… (+{cut} more characters)"
     return first + more
 
 
@@ -211,7 +224,11 @@ def question_lines(question: Question | QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
     style = YELLOW if question.kind == "approval" else CYAN
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
-    found += lines_of(question.text, mark="│ ", mark_style=style, rest="│ ")
+    # "\r\n" would pass as the end of a line: a change of line ends would look like none.
+    text = question.text.replace("\r\n", "\u240d\n")
+    found += lines_of(text, mark="│ ", mark_style=style, rest="│ ")
+    if question.why:
+        found += lines_of(question.why, style=DIM, mark="│ ", mark_style=style, rest="│ ")
     for number, choice in enumerate(question.choices, 1):
         found += lines_of(
             choice, mark=f"│ {number} ", mark_style=style, rest="│ " + " " * (len(str(number)) + 1)
@@ -247,9 +264,25 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
         what = question_id
     else:
         number = f"#{question.number} " if question.number else ""
-        what = number + result_summary(question.text)
+        what = number + question_summary(question)
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     return Line((("", what), (BOLD, f"  {_cut(text, _SUMMARY_CHARS)}")), "✓ ", CYAN)
+
+
+def question_summary(question: Question | QuestionAsked) -> str:
+    """Return a question on one line; of an approval the tool and its command, or the file it changes."""
+    if question.kind != "approval":
+        return result_summary(question.text)
+    tool, *rest = question.text.split("\n")
+    about = [line[4:] for line in rest if line.startswith("+++ ")]
+    about += [line for line in rest if line.startswith("$ ") or len(rest) == 1]
+    return _cut(f"{tool} {about[0]}", _SUMMARY_CHARS) if about else result_summary(question.text)
+
+
+def granted(fact: PermissionGranted) -> str:
+    """Return what is not asked about again, in words that say no more than was granted."""
+    what = ", ".join(map(in_words, fact.capabilities)) or f"the tool {fact.tool}"
+    return f"Not asked about again in this run: {what}. /permissions lists it."
 
 
 class Cut(msgspec.Struct, frozen=True):

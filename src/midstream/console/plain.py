@@ -22,6 +22,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.ports import Desk, Submitted
+from midstream.process import own_redactor
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -156,10 +157,13 @@ class PlainFace:
             self.say(text, kind="warning")
 
     def _print(self, blocks: list[Block]) -> None:
-        for block in blocks:
-            self._writer.write(
-                to_plain(plain_words(block) if isinstance(block, Words) else [block])
-            )
+        """Write blocks. Where plain lines go they may stay: nothing secret goes with them."""
+        text = "".join(
+            to_plain(plain_words(block) if isinstance(block, Words) else [block])
+            for block in blocks
+        )
+        if text:
+            self._writer.write(own_redactor().redacted(text))
 
 
 def _soon(action: Callable[[], None]) -> None:

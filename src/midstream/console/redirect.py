@@ -7,6 +7,7 @@ through a pipe. The face itself writes to a descriptor of its own.
 """
 
 import asyncio
+import codecs
 import contextlib
 import io
 import os
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from midstream.offloop import call_soon
 from midstream.ports import Face
+from midstream.process import own_redactor
 
 MAX_LINE = 20_000
 """Characters after which a line without an end is told all the same."""
@@ -27,6 +29,7 @@ class Told(io.TextIOBase):
     def __init__(self, tell: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> None:
         self._tell = tell
         self._loop = loop
+        self._clean = own_redactor().sliding()
         self._rest = ""
         self._lock = threading.Lock()
 
@@ -42,7 +45,7 @@ class Told(io.TextIOBase):
     def write(self, text: str) -> int:
         """Take text; whole lines are told, the rest waits for its end."""
         with self._lock:
-            *lines, self._rest = (self._rest + text).split("\n")
+            *lines, self._rest = (self._rest + self._clean.fed(text)).split("\n")
             if len(self._rest) > MAX_LINE:
                 lines, self._rest = [*lines, self._rest], ""
         for line in lines:
@@ -52,9 +55,9 @@ class Told(io.TextIOBase):
     def finish(self) -> None:
         """Tell what has no end yet."""
         with self._lock:
-            rest, self._rest = self._rest, ""
-        if rest:
-            self._tell(rest)
+            rest, self._rest = self._rest + self._clean.rest(), ""
+        for line in rest.split("\n") if rest else ():
+            self._tell(line)
 
 
 @contextlib.contextmanager
@@ -102,13 +105,16 @@ def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def _read_lines(descriptor: int, tell: Callable[[str], None]) -> None:
-    rest = b""
+    rest = ""
+    clean = own_redactor().sliding()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with open(descriptor, "rb", buffering=0) as stream:
         while data := stream.read(65_536):
-            *lines, rest = (rest + data).split(b"\n")
+            *lines, rest = (rest + clean.fed(decoder.decode(data))).split("\n")
             if len(rest) > MAX_LINE:
-                lines, rest = [*lines, rest], b""
+                lines, rest = [*lines, rest], ""
             for line in lines:
-                tell(line.decode("utf-8", "replace").rstrip("\r"))
-    if rest:
-        tell(rest.decode("utf-8", "replace"))
+                tell(line.rstrip("\r"))
+    rest += clean.fed(decoder.decode(b"", final=True)) + clean.rest()
+    for line in rest.split("\n") if rest else ():
+        tell(line)

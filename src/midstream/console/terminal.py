@@ -19,7 +19,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from midstream.console.sanitize import masked
+from midstream.core.safety.sanitize import masked
 
 _DRAIN_S: Final = 2.0
 _SYNC_BEGIN: Final = "\x1b[?2026h"
@@ -140,7 +140,7 @@ class TerminalOutput(Vt100_Output):
 
     def write(self, data: str) -> None:
         """Write text that is no escape sequence; what is suspect in it shows as one cell."""
-        super().write(masked(data) if data not in ("\r", "\r\n") and "\r\n" not in data else data)
+        super().write(masked(data) if data.strip("\r\n") else data)
 
     def flush(self) -> None:
         """Send what was written, unless a frame is under way."""

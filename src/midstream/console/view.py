@@ -57,8 +57,8 @@ def look(
     questions = desk.open_questions()
     dialog.keep_to(questions)
     card_rows, drawn = _cards(questions, dialog.focus, width, height)
-    if dialog.approval(questions) is not None:
-        text = cards.APPROVAL_KEYS if is_empty else cards.APPROVAL_WAITS
+    if (approval := dialog.approval(questions)) is not None:
+        text = cards.approval_keys(approval) if is_empty else cards.APPROVAL_WAITS
         card_rows += rows(Line(((YELLOW, text),), "│ ", YELLOW, "│ "), width)
     streaming = live.shown(
         narrator.open_calls(),
@@ -82,6 +82,8 @@ def prompt_for(dialog: Dialog, *, width: int) -> str:
     """Return what stands before the line being typed."""
     if dialog.noting:
         return "why not? › " if width >= 30 else "why? "
+    if dialog.editing:
+        return "run instead › " if width >= 30 else "run "
     return "› "
 
 
@@ -96,6 +98,8 @@ def bottom_for(screen: Screen, dialog: Dialog, editor: Editor) -> Row:
         hint = "Enter refuses with this note · Esc goes back"
         if is_command(editor.buffer.text):
             hint = "⏎ runs the command · Esc goes back"
+    elif dialog.editing:
+        hint = "Enter runs this instead, once · Esc goes back"
     enter = _enter(screen, editor.buffer.text, editor.seen)
     status = msgspec.structs.replace(screen.status, enter=enter)
     return cards.bottom_line(status, width=screen.width, hint=hint)

@@ -18,6 +18,8 @@ from midstream.core.events import (
     BranchFinished,
     BranchStarted,
     BranchStopped,
+    BudgetReached,
+    CallEdited,
     CallPlanned,
     DefinitionChanged,
     FileWritten,
@@ -25,7 +27,9 @@ from midstream.core.events import (
     InputDisposed,
     InputReceived,
     Interrupted,
+    LimitsSet,
     PermissionGranted,
+    PermissionRevoked,
     Prompted,
     QuestionAnswered,
     QuestionAsked,
@@ -43,6 +47,7 @@ from midstream.core.events import (
     StateRetried,
     StateTransition,
     TimerSet,
+    TimeSpent,
     ToolCalled,
     ToolReturned,
     WordsJoined,
@@ -57,11 +62,12 @@ from midstream.core.folding.branches import (
 )
 from midstream.core.folding.conversations import added, with_shown
 from midstream.core.folding.halts import disposed, held_if_due, interrupted, received
-from midstream.core.folding.questions import answered, asked, closed, expired
+from midstream.core.folding.questions import answered, asked, below_budget, closed, expired
 from midstream.core.folding.states import entered, handler_ran, redefined, started
 from midstream.core.folding.turns import prompted, reply_cut, responded, returned, with_call
 from midstream.core.folding.work import planned, state_failed, tried_again, work_done
 from midstream.core.run import Run
+from midstream.core.worked import worked
 
 _PROGRESS = (AgentResponded, ToolReturned, InputReceived, HandlerRan, StateTransition)
 """Facts of a run that got further since its process was last gone."""
@@ -89,7 +95,15 @@ def _folded(run: Run, fact: AnyFact) -> Run:
             return responded(run, fact)
         case ToolCalled():
             run = replace(run, tool_calls=run.tool_calls + 1)
-            return with_call(run, fact.call_id, status="running")
+            return with_call(run, fact.call_id, status="running", granted=fact.granted)
+        case BudgetReached():
+            return replace(run, is_over_budget=True)
+        case LimitsSet():
+            return replace(below_budget(run), limits=fact.limits, budget_times=1)
+        case TimeSpent():
+            return worked(run, fact.seconds)
+        case CallEdited():
+            return with_call(run, fact.call_id, status="new", edited=fact.arguments)
         case ToolReturned():
             return returned(run, fact)
         case InputReceived():
@@ -130,7 +144,11 @@ def _folded(run: Run, fact: AnyFact) -> Run:
         case AgentFailed():
             return replace(with_shown(run, fact.agent, fact.partial), turn=None, error=fact.error)
         case PermissionGranted():
-            return replace(run, allowed=(*run.allowed, fact.tool))
+            new = fact.capabilities or (fact.tool,)
+            return replace(run, allowed=tuple(dict.fromkeys((*run.allowed, *new))))
+        case PermissionRevoked():
+            left = tuple(each for each in run.allowed if each != fact.permission)
+            return replace(run, allowed=left)
         case AnswerRefused() | WorkflowOutput() | FileWritten():
             return run
         case RunRecovered():

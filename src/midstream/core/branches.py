@@ -23,6 +23,7 @@ from midstream.core.run import Run, plan_for
 from midstream.core.spec import State, SubWorkflow
 from midstream.core.story import Story
 from midstream.core.templates import BadTemplate, TemplateFailed, filled
+from midstream.core.used_up import ask_for_more, is_asked
 
 MAX_DEPTH = 8
 """How deep branches may stand in each other: one that comes back to its own state has no end."""
@@ -88,13 +89,15 @@ def _numbers(count: int, width: int) -> tuple[str, ...]:
 
 
 def _begin(story: Story, state: State, name: str, begin_branch: Callable[[Story], None]) -> bool:
-    """Begin a branch, or fail the state; False: neither, while others use up the last of a budget."""
+    """Begin a branch, or ask or fail over a budget; False: neither, while others use up the last of it."""
     run = story.run
     if over := exceeded(story):
-        if not story.living():
-            failed(story, "budget", over)
-            return True
-        return False
+        if story.living():
+            return False
+        if is_asked(story):
+            return ask_for_more(story, over)
+        failed(story, "budget", over)
+        return True
     if story.path.count("/") + bool(story.path) >= MAX_DEPTH:
         words = f"State {run.state!r} would begin a branch within {MAX_DEPTH} others."
         _give_up(story, "branch", words, "Does a branch come back to it?")

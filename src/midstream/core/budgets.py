@@ -1,61 +1,117 @@
 """Budgets: what a state, and the whole workflow, may use."""
 
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from midstream.core.budget_words import counted
 from midstream.core.events import Usage
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import Budget
 from midstream.core.story import Story
 
 
-def exceeded(story: Story, *, is_call: bool = False) -> str:
+def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> str:
     """Return which budget is used up, in words, "" while there is something left of each.
 
-    Those of the state and of the states around it count, and those of the workflows. `is_call`: it is
-    a tool call that would be made; no budget of none at all allows one.
+    Those of the state and of the states around it count, those of the workflows, and what a person
+    limits the run to. `is_call`: it is a tool call that would be made; no budget of none at all allows
+    one. `is_free`: it is what asks no model and calls no tool; only states entered and minutes bound it.
     """
+    times = story.whole.run.budget_times
+    if not times:
+        return ""
     for around in (story, *story.around_it()):
         run = around.run
         own = plan_for(run).states[run.state].budget
-        if own is not None and (what := _over(own, *_used_in_state(run), is_call=is_call)):
+        if own is not None and (
+            what := _over(own, times, _used_in_state(run), is_call=is_call, is_free=is_free)
+        ):
             return f"The state {run.state!r} has used up its budget of {what}."
         workflow = definition_of(run).workflow
-        if workflow.budget is None:
-            continue
-        used = [usage for _, usage in run.usages]
-        if what := _over(workflow.budget, used, run.tool_calls, is_call=is_call):
-            inner = f" {workflow.workflow_name}" if around.path else ""
-            return f"The workflow{inner} has used up its budget of {what}."
+        inner = f" {workflow.workflow_name}" if around.path else ""
+        for budget, whose in ((workflow.budget, f"The workflow{inner}"), (run.limits, "The run")):
+            if budget is None:
+                continue
+            if what := _over(budget, times, _used(run), is_call=is_call, is_free=is_free):
+                return f"{whose} has used up its budget of {what}."
     return ""
 
 
-def _used_in_state(run: Run) -> tuple[list[Usage], int]:
+def allows_none(story: Story) -> bool:
+    """Return whether a budget here is one of nothing: a rule, of which as much again is nothing, too."""
+    for around in (story, *story.around_it()):
+        run, workflow = around.run, definition_of(around.run).workflow
+        for budget in (plan_for(run).states[run.state].budget, workflow.budget, run.limits):
+            if budget is not None and 0 in (
+                budget.tool_calls,
+                budget.tokens,
+                budget.usd,
+                budget.minutes,
+            ):
+                return True
+    return False
+
+
+class _Used(NamedTuple):
+    """What was used of all that a budget bounds."""
+
+    usages: list[Usage]
+    calls: int
+    seconds: float
+    entered: int = 0
+
+
+def _used(run: Run) -> _Used:
+    """Return what the run used from its beginning on."""
+    usages = [usage for _, usage in run.usages]
+    return _Used(usages, run.tool_calls, run.worked_s, sum(run.visits.values()))
+
+
+def _used_in_state(run: Run) -> _Used:
     """Return what this visit to the state used: before it was cut and since."""
-    first, calls = run.marks
-    used = [usage for span in run.spent for _, usage in run.usages[span.start : span.end]]
-    used += [usage for _, usage in run.usages[first:]]
-    return used, run.tool_calls - calls + sum(span.tool_calls for span in run.spent)
+    first, calls, seconds = run.marks
+    usages = [usage for span in run.spent for _, usage in run.usages[span.start : span.end]]
+    usages += [usage for _, usage in run.usages[first:]]
+    return _Used(
+        usages,
+        run.tool_calls - calls + sum(span.tool_calls for span in run.spent),
+        run.worked_s - seconds + sum(span.worked_s for span in run.spent),
+    )
 
 
-def _over(budget: Budget, used: Sequence[Usage], calls: int, *, is_call: bool) -> str:
-    tokens = sum(usage.input_tokens + usage.output_tokens for usage in used)
-    if budget.tokens is not None and tokens >= budget.tokens:
-        return f"{budget.tokens:,} tokens"
-    most = budget.tool_calls
-    if most is not None and calls >= most and (most > 0 or is_call):
-        return f"{most} tool calls"
-    if budget.usd is not None and dollars(used) >= Decimal(str(budget.usd)):
-        return f"${budget.usd:g}"
+def _over(budget: Budget, times: int, used: _Used, *, is_call: bool, is_free: bool) -> str:
+    if budget.transitions is not None and used.entered > budget.transitions * times:
+        return counted(budget.transitions * times, "transition")
+    if budget.minutes is not None and used.seconds >= budget.minutes * 60 * times:
+        return counted(budget.minutes * times, "minute")
+    if is_free:
+        return ""
+    tokens = sum(max(u.input_tokens, 0) + max(u.output_tokens, 0) for u in used.usages)
+    if budget.tokens is not None and tokens >= budget.tokens * times:
+        return counted(budget.tokens * times, "token")
+    most = None if budget.tool_calls is None else budget.tool_calls * times
+    if most is not None and used.calls >= most and (most > 0 or is_call):
+        return counted(most, "tool call")
+    if budget.usd is not None and dollars(used.usages) >= Decimal(str(budget.usd)) * times:
+        return f"${budget.usd * times:g}"
     return ""
 
 
 def dollars(used: Sequence[Usage]) -> Decimal:
     """Return what model requests cost; those of unknown price cost nothing here."""
-    total = Decimal(0)
-    for usage in used:
-        try:
-            total += Decimal(usage.cost_usd or "0")
-        except InvalidOperation:
-            continue
-    return total
+    return sum((usage.price or Decimal(0) for usage in used), Decimal(0))
+
+
+def narrower(one: Budget | None, other: Budget | None) -> Budget | None:
+    """Return the smaller of each part of two budgets."""
+    if one is None or other is None:
+        return one or other
+    parts = ((part, getattr(one, part), getattr(other, part)) for part in Budget.__struct_fields__)
+    return replace(one, **{part: _smaller(mine, theirs) for part, mine, theirs in parts})
+
+
+def _smaller(mine: float | None, theirs: float | None) -> float | None:
+    return min((each for each in (mine, theirs) if each is not None), default=None)

@@ -27,6 +27,7 @@ from midstream.core.run import (
     Trouble,
     Turn,
 )
+from midstream.core.safety.redaction import Redactor
 from midstream.core.spec import (
     Ask,
     Branch,
@@ -44,10 +45,11 @@ from midstream.core.spec import (
     Workflow,
 )
 
-FORMAT = 2
+FORMAT = 3
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
+3: reviews of what calls would do, budgets that ask.
 """
 
 FIRST = b""
@@ -83,6 +85,13 @@ def decode_fact(data: bytes) -> AnyFact:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Undecodable(str(error)) from error
     return fact
+
+
+def redacted_fact(fact: AnyFact, redactor: Redactor) -> AnyFact:
+    """Return a fact for somebody else's eyes: with every secret in it redacted, whoever told it."""
+    told = msgspec.to_builtins(fact)
+    clean = redactor.redacted_json(told)
+    return fact if clean == told else msgspec.convert(clean, AnyFact)
 
 
 def chained(before: bytes, seq: int, at: float, data: bytes) -> bytes:

@@ -7,33 +7,41 @@ An input whose effect is no longer owed (its key is gone: the run was halted or 
 nothing true. So a late reply changes nothing, however late it comes.
 """
 
+from collections.abc import Iterator
 from typing import assert_never
 
 import msgspec
 
 from midstream.core import steering
-from midstream.core.addressing import branch_at
-from midstream.core.calls import begin_call
+from midstream.core.addressing import branch_at, living
+from midstream.core.budgets import narrower
+from midstream.core.calls import are_granted, begin_call, reviewed, with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
     AnyFact,
+    CallEdited,
     DefinitionChanged,
     FileWritten,
     HandlerRan,
+    LimitsSet,
     PermissionGranted,
+    PermissionRevoked,
     QuestionAnswered,
+    QuestionSuperseded,
     RunRecovered,
     RunResumed,
     RunStarted,
     RunSuspended,
+    TimeSpent,
     ToolCalled,
     WorkflowOutput,
 )
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     FileChanging,
     Halt,
@@ -44,6 +52,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Resume,
+    Revoke,
     Start,
     Stop,
     TimerRang,
@@ -55,10 +64,11 @@ from midstream.core.inputs import (
 from midstream.core.moving import failed
 from midstream.core.names import ErrorKind, Json
 from midstream.core.nearest import did_you_mean
-from midstream.core.pending import call_key, handler_key, handler_of, request_key
+from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
+from midstream.core.safety.capability import SHOWN
 from midstream.core.settling import settle
 from midstream.core.spec import parsing_tools, tools_for
 from midstream.core.story import BranchStory, Story
@@ -76,32 +86,44 @@ def decide(run: Run, input: AnyInput) -> tuple[AnyFact, ...]:
     return tuple(judged(run, input).facts)
 
 
-def judged(run: Run, input: AnyInput) -> Story:
+def judged(run: Run, input: AnyInput, worked_s: float = 0.0) -> Story:
     """Return the facts an input makes true together with the run folded over them.
 
-    For the loop, which needs both: it saves folding the facts of `decide` a second time.
+    For the loop, which needs both: it saves folding the facts of `decide` a second time. `worked_s` are
+    the seconds the run was at work since that was last told.
     """
     story = Story(run)
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
     if run.phase == "ended" or (run.phase == "new" and not isinstance(input, Start)):
         return story
+    if worked_s:
+        story.tell(TimeSpent(seconds=worked_s))
     about, input = _addressee(story, input)
     if about is None:
         return story
     before = _request_owed(about.run)
     _judge(about, input)
+    # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
+    is_anew = isinstance(input, Recovered) and input.is_foreign
     if story.run.branches and not isinstance(input, _OF_EFFECTS):
-        _settle_within(story, run)
-    settle(about, is_new_request=_request_owed(about.run) != before)
+        _settle_within(story, run, is_anew=is_anew)
+    settle(about, is_new_request=is_anew or _request_owed(about.run) != before)
     while isinstance(about, BranchStory):
         about = about.around
         settle(about, is_new_request=False)
     return story
 
 
-def _settle_within(story: Story, before: Run) -> None:
-    """Settle the branches of which a person's input made something true, the deepest first."""
+def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
+    """Settle the branches of which a person's input made something true, the deepest first.
+
+    Those that waited for a budget to be raised are among them, if it was; `is_anew`: all are.
+    """
     paths = {fact.branch for fact in story.facts if fact.branch}
+    if is_anew:
+        paths |= {branch.path for branch in living(story.run)}
+    if any(isinstance(fact, QuestionAnswered) for fact in story.facts):
+        paths |= set(_over_budget(before))
     paths |= {path[:at] for path in paths for at, c in enumerate(path) if c == "/"}
     for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
         inner, around = branch_at(story.run, path), branch_at(story.run, path.rpartition("/")[0])
@@ -111,8 +133,15 @@ def _settle_within(story: Story, before: Run) -> None:
             steering.finish_halt(steering.story_at(story, path))
         else:
             was = branch_at(before, path)
-            is_new = was is None or _request_owed(inner) != _request_owed(was)
+            is_new = is_anew or was is None or _request_owed(inner) != _request_owed(was)
             settle(steering.story_at(story, path), is_new_request=is_new)
+
+
+def _over_budget(run: Run) -> Iterator[str]:
+    for branch in run.branches.values():
+        if branch.is_over_budget:
+            yield branch.path
+        yield from _over_budget(branch)
 
 
 def _addressee(story: Story, input: AnyInput) -> tuple[Story | None, AnyInput]:
@@ -130,6 +159,7 @@ def _addressee(story: Story, input: AnyInput) -> tuple[Story | None, AnyInput]:
 
 
 _OF_EFFECTS = (
+    CallReviewed,
     FileChanging,
     HandlerFailed,
     HandlerLogged,
@@ -144,7 +174,7 @@ _OF_EFFECTS = (
 
 def _request_owed(run: Run) -> Json:
     is_owed = run.phase == "turn" and run.turn is not None and not run.turn.calls
-    return request_key(run) if is_owed else None
+    return request_key(run) if is_owed and not run.is_over_budget else None
 
 
 def _judge(story: Story, input: AnyInput) -> None:
@@ -168,8 +198,13 @@ def _judge(story: Story, input: AnyInput) -> None:
                 _turn_failed(story, input.error, input.hint, partial=input.shown)
         case Halt():
             steering.halted(story, input)
+        case CallReviewed():
+            _call_reviewed(story, input)
         case Approve():
             _approved(story, input)
+        case Revoke():
+            if input.permission in story.run.allowed:
+                story.tell(PermissionRevoked(permission=input.permission))
         case Withdraw():
             steering.withdrawn(story, input)
         case Stop():
@@ -202,6 +237,7 @@ def _start(story: Story, input: Start) -> None:
             variables=input.variables,
             allowed=input.allowed,
             approvals=input.approvals,
+            limits=input.limits,
             workspace=input.workspace,
         )
     )
@@ -332,7 +368,18 @@ def _tool_finished(story: Story, input: ToolFinished) -> None:
         if open_call.status not in ("running", "stopping"):
             continue
         if call_key(run, open_call.call.id) == input.key:
-            story.close_call(open_call.call.id, input.outcome, input.text)
+            text = with_change(open_call, input.text)
+            story.close_call(open_call.call.id, input.outcome, text)
+            return
+
+
+def _call_reviewed(story: Story, input: CallReviewed) -> None:
+    run = story.run
+    if run.turn is None or run.phase not in ("turn", "call"):
+        return
+    for open_call in run.turn.calls:
+        if open_call.status == "new" and review_key(run, open_call.call.id) == input.key:
+            reviewed(story, run.turn.agent, open_call, input)
             return
 
 
@@ -348,21 +395,44 @@ def _approved(story: Story, input: Approve) -> None:
         about.tell(QuestionAnswered(question_id=question.id, answer="no"))
         said = f" They said: {input.note}" if input.note else ""
         about.close_call(call.id, "denied", f"The user refused this call.{said}")
+    elif input.edited is not None:
+        about.tell(QuestionAnswered(question_id=question.id, answer="yes, changed"))
+        about.tell(CallEdited(call_id=call.id, arguments=input.edited))
     else:
         _approve(about, question, "yes, for this run" if input.for_run else "yes")
         if input.for_run:
-            story.tell(PermissionGranted(tool=call.name))
-            for other in story.run.open_questions:
-                where = steering.story_at(story, other.branch)
-                if other.kind == "approval" and _call_of(where.run, other).name == call.name:
-                    _approve(where, other, "yes, for this run")
+            _allow_for_run(story, question, call)
+
+
+def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
+    """Grant what one call asked for to the rest of the run, and make the others it covers."""
+    asks = tuple(ask for ask in question.asks if not ask.startswith(SHOWN))
+    if question.asks and not asks:
+        return  # without a capability it would be the whole tool
+    story.tell(PermissionGranted(tool=call.name, capabilities=asks))
+    for other in story.run.open_questions:
+        if other.kind != "approval":
+            continue
+        where = steering.story_at(story, other.branch)
+        if other.asks:
+            is_covered = are_granted(other.asks, story.run.allowed)
+        else:
+            is_covered = _call_of(where.run, other).name in story.run.allowed
+        if is_covered:
+            _approve(where, other, "yes, for this run")
 
 
 def _approve(story: Story, question: Question, answer: str) -> None:
     call = _call_of(story.run, question)
     story.tell(QuestionAnswered(question_id=question.id, answer=answer))
     story.tell(
-        ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, agent=question.agent)
+        ToolCalled(
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            agent=question.agent,
+            granted=question.asks,
+        )
     )
 
 
@@ -411,6 +481,12 @@ def _recovered(story: Story, input: Recovered) -> None:
     definition = input.definition
     if definition is not None and not misfit_of(story.run, definition):
         story.tell(DefinitionChanged(definition=definition))
+    if input.is_foreign:
+        story.tell(LimitsSet(limits=narrower(story.run.limits, input.limits)))
+        for question in story.run.open_questions:
+            if question.about == "budget":  # in words of the import: asked anew if it is true
+                reason = "the past is that of an import"
+                story.tell(QuestionSuperseded(question_id=question.id, reason=reason))
     _ask_of_calls(story)
     story.tell(RunRecovered(was_cut=input.was_cut))
     if story.run.crashes >= CRASHES and not story.run.suspended:

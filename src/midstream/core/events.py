@@ -5,6 +5,7 @@ code, a model or a tool. The wire name (`type`) mirrors the class name. Times an
 stand in the `Envelope` around a fact, not in it.
 """
 
+from decimal import Decimal, InvalidOperation
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -19,8 +20,9 @@ from midstream.core.names import (
     Policy,
     QuestionKind,
     Slot,
+    Subject,
 )
-from midstream.core.spec import Definition
+from midstream.core.spec import Budget, Definition
 
 
 class Fact(
@@ -45,6 +47,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     """A run began with this definition; it is pinned to it.
 
     `allowed`: tools that need approval and have it. `approvals`: whether the rest is asked or refused.
+    `limits`: what the run may use, whatever its workflow says.
     `workspace` is the folder it works in.
     """
 
@@ -54,6 +57,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     variables: dict[str, Json] = {}
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    limits: Budget | None = None
     workspace: str = ""
 
 
@@ -261,6 +265,15 @@ class Usage(
     output_tokens: int = 0
     cost_usd: str | None = None
 
+    @property
+    def price(self) -> Decimal | None:
+        """Return what it cost; None when that is unknown, or what a journal says is no price."""
+        try:
+            price = Decimal(self.cost_usd or "none")
+        except InvalidOperation:
+            return None
+        return price if price.is_finite() and price >= 0 else None
+
 
 class AgentResponded(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="agent_responded"
@@ -291,12 +304,51 @@ class AgentFailed(
 
 
 class ToolCalled(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="tool_called"):
-    """A tool call is about to be made. Journaled before it can have an effect."""
+    """A tool call is about to be made. Journaled before it can have an effect.
+
+    `granted` are the capabilities a person granted to this very call, see `Question.asks`.
+    """
 
     call_id: str
     name: str
     arguments: dict[str, Json]
     agent: str
+    granted: tuple[str, ...] = ()
+
+
+class BudgetReached(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="budget_reached"
+):
+    """A budget is used up: nothing more begins here until a person has raised it. `what` is in words."""
+
+    state: str
+    what: str
+
+
+class LimitsSet(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="limits_set"):
+    """From here on the run may use so much, whatever it could before: its past came with an import.
+
+    What budgets were raised to there counts no more.
+    """
+
+    limits: Budget | None = None
+
+
+class TimeSpent(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="time_spent"):
+    """The run was at work for so many seconds more. Told only where a budget counts minutes.
+
+    Counted is while a model, a tool or a handler is under way, however many at once; not while only a
+    person, or a time that is waited for, can move the run on, nor while no process has it.
+    """
+
+    seconds: float
+
+
+class CallEdited(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="call_edited"):
+    """A person changed what a call would do before allowing it; it is judged again."""
+
+    call_id: str
+    arguments: dict[str, Json]
 
 
 class ToolReturned(
@@ -313,7 +365,10 @@ class ToolReturned(
 class QuestionAsked(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="question_asked"
 ):
-    """A question is open. `number` is the `#2` a person answers by; `call_id` the parked tool call."""
+    """A question is open. `number` is the `#2` a person answers by; `call_id` the parked tool call.
+
+    Of an approval, `text` is exactly what would happen; the rest is as in `Question`.
+    """
 
     question_id: str
     number: int
@@ -323,6 +378,10 @@ class QuestionAsked(
     call_id: str = ""
     choices: tuple[str, ...] = ()
     schema: dict[str, Json] | None = None
+    asks: tuple[str, ...] = ()
+    why: str = ""
+    about: Subject = ""
+    command: str = ""
 
 
 class QuestionAnswered(
@@ -366,9 +425,21 @@ class QuestionExpired(
 class PermissionGranted(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_granted"
 ):
-    """For the rest of this run, calls of this tool need no further approval."""
+    """For the rest of this run these capabilities, or all calls of this tool, need no further approval.
+
+    With `capabilities` the tool is the one whose call was allowed, and has no more than them.
+    """
 
     tool: str
+    capabilities: tuple[str, ...] = ()
+
+
+class PermissionRevoked(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="permission_revoked"
+):
+    """What was granted for the rest of the run is asked about again: a capability, or a tool."""
+
+    permission: str
 
 
 class InputReceived(
@@ -498,6 +569,11 @@ AnyFact: TypeAlias = (
     | AnswerRefused
     | QuestionSuperseded
     | PermissionGranted
+    | PermissionRevoked
+    | CallEdited
+    | BudgetReached
+    | TimeSpent
+    | LimitsSet
     | InputReceived
     | InputDisposed
     | WordsJoined

@@ -10,7 +10,7 @@ import msgspec
 
 from midstream.core.events import ContextChange, Usage
 from midstream.core.names import Fault, Json, Outcome, Policy
-from midstream.core.spec import Definition
+from midstream.core.spec import Budget, Definition
 
 EffectKey: TypeAlias = tuple[int | str, ...]
 """Which effect an input is the result of: the run's step, the kind, and a number or id within.
@@ -31,6 +31,7 @@ class Start(Input, frozen=True, kw_only=True, gc=False):
     variables: dict[str, Json] = {}
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    limits: Budget | None = None
     workspace: str = ""
 
 
@@ -40,6 +41,20 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     arguments: dict[str, Json]
     problem: str = ""
+
+
+class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
+    """A call was judged by what it would do; see `midstream.ports.Review`.
+
+    `asks` are the capabilities still to be granted, `shows` exactly what would happen.
+    """
+
+    key: EffectKey
+    kind: Literal["allow", "ask", "deny"]
+    asks: tuple[str, ...] = ()
+    shows: str = ""
+    reason: str = ""
+    hint: str = ""
 
 
 class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
@@ -132,12 +147,22 @@ class Halt(Input, frozen=True, kw_only=True, gc=False):
 
 
 class Approve(Input, frozen=True, kw_only=True, gc=False):
-    """A person's decision on a tool call. `note` goes to the model when it is a no."""
+    """A person's decision on a tool call. `note` goes to the model when it is a no.
+
+    `edited` are the arguments a person would have it run with instead; they say yes to those.
+    """
 
     question: str
     granted: bool
     for_run: bool = False
     note: str = ""
+    edited: dict[str, Json] | None = None
+
+
+class Revoke(Input, frozen=True, kw_only=True, gc=False):
+    """Take back what was granted for the rest of the run: a capability, or a tool's name."""
+
+    permission: str
 
 
 class Withdraw(Input, frozen=True, kw_only=True, gc=False):
@@ -158,11 +183,14 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
 
     `was_cut`: that process died without letting go of the run. `definition`: what to follow from here
     on, instead of what the run is pinned to; it has to fit where the run stands
-    (`midstream.core.pinning.misfit_of`).
+    (`midstream.core.pinning.misfit_of`). `is_foreign`: its past came with an import, and `limits` is what
+    runs may use here; what the import says of that bounds it further, and raises nothing.
     """
 
     was_cut: bool = True
     definition: Definition | None = None
+    is_foreign: bool = False
+    limits: Budget | None = None
 
 
 class Resume(Input, frozen=True, kw_only=True, gc=False):
@@ -203,6 +231,8 @@ AnyInput: TypeAlias = (
     | UserSaid
     | Halt
     | Approve
+    | Revoke
+    | CallReviewed
     | Withdraw
     | Stop
     | Recovered

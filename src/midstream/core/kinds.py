@@ -13,33 +13,48 @@ from midstream.core.branches import advance
 from midstream.core.budgets import exceeded
 from midstream.core.calls import begin_call
 from midstream.core.conversation import ToolCall
-from midstream.core.events import CallPlanned, Prompted, QuestionAsked, TimerSet, WorkDone
+from midstream.core.events import (
+    CallPlanned,
+    Prompted,
+    QuestionAsked,
+    TimerSet,
+    WorkDone,
+)
 from midstream.core.inputs import RequestedCall
 from midstream.core.moving import failed, join_words
 from midstream.core.names import ErrorKind, Json, Outcome
 from midstream.core.paths import look_up
-from midstream.core.run import OpenCall, Run, definition_of, plan_for
+from midstream.core.run import FREE, OpenCall, Run, definition_of, plan_for
 from midstream.core.spec import Ask
 from midstream.core.story import Story
 from midstream.core.templates import BadTemplate, TemplateFailed, filled
 from midstream.core.timer_names import WAITED
 from midstream.core.times import time_of
+from midstream.core.used_up import over_budget
 
 _BEGINS = frozenset({"turn", "call", "asking", "resting", "branches"})
 """The phases that have something to tell before anything happens."""
 
 
-def begin_work(story: Story, begin_branch: Callable[[Story], None]) -> bool:
-    """Tell the next thing the state's work begins with or comes to; False: there is none."""
+def begin_work(
+    story: Story, begin_branch: Callable[[Story], None], *, is_new_request: bool
+) -> bool:
+    """Tell the next thing the state's work begins with or comes to; False: there is none.
+
+    `is_new_request`: the model request the run is owed, if it is, has not begun yet.
+    """
     run = story.run
     if run.phase not in _BEGINS:
         return False
     match run.phase:
-        case "turn" | "call" if _is_idle(run) and (
-            over := exceeded(story, is_call=run.phase == "call")
+        case "turn" if run.is_over_budget and not is_new_request:
+            return False
+        case "resting" if run.is_over_budget:
+            return False
+        case "turn" | "call" if (is_new_request or run.phase == "call") and (
+            _is_idle(run) and (over := exceeded(story, is_call=run.phase == "call"))
         ):
-            steering.give_up(story, "budget", over)
-            return True
+            return over_budget(story, over)
         case "turn":
             return _prompt(story)
         case "call":
@@ -52,6 +67,15 @@ def begin_work(story: Story, begin_branch: Callable[[Story], None]) -> bool:
             return advance(story, begin_branch)
         case _:
             return False
+
+
+def pause_if_over(story: Story) -> None:
+    """Let what asks no model and calls no tool wait, too, where states entered or minutes are used up.
+
+    To be asked right after a state was entered, when nothing of it is under way.
+    """
+    if story.run.phase in FREE and (over := exceeded(story, is_free=True)):
+        over_budget(story, over)
 
 
 def _is_idle(run: Run) -> bool:

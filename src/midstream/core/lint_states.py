@@ -90,11 +90,14 @@ def _check_budget(state: Node, work: tuple[str, ...], report: Report) -> None:
         report.warning(budget, "nothing in this state uses what a budget bounds.")
 
 
+_BUDGETS = ("usd", "tokens", "tool_calls", "transitions", "minutes")
+
+
 def check_budget(budget: Node, report: Report) -> None:
     """Report a budget that bounds nothing, or leaves nothing."""
-    limits = {key: number_of(budget, key) for key in ("usd", "tokens", "tool_calls")}
+    limits = {key: number_of(budget, key) for key in _BUDGETS}
     if not any(limits.values()) and not any(is_given(m) for m in budget.members.values()):
-        hint = 'It may have "usd", "tokens" and "tool_calls".'
+        hint = 'It may have "usd", "tokens", "tool_calls", "transitions" and "minutes".'
         report.warning(budget, "this budget bounds nothing.", hint)
     for key, limit in limits.items():
         least = 0 if key == "tool_calls" else 1e-12

@@ -37,6 +37,9 @@ Disposition: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["completed", "failed", "denied", "not_run", "stopped", "unknown"]
 """How a tool call ended. `unknown`: it may or may not have happened; nothing repeats it."""
 
+Subject: TypeAlias = Literal["", "budget"]
+"""What a question is about that no agent and no state asks: a budget that is used up."""
+
 QuestionKind: TypeAlias = Literal["question", "approval", "input"]
 """An agent's question, a tool call to approve, or a state that waits for the user's words."""
 

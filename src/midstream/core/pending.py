@@ -11,8 +11,8 @@ import msgspec
 from midstream.core.branch_spec import wait_of
 from midstream.core.conversation import ToolCall
 from midstream.core.inputs import EffectKey
-from midstream.core.names import Slot
-from midstream.core.run import WITHIN, OpenCall, Run, plan_for
+from midstream.core.names import Json, Slot
+from midstream.core.run import FREE, WITHIN, OpenCall, Run, plan_for
 from midstream.core.spec import Ask
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 
@@ -25,12 +25,26 @@ class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One tool call. `stopping`: it runs and is to be stopped softly; its outcome is awaited."""
+    """One tool call, with `arguments` as the model or, where it changed them, a person gave them.
+
+    `stopping`: it runs and is to be stopped softly; its outcome is awaited.
+    """
 
     key: EffectKey
     agent: str
     call: ToolCall
+    arguments: dict[str, Json]
+    granted: tuple[str, ...] = ()
     stopping: bool = False
+
+
+class ReviewCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One look at what a tool call would do, before it is made or asked about. Changes nothing."""
+
+    key: EffectKey
+    agent: str
+    name: str
+    arguments: dict[str, Json]
 
 
 class RunHandler(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -52,19 +66,21 @@ class AwaitTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     until: float | None = None
 
 
-AnyEffect: TypeAlias = AskModel | CallTool | RunHandler | AwaitTime
+AnyEffect: TypeAlias = AskModel | ReviewCall | CallTool | RunHandler | AwaitTime
 
 
 def pending(run: Run) -> tuple[AnyEffect, ...]:
     """Return the effects the run is owed, in a stable order. Empty: only a person can move it on."""
-    if run.suspended:
+    if run.suspended or (run.is_over_budget and run.phase in FREE):
         return ()
     match run.phase:
         case "pre" | "post" | "transition":
             owed: tuple[AnyEffect, ...] = (_handler(run),)
         case "turn":
             assert run.turn is not None
-            if not run.turn.calls:
+            if run.is_over_budget:
+                owed = ()
+            elif not run.turn.calls:
                 owed = (AskModel(key=request_key(run), agent=run.turn.agent),)
             else:
                 owed = _calls(run)
@@ -162,6 +178,11 @@ def handler_key(run: Run) -> EffectKey:
     return (run.step, run.phase, 0)
 
 
+def review_key(run: Run, call_id: str) -> EffectKey:
+    """Return the key of the look at what a tool call would do."""
+    return (run.step, "review", call_id)
+
+
 def call_key(run: Run, call_id: str) -> EffectKey:
     """Return the key of a tool call."""
     return (run.step, "tool", call_id)
@@ -190,13 +211,25 @@ def _handler(run: Run) -> RunHandler:
 def _calls(run: Run) -> tuple[AnyEffect, ...]:
     if run.turn is None:
         return ()
-    return tuple(
-        CallTool(
-            key=call_key(run, open_call.call.id),
-            agent=run.turn.agent,
-            call=open_call.call,
-            stopping=open_call.status == "stopping",
-        )
-        for open_call in run.turn.calls
-        if open_call.status in ("running", "stopping")
-    )
+    owed: list[AnyEffect] = []
+    for open_call in run.turn.calls:
+        if open_call.status in ("running", "stopping"):
+            effect = CallTool(
+                key=call_key(run, open_call.call.id),
+                agent=run.turn.agent,
+                call=open_call.call,
+                arguments=open_call.arguments,
+                granted=open_call.granted,
+                stopping=open_call.status == "stopping",
+            )
+            owed.append(effect)
+        elif open_call.status == "new":
+            owed.append(
+                ReviewCall(
+                    key=review_key(run, open_call.call.id),
+                    agent=run.turn.agent,
+                    name=open_call.call.name,
+                    arguments=open_call.arguments,
+                )
+            )
+    return tuple(owed)

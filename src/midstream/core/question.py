@@ -4,13 +4,15 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.names import Json, QuestionKind
+from midstream.core.names import Json, QuestionKind, Subject
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An open or closed question. `number` is the `#2` a person answers by.
 
-    `branch` is where in the run it was asked, "" for the run itself.
+    `branch` is where in the run it was asked, "" for the run itself. Of an approval, `asks` are the
+    capabilities a yes grants (none: the tool as a whole) `why` the rule that has a person asked, and
+    `command` what a person may change before saying yes.
     """
 
     id: str
@@ -23,6 +25,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schema: dict[str, Json] | None = None
     status: Literal["open", "answered", "superseded", "expired"] = "open"
     branch: str = ""
+    asks: tuple[str, ...] = ()
+    why: str = ""
+    about: Subject = ""
+    command: str = ""
 
     @property
     def is_open(self) -> bool:

@@ -19,7 +19,7 @@ A run moves through its states by phases. Which phases a state has is read off i
     ended     finished, failed or stopped
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -37,19 +37,34 @@ from midstream.core.names import (
     Policy,
 )
 from midstream.core.question import Question
-from midstream.core.spec import Ask, Definition, Plan
+from midstream.core.spec import Ask, Budget, Definition, Plan
 
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 
 
+FREE: Final[tuple[Phase, ...]] = ("pre", "post", "transition", "resting")
+"""The phases that ask no model, call no tool and wait for nobody."""
+
+
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool."""
+    """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool.
+
+    A `new` one is being reviewed. `granted` is what a person granted to it; `edited` are the arguments
+    it runs with instead of its own, where the person changed them.
+    """
 
     call: ToolCall
     effect: Effect
     status: Literal["new", "parked", "running", "stopping", "done"] = "new"
     outcome: Outcome = "not_run"
     result: str = ""
+    granted: tuple[str, ...] = ()
+    edited: dict[str, Json] | None = None
+
+    @property
+    def arguments(self) -> dict[str, Json]:
+        """Return what it runs with."""
+        return self.call.arguments if self.edited is None else self.edited
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,13 +117,14 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a visit to a state used before it was cut: the run's usages from `start` to `end`, and how
-    many tool calls.
+    """What a visit to a state used before it was cut: the run's usages from `start` to `end`, how many
+    tool calls, and seconds at work.
     """
 
     start: int
     end: int
     tool_calls: int
+    worked_s: float = 0.0
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -181,8 +197,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     `timers` are the times (seconds since 1970) the state waits for, by name. `attempts` counts how
     often the state was tried again, `trouble` is what went wrong last. `marks` is where budgets of the
-    state begin: usages and tool calls before it; `spent` is what this visit used before it was cut.
-    `tool_calls` counts those that were made.
+    state begin: usages, tool calls and seconds before it; `spent` is what this visit used before it was
+    cut. `tool_calls` counts those that were made, `worked_s` the seconds at work where a budget counts
+    minutes (`core.worked`). `limits` is what it may use, whatever its workflow says;
+    every budget counts `budget_times` (0: none counts); `is_over_budget`: it waits for one to be raised.
     """
 
     id: str
@@ -218,6 +236,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     interrupted_at: tuple[float, ...] = ()
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    limits: Budget | None = None
+    budget_times: int = 1
+    is_over_budget: bool = False
     usages: tuple[tuple[str, Usage], ...] = ()
     output: Json = None
     error: str = ""
@@ -235,7 +256,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     trouble: Trouble | None = None
     retry_phase: Phase = "leaving"
     tool_calls: int = 0
-    marks: tuple[int, int] = (0, 0)
+    worked_s: float = 0.0
+    marks: tuple[int, int, float] = (0, 0, 0.0)
     spent: tuple[Span, ...] = ()
     base: dict[str, Json] | None = None
     changes: tuple[Change, ...] = ()
@@ -250,6 +272,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         """Return whether only a person can move the run on: nothing of it is in flight."""
         if self.phase in ("waiting", "held") or self.suspended:
             return True
+        if self.is_over_budget and self.phase in FREE:
+            return True
         if (
             self.phase in ("new", "ended")
             or plan_for(self).states[self.state].timeout_s is not None
@@ -259,7 +283,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             return bool(self.open_questions) and not self._expires
         if self.phase == "branches":
             living = [branch for branch in self.branches.values() if not branch.is_over]
-            return bool(living) and all(branch.is_parked for branch in living)
+            is_begun = bool(living) or self.is_over_budget
+            return is_begun and all(branch.is_parked for branch in living)
+        if self.is_over_budget and self.phase in ("turn", "call"):
+            return True
         if self.phase not in ("turn", "call") or self.turn is None or not self.turn.calls:
             return False
         return all(call.status in ("parked", "done") for call in self.turn.calls) and any(

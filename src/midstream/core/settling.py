@@ -1,7 +1,7 @@
 """What follows by itself: transitions, the work of states that need no model, delivered steers."""
 
 from midstream.core import steering
-from midstream.core.kinds import begin_work
+from midstream.core.kinds import begin_work, pause_if_over
 from midstream.core.moving import await_input, leave
 from midstream.core.story import Story
 
@@ -26,7 +26,8 @@ def settle(story: Story, *, is_new_request: bool) -> None:
         elif run.phase == "leaving":
             leave(story)
             is_new_request = True
-        elif not begin_work(story, begin_branch):
+            pause_if_over(story)
+        elif not begin_work(story, begin_branch, is_new_request=is_new_request):
             break
         run = story.run
     if run.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):

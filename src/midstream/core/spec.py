@@ -156,11 +156,15 @@ class Catch(
 class Budget(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What may be used: dollars, tokens (in and out) and tool calls; None: no limit."""
+    """What may be used: dollars, tokens (in and out), tool calls, states entered, minutes at work; None:
+    no limit.
+    """
 
     usd: float | None = None
     tokens: int | None = None
     tool_calls: int | None = None
+    transitions: int | None = None
+    minutes: float | None = None
 
 
 class State(
@@ -255,7 +259,8 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool as a model sees it, and what midstream must know to run it safely.
 
-    `parameters` is a JSON Schema of type object. `timeout_s` bounds one call, in seconds.
+    `parameters` is a JSON Schema of type object. `timeout_s` bounds one call, in seconds. The calls of
+    a `reviewed` tool are judged one by one, by what each would do (`Tools.review`).
     """
 
     name: str
@@ -264,6 +269,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     effect: Effect = "once"
     timeout_s: float = 60.0
     needs_approval: bool = False
+    reviewed: bool = False
 
 
 class ParsingTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,6 +20,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from midstream.core.addressing import addressed
+from midstream.core.budget_words import STOP_THERE
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AnswerRefused,
@@ -235,7 +236,10 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     story = story_at(story, question.branch)
     story.tell(QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
     story.dispose(input.id, "answered")
-    if story.run.phase == "asking" and question.kind == "question":
+    if question.about == "budget":
+        if answer == STOP_THERE:
+            stopped(story, Stop(reason="a budget was used up"))
+    elif story.run.phase == "asking" and question.kind == "question":
         text = answer if isinstance(answer, str) else input.text
         story.tell(WorkDone(state=story.run.state, value=answer, text=text))
     elif question.call_id:

@@ -42,6 +42,9 @@ MAX_FILLED_CHARS: Final = 2_000_000
 MAX_DEPTH: Final = 64
 """How deep in a JSON value a template may stand."""
 
+MAX_PARTS: Final = MAX_DEPTH + 1
+"""Parts of a path, its root included: no value is nested deeper."""
+
 LookUp: TypeAlias = Callable[[str], Json | Missing]
 """Returns the value at a path, `Missing()` where it leads nowhere."""
 
@@ -210,6 +213,8 @@ def _place(inside: str, column: int) -> Place:
         hint = _LIST if name in ROOTS else did_you_mean(name, ROOTS)
         hint = f"Write .0 instead of [0]. {hint}" if "[" in root else hint
         raise BadTemplate(f"${{{shown}}} begins with no name that is known.", hint, column)
+    if len(rest) >= MAX_PARTS:
+        raise BadTemplate(f"${{{shown}}} has more than {MAX_PARTS} parts.", column=column)
     for part in rest:
         if not part.strip() or _NO_PART.search(part):
             hint = "Parts stand between dots, items of a list by number: ${common_data.files.0}."

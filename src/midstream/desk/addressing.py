@@ -17,7 +17,7 @@ from midstream.core.views.status import where
 from midstream.desk.keeping import Keeping
 from midstream.desk.wording import found_as, is_chat, is_done, name_of
 from midstream.offloop import in_thread
-from midstream.ports import Engine, Face, Library, Machine, Models
+from midstream.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
 
 HOME = "role:dude"
 
@@ -32,6 +32,8 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     library: Library
     models: Models
     tools: dict[str, ToolSpec]
+    permits: Permits
+    mcp: McpOperator | None = None
     keeping: Keeping | None = None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from midstream.command.runs import run_line
-from midstream.console.painting import question_heading, result_summary
+from midstream.console.painting import question_heading, question_summary
 from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.core.events import QuestionAsked
 from midstream.core.nearest import nearest
@@ -127,7 +127,7 @@ class Background:
             return
         short = self.short(machine.run.id)
         how = f"/attach {short} to decide" if event.kind == "approval" else f"/answer {short} TEXT"
-        what = f"{question_heading(event)}: {result_summary(event.text)}"
+        what = f"{question_heading(event)}: {question_summary(event)}"
         words = f"{name_of(machine)} ({short}), in the background: {what}  ({how})"
         self._face.say(words, kind="warning")
 

@@ -17,6 +17,7 @@ import base64
 import binascii
 import hashlib
 import math
+import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
@@ -27,16 +28,18 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from midstream.core.apply import apply
-from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact
+from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.core.safety.redaction import Redactor
 from midstream.engine.travel import lineage
 from midstream.offloop import in_thread
+from midstream.process import own_redactor
 from midstream.storage import Store
 from midstream.store.sealing import fact_of
-from midstream.tool.files import MAX_KEPT_BYTES
+from midstream.tool.writing import MAX_KEPT_BYTES
 from midstream.workflow.state_machine import new_run_id
 
 LAYOUT = 1
@@ -44,6 +47,7 @@ LAYOUT = 1
 
 MAX_FILE_BYTES = 1_000_000_000
 _CHUNK = 1_000_000
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _T = TypeVar("_T")
 
@@ -114,6 +118,9 @@ _ENCODER = msgspec.json.Encoder()
 async def exported(store: Store, id: str, *, made_by: str, with_files: bool = False) -> Exported:
     """Return a run's file, a line each with its line end.
 
+    It goes to somebody else: secrets are redacted in it, in what people typed and in the workflow too.
+    Contents of files are as they were.
+
     Args:
         store: what keeps the run.
         id: the run's whole id.
@@ -139,7 +146,7 @@ async def exported(store: Store, id: str, *, made_by: str, with_files: bool = Fa
         made_by=made_by,
         parents=parents,
     )
-    written = await in_thread(lambda: tuple(_fact_lines(facts)))
+    written = await in_thread(lambda: tuple(_fact_lines(facts, own_redactor())))
     return Exported(
         lines=(_line(header), *written, *files),
         facts=len(facts),
@@ -148,11 +155,11 @@ async def exported(store: Store, id: str, *, made_by: str, with_files: bool = Fa
     )
 
 
-def _fact_lines(facts: Sequence[Envelope]) -> Iterator[bytes]:
+def _fact_lines(facts: Sequence[Envelope], redactor: Redactor) -> Iterator[bytes]:
     before = FIRST
     for seq, envelope in enumerate(facts, 1):
         assert isinstance(envelope.event, Fact)
-        body = encode_fact(envelope.event)
+        body = encode_fact(redacted_fact(envelope.event, redactor))
         at = float(envelope.at)
         before = chained(before, seq, at, body)
         yield _line(FactLine(seq=seq, at=at, checksum=before.hex(), fact=msgspec.Raw(body)))
@@ -224,12 +231,15 @@ def _all_told(facts: Sequence[Envelope]) -> list[tuple[object, ...]]:
 def read_parcel(path: Path) -> Parcel:
     """Return what a file holds. Blocking. Raises as `imported` does."""
     try:
-        about = path.stat()
+        # Opening a pipe would wait for somebody who writes.
+        handle = os.open(path, _READING)
+        about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
+            os.close(handle)
             raise UserMistake(f"{path} is not a regular file.")
-        if about.st_size > MAX_FILE_BYTES:
-            raise UserMistake(f"{path} is larger than {MAX_FILE_BYTES:,} bytes.")
-        with path.open("rb") as stream:
+        with open(handle, "rb") as stream:
+            if about.st_size > MAX_FILE_BYTES:
+                raise UserMistake(f"{path} is larger than {MAX_FILE_BYTES:,} bytes.")
             return _Reading(path, stream).parcel()
     except OSError as error:
         raise WorldTrouble(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -15,9 +15,10 @@ from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.core.spec import Budget, Definition
 from midstream.engine.opening import SNAPSHOT_EVERY, keep, opened
 from midstream.engine.postman import Postman, deliver
+from midstream.engine.travel import is_unbound
 from midstream.ports import Handlers, World
 from midstream.storage import Store
 from midstream.workflow.state_machine import WorkflowStateMachine, new_run_id
@@ -30,9 +31,18 @@ class LocalEngine:
         world: the adapters to act through.
         store: what keeps the runs; the world's journal is a part of it.
         bells: the folder of the doorbells; None: letters are found by looking.
+        limits: what each run that is started here may use, and each that came with an import.
     """
 
-    def __init__(self, world: World, store: Store, *, bells: Path | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        bells: Path | None = None,
+        limits: Budget | None = None,
+    ) -> None:
+        self._limits = limits
         self.world = world
         self.store = store
         self.bells = bells
@@ -63,7 +73,13 @@ class LocalEngine:
         )
         try:
             await self._take_in(machine)
-            await machine.start(input, variables=variables, allowed=allowed, approvals=approvals)
+            await machine.start(
+                input,
+                variables=variables,
+                allowed=allowed,
+                approvals=approvals,
+                limits=self._limits,
+            )
         except BaseException:
             await self._drop(machine)  # nobody has it: what began of it goes on when resumed
             raise
@@ -117,6 +133,8 @@ class LocalEngine:
                 run,
                 was_cut=was_cut,
                 definition=definition,
+                is_foreign=await is_unbound(self.store, id),
+                limits=self._limits,
                 first=lambda: self._bring_up_to_date(machine),
             )
         except BaseException:

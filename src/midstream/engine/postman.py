@@ -165,7 +165,10 @@ async def hand_over(machine: Machine, letter: Letter) -> None:
                 granted=letter.granted,
                 for_run=letter.for_run,
                 note=letter.text,
+                edited=letter.edited,
             )
+        case "revoke":
+            await machine.revoke(letter.text)
         case "withdraw":
             await machine.withdraw(letter.text)
         case "halt":

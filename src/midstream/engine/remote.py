@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from midstream.core.apply import apply
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
-from midstream.core.names import Policy
+from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope
 from midstream.core.run import InputRecord, Run
 from midstream.engine.doorbell import ring
@@ -208,13 +208,23 @@ class RemoteMachine:
             await self._send(self._letter("halt"))
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        edited: dict[str, Json] | None = None,
     ) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is."""
         letter = self._letter("approve", text=note)
         await self._send(
-            replace(letter, question=question, granted=granted, for_run=for_run),
+            replace(letter, question=question, granted=granted, for_run=for_run, edited=edited),
         )
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run."""
+        await self._send(self._letter("revoke", text=permission))
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended.

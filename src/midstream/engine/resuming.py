@@ -7,7 +7,7 @@ is changed before that is clear.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -23,7 +23,7 @@ from midstream.core.errors import (
 from midstream.core.inputs import AnyInput, Recovered, Stop
 from midstream.core.notices import Envelope
 from midstream.core.pinning import changes
-from midstream.core.run import Run, definition_of
+from midstream.core.run import OpenCall, Run, definition_of
 from midstream.core.spec import Definition, chat_definition
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import found, opened
@@ -248,14 +248,24 @@ def _refuse_foreign_powers(run: Run) -> None:
             "asking.",
             hint="It can be looked at; start the workflow anew to go on with it.",
         )
-    calls = () if run.turn is None else run.turn.calls
     is_asking = any(question.kind == "approval" for question in run.open_questions)
-    if is_asking or any(call.status not in ("parked", "done") for call in calls):
+    if is_asking or any(call.status not in ("parked", "done") for call in _calls_of(run)):
         raise UserMistake(
             f"Run {run.id} has the past of an import and stands in the middle of tool calls, which "
             "nobody here has approved.",
             hint="Fork the import at an earlier event.",
         )
+
+
+def _calls_of(run: Run) -> Iterator[OpenCall]:
+    """Yield the open calls of a run and of all runs within it, those that wait to go on included."""
+    if run.turn is not None:
+        yield from run.turn.calls
+    for inner in run.branches.values():
+        yield from _calls_of(inner)
+    for cut in run.cuts:
+        for inner in cut.branches.values():
+            yield from _calls_of(inner)
 
 
 # --- what has changed ---------------------------------------------------------------------------

@@ -28,6 +28,9 @@ from midstream.core.events import (
     Fact,
     InputDisposed,
     InputReceived,
+    LimitsSet,
+    PermissionGranted,
+    PermissionRevoked,
     QuestionAsked,
     RunFailed,
     RunFinished,
@@ -43,8 +46,8 @@ from midstream.core.views.side_effects import FileChange, SideEffects, side_effe
 from midstream.offloop import in_thread
 from midstream.ports import Shelf
 from midstream.storage import KeptRun, Store
-from midstream.tool.files import contents_of, put_in_place, take_away
 from midstream.tool.paths import Place, locate
+from midstream.tool.writing import contents_of, put_in_place, require_plain, take_away
 from midstream.workflow.state_machine import new_run_id
 
 _ENDS = (RunFinished, RunFailed, RunStopped)
@@ -53,7 +56,7 @@ _FIRST = (RunStarted, StateTransition, WordsJoined, QuestionAsked, WorkflowOutpu
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A new run: the first `seq` facts of `source`.
+    """A new run: the first `seq` facts of `source`, less the permissions taken back since.
 
     `effects` is what `source` did to the world after that point. `workspace` is the folder both work
     in. `is_foreign`: the past is that of an imported run, whose files are not ours to put back.
@@ -111,6 +114,7 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
     is_foreign = has_foreign_past(await store.listing(), source)
     id = new_run_id()
     seq = await store.fork(source, _whole_append(facts, at) if is_foreign else at, id)
+    await _take_back(store, id, facts, seq)
     started = facts[0].event
     return Fork(
         id=id,
@@ -121,6 +125,26 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
         is_foreign=is_foreign,
         damaged=None if damage is None else damage.seq,
     )
+
+
+async def _take_back(store: Store, id: str, facts: Sequence[Envelope], seq: int) -> None:
+    """Take from a fork what a person has taken back since its point and not given again."""
+    revoked: dict[str, None] = {}
+    for envelope in facts[seq:]:
+        match envelope.event:
+            case PermissionRevoked(permission=permission):
+                revoked[permission] = None
+            case PermissionGranted(tool=tool, capabilities=capabilities):
+                for permission in capabilities or (tool,):
+                    revoked.pop(permission, None)
+            case _:
+                pass
+    taken = [
+        Envelope(run=id, at=facts[-1].at, event=PermissionRevoked(permission=each), seq=seq + n)
+        for n, each in enumerate(revoked, 1)
+    ]
+    if taken:
+        await store.append(id, seq, taken)
 
 
 async def undo(store: Store, id: str) -> Fork:
@@ -208,6 +232,22 @@ def has_foreign_past(listing: Iterable[KeptRun], id: str) -> bool:
     return any(kept.is_foreign for kept in lineage(listing, id))
 
 
+async def is_unbound(store: Store, id: str) -> bool:
+    """Return whether a run with the past of an import still has the limits that came with it.
+
+    Only what was told here counts: the import itself could say so, too.
+    """
+    line = lineage(await store.listing(), id)
+    foreign = next((n for n, kept in enumerate(line) if kept.is_foreign), None)
+    if foreign is None:
+        return False
+    if foreign == 0:
+        return True
+    theirs = min(kept.parent_seq for kept in line[:foreign])
+    own = await store.read(id, theirs)
+    return not any(isinstance(envelope.event, LimitsSet) for envelope in own)
+
+
 def _whole_append(facts: Sequence[Envelope], at: int) -> int:
     """Return the end of the last append before `at` of an imported run.
 
@@ -287,10 +327,15 @@ async def _back(shelf: Shelf, change: FileChange, found: "Place | Returned") -> 
 
 
 def _place_of(change: FileChange, workspace: Path) -> Place:
-    """Return the place of a file the run wrote. Raises UserMistake where a link stands there now."""
-    place = locate(workspace, change.path, purpose="write")
+    """Return the place of a file the run wrote.
+
+    Raises:
+        UserMistake: a link stands there now, or it is a file each change of which takes a yes.
+    """
+    place = locate(workspace, change.path)
     if str(place.root.joinpath(*place.parts)) != change.path:
         raise UserMistake("a link leads elsewhere now")
+    require_plain(place)
     return place
 
 

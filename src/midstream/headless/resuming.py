@@ -1,8 +1,13 @@
 """Going on with a run that was left or cut off, without a person at the keyboard."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from midstream.core.addressing import branch_at
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.safety.capability import SHOWN, quoted
+from midstream.core.safety.rules import capability_of, covers
 from midstream.headless.run import ANSWER, Asking, Given, is_wanted
 from midstream.ports import Machine
 
@@ -11,7 +16,7 @@ async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:
     """Return a run taken up once it has ended, or waits for what was not given beforehand.
 
     A run that was suspended goes on: it was asked for by name. Tool calls wait for approval as they
-    did where it began; those of the tools that are allowed now are granted.
+    did where it began; those that are allowed now, by what they do or by the tool's name, are granted.
     """
     if machine.run.suspended:
         await machine.unsuspend()
@@ -19,7 +24,7 @@ async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:
     is_at_rest = False
     while not (machine.run.is_over or machine.is_closed):
         run = machine.run
-        approval = next((q for q in run.open_questions if _tool_of(run, q) in given.allowed), None)
+        approval = next((q for q in run.open_questions if _is_allowed(run, q, given.allowed)), None)
         asked = next((q for q in run.open_questions if is_wanted(run, q)), None)
         if approval is not None:
             await machine.approve(approval.id, granted=True, for_run=True)
@@ -38,15 +43,46 @@ def unapproved(run: Run) -> str | None:
     """Return what a run that waits for an approval is told to be missing, None if it does not."""
     if run.is_over:
         return None
-    tools = {name: None for q in run.open_questions if (name := _tool_of(run, q))}
+    tools: dict[str, None] = {}
+    needed: dict[str, None] = {}
+    for question in run.open_questions:
+        if name := _tool_of(run, question):
+            tools[name] = None
+            needed |= dict.fromkeys(_asked(question) or (name,))
     if not tools:
         return None
     names = " and ".join(tools)
-    allowing = " ".join(f"--allow {name}" for name in tools)
+    allowing = " ".join(f"--allow {quoted((each,))}" for each in needed)
     return (
         f"Run {run.id} waits for your approval of {names}. Decide in the console "
         f"(midstream, then /resume), or let it run: midstream resume {run.id} {allowing}"
     )
+
+
+def _asked(question: Question) -> list[str]:
+    return [ask for ask in question.asks if not ask.startswith(SHOWN)]
+
+
+def _is_allowed(run: Run, question: Question, allowed: Sequence[str]) -> bool:
+    """Return whether an approval is asked for that was given beforehand.
+
+    A yes to a whole tool is none to files that decide what runs later.
+    """
+    name = _tool_of(run, question)
+    if not name:
+        return False
+    return all(
+        _covers(allowed, ask) or (name in allowed and not ask.startswith(_PROTECTED))
+        for ask in _asked(question) or (name,)
+    )
+
+
+_PROTECTED: Final = "write_protected: "
+
+
+def _covers(allowed: Sequence[str], ask: str) -> bool:
+    capability = capability_of(ask)
+    return ask in allowed if capability is None else covers(allowed, capability)
 
 
 def _tool_of(run: Run, question: Question) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Coroutine, Mapping
 import msgspec
 
 from midstream.core.addressing import branch_at
+from midstream.core.calls import REFUSED
 from midstream.core.conversation import Message
 from midstream.core.errors import WorldTrouble
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.ports import ModelReply, ToolOutcome
+from midstream.ports import ModelReply, Review, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.puppet import BEGAN_AT, Puppet, Standing
 from midstream.rehearsal.telling import clipped, standing_in_words, step_in_words
@@ -38,13 +39,19 @@ class Director:
         self.puppet = puppet
         self._tasks: list[asyncio.Task[None]] = []
         self._words = 0
+        self._done = 0
+        puppet.foreseen = self._foreseen
 
     async def begin(self) -> None:
         """Start the run."""
         told = self.rehearsal
         life = self.puppet.born()
         await life.machine.start(
-            told.input, variables=told.variables, allowed=told.allowed, approvals=told.approvals
+            told.input,
+            variables=told.variables,
+            allowed=told.allowed,
+            approvals=told.approvals,
+            limits=told.limits,
         )
 
     async def revive(self, *, was_cut: bool) -> None:
@@ -77,6 +84,10 @@ class Director:
 
     async def do(self, step: form.AnyStep) -> Misfit | None:
         """Let a step happen; where it does not fit, nothing happens. The run is quiet before."""
+        for number, each in enumerate(self.rehearsal.steps, 1):
+            if each is step:
+                self._done = number
+        self.puppet.clock.time = max(self.puppet.clock.time, BEGAN_AT + step.after_s)
         match step:
             case form.ModelReplied() | form.ModelFailed():
                 return self._reply(step)
@@ -107,6 +118,8 @@ class Director:
                 await self.puppet.life.machine.withdraw(waiting[0].id)
             case form.UserResumed():
                 await self.puppet.life.machine.unsuspend()
+            case form.UserRevoked():
+                await self.puppet.life.machine.revoke(step.permission)
             case form.TimeCame():
                 return self._ring(step)
             case form.ProcessChanged():
@@ -211,10 +224,28 @@ class Director:
             is_there = question.kind == "approval" and question.branch == step.branch
             if is_there and call == (step.tool, step.arguments):
                 await self.puppet.life.machine.approve(
-                    question.id, granted=step.granted, for_run=step.for_run, note=step.note
+                    question.id,
+                    granted=step.granted,
+                    for_run=step.for_run,
+                    note=step.note,
+                    edited=step.edited,
                 )
                 return None
         return self.misfit(step)
+
+    def _foreseen(self, tool: str, arguments: dict[str, Json], branch: str) -> Review:
+        """Return what the review of a call must have come to, by what became of the call."""
+        for step in self.rehearsal.steps[self._done :]:
+            if not isinstance(step, form.UserDecided | form.ToolReturned) or step.branch != branch:
+                continue
+            if (step.tool, step.arguments) != (tool, arguments):
+                continue
+            if isinstance(step, form.UserDecided):
+                return Review(kind="ask", asks=step.asks, shows=step.shows, reason=step.why)
+            if step.outcome == "denied":
+                return Review(kind="deny", reason=step.result.removeprefix(REFUSED))
+            break
+        return Review()
 
     def _question(self, step: form.UserAnswered) -> Question | None:
         for question in self.puppet.run.open_questions:

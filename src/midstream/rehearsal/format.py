@@ -15,6 +15,7 @@ from midstream.core.conversation import Message
 from midstream.core.errors import AuthorMistake
 from midstream.core.jsontext import parse
 from midstream.core.names import Json, Outcome, Policy
+from midstream.core.spec import Budget
 
 FORMAT: Final = 1
 """The format of the rehearsals written by this version."""
@@ -32,11 +33,13 @@ class Step(
 
     `after_handlers`: it happened while a handler was at work, so many after the step before; None: it
     happened when no handler was. `branch` is where in the run it happened: "" for the run itself, else
-    a branch such as `tests`, or `tests/inner` for one within it.
+    a branch such as `tests`, or `tests/inner` for one within it. `after_s`: seconds since the run began,
+    told of words, and of all where a budget counts minutes.
     """
 
     after_handlers: int | None = None
     branch: str = ""
+    after_s: float = 0.0
 
 
 class Called(
@@ -84,7 +87,7 @@ class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_sa
 
     `shown` is what they had seen of a reply, `shown_in` of the replies in branches; with `calling` the
     model had begun to ask for a tool.
-    `policy` is what they chose instead of the state's own. `after_s`: seconds since the run began.
+    `policy` is what they chose instead of the state's own.
     """
 
     text: str
@@ -94,7 +97,6 @@ class UserSaid(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_sa
     shown_in: dict[str, str] = {}
     calling: bool = False
     source: str = "user"
-    after_s: float = 0.0
 
 
 class UserAnswered(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_answered"):
@@ -106,13 +108,26 @@ class UserAnswered(Step, frozen=True, kw_only=True, omit_defaults=True, tag="use
 
 
 class UserDecided(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_decided"):
-    """A person allowed or refused a tool call."""
+    """A person allowed or refused a tool call, or allowed it with other arguments (`edited`).
+
+    `asks` are the capabilities it needed, `shows` what they saw of it and `why` they were asked.
+    """
 
     tool: str
     arguments: dict[str, Json] = {}
     granted: bool
     for_run: bool = False
     note: str = ""
+    edited: dict[str, Json] | None = None
+    asks: tuple[str, ...] = ()
+    shows: str = ""
+    why: str = ""
+
+
+class UserRevoked(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_revoked"):
+    """A person took back what they had granted for the rest of the run."""
+
+    permission: str
 
 
 class UserHalted(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_halted"):
@@ -166,6 +181,7 @@ AnyStep: TypeAlias = (
     | UserSaid
     | UserAnswered
     | UserDecided
+    | UserRevoked
     | UserHalted
     | UserStopped
     | UserWithdrew
@@ -205,6 +221,7 @@ class Rehearsal(
     variables: dict[str, Json] = {}
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
+    limits: Budget | None = None
     steps: tuple[AnyStep, ...]
     expected: Expected
 

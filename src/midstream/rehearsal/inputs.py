@@ -10,10 +10,12 @@ with its key as the whole run has it.
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Literal
 
 import msgspec
 
 from midstream.core.addressing import as_typed, branch_at, living
+from midstream.core.calls import REFUSED, without_change
 from midstream.core.decide import judged
 from midstream.core.errors import UserMistake
 from midstream.core.events import (
@@ -22,13 +24,16 @@ from midstream.core.events import (
     AnswerRefused,
     AnyFact,
     BranchFailed,
+    CallEdited,
     DefinitionChanged,
     FileWritten,
     HandlerRan,
     InputDisposed,
     InputReceived,
     Interrupted,
+    LimitsSet,
     PermissionGranted,
+    PermissionRevoked,
     QuestionAnswered,
     QuestionAsked,
     QuestionExpired,
@@ -40,6 +45,7 @@ from midstream.core.events import (
     StateFailed,
     StateRetried,
     TimerSet,
+    TimeSpent,
     ToolCalled,
     ToolReturned,
     WorkDone,
@@ -48,6 +54,7 @@ from midstream.core.events import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     FileChanging,
     Halt,
@@ -59,6 +66,7 @@ from midstream.core.inputs import (
     Recovered,
     RequestedCall,
     Resume,
+    Revoke,
     Shown,
     Start,
     Stop,
@@ -73,6 +81,7 @@ from midstream.core.pending import (
     call_key,
     handler_key,
     request_key,
+    review_key,
     set_key,
     timer_key,
 )
@@ -81,17 +90,22 @@ from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.rehearsal.within import key_from
 
 _HANDLERS = ("pre", "post", "transition")
+_NOTHING = Withdraw(input_id="")
 _REFUSED = "The user refused this call. They said: "
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """An input with the run before it, the facts it made true (the first is number `seq`), and when."""
+    """An input with the run before it, the facts it made true (the first is number `seq`), and when.
+
+    `worked_s`: the run was at work for so many seconds more by then.
+    """
 
     input: AnyInput
     before: Run
     facts: tuple[AnyFact, ...]
     seq: int
     at: float
+    worked_s: float = 0.0
 
 
 def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
@@ -108,8 +122,9 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
     heard: list[Heard] = []
     while done < len(facts):
         rest, at = facts[done:], times[done]
-        for guess in _guesses(run, rest, at):
-            story = judged(run, guess)
+        worked_s = rest[0].seconds if isinstance(rest[0], TimeSpent) else 0.0
+        for guess in _guesses(run, rest[1:] if worked_s else rest, at):
+            story = judged(run, guess, worked_s)
             count = len(story.facts)
             if count and list(rest[:count]) == story.facts:
                 break
@@ -120,7 +135,16 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
                 hint="The run failed from outside, or another version made it: record it again.",
             )
         input = _as_cut(guess, run, story.facts)
-        heard.append(Heard(input=input, before=run, facts=tuple(story.facts), seq=done + 1, at=at))
+        heard.append(
+            Heard(
+                input=input,
+                before=run,
+                facts=tuple(story.facts),
+                seq=done + 1,
+                at=at,
+                worked_s=worked_s,
+            )
+        )
         run, done = story.run, done + count
     return heard
 
@@ -135,6 +159,9 @@ def _as_cut(input: AnyInput, run: Run, facts: Sequence[AnyFact]) -> AnyInput:
 
 
 def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+    if not rest:
+        yield _NOTHING
+        return
     fact = rest[0]
     here = branch_at(run, fact.branch)
     if here is not None:
@@ -151,15 +178,17 @@ def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]
                 variables=fact.variables,
                 allowed=fact.allowed,
                 approvals=fact.approvals,
+                limits=fact.limits,
                 workspace=fact.workspace,
             )
-        case ToolReturned() | RunRecovered() | DefinitionChanged() | QuestionAsked():
+        case ToolReturned() | RunRecovered() | DefinitionChanged() | LimitsSet() | QuestionAsked():
             yield from _recoveries(rest)
         case RunResumed():
             yield from _of_person(run, rest[1:], at)
             yield Resume()
         case _:
             yield from _of_person(run, rest, at)
+    yield _NOTHING  # time at work, told when the run was let go of
 
 
 def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
@@ -180,8 +209,13 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
             )
         case ToolReturned():
             yield ToolFinished(
-                key=key(call_key(here, fact.call_id)), outcome=fact.outcome, text=fact.result
+                key=key(call_key(here, fact.call_id)),
+                outcome=fact.outcome,
+                text=without_change(fact.result),
             )
+            yield from _reviews(run, here, fact)
+        case ToolCalled() | QuestionAsked():
+            yield from _reviews(run, here, fact)
         case FileWritten():
             yield FileChanging(
                 key=key(call_key(here, fact.call_id)),
@@ -198,6 +232,25 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
                 yield TimerRang(key=key(timer_key(here, timer)))
         case _:
             return
+
+
+def _reviews(
+    run: Run, here: Run, fact: ToolCalled | QuestionAsked | ToolReturned
+) -> Iterator[AnyInput]:
+    """Yield the review of a call that was still new."""
+    calls = () if here.turn is None else here.turn.calls
+    if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
+        return
+    key = key_from(run, here.path, review_key(here, fact.call_id))
+    match fact:
+        case ToolCalled():
+            kind: Literal["allow", "ask"] = "ask" if fact.granted else "allow"
+            yield CallReviewed(key=key, kind=kind, asks=fact.granted)
+        case QuestionAsked():
+            shows = fact.text.partition("\n")[2]
+            yield CallReviewed(key=key, kind="ask", asks=fact.asks, shows=shows, reason=fact.why)
+        case ToolReturned():
+            yield CallReviewed(key=key, kind="deny", reason=fact.result.removeprefix(REFUSED))
 
 
 def _of_handler(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
@@ -257,7 +310,14 @@ def _recoveries(rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
     if ends is not None:
         first = rest[0]
         definition = first.definition if isinstance(first, DefinitionChanged) else None
-        yield Recovered(was_cut=ends.was_cut, definition=definition)
+        told = rest[: rest.index(ends)]
+        limited = next((fact for fact in told if isinstance(fact, LimitsSet)), None)
+        yield Recovered(
+            was_cut=ends.was_cut,
+            definition=definition,
+            is_foreign=limited is not None,
+            limits=None if limited is None else limited.limits,
+        )
 
 
 def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
@@ -274,6 +334,10 @@ def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInpu
         case QuestionAnswered():
             refused = next((f for f in rest[:3] if isinstance(f, ToolReturned)), None)
             note = "" if refused is None else refused.result.partition(_REFUSED)[2]
+            after = rest[1] if len(rest) > 1 else None
+            if isinstance(after, CallEdited):
+                edited = after.arguments
+                yield Approve(question=fact.question_id, granted=True, edited=edited)
             yield Approve(
                 question=fact.question_id,
                 granted=fact.answer != "no",
@@ -281,6 +345,8 @@ def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInpu
                 note=note,
             )
             yield Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
+        case PermissionRevoked():
+            yield Revoke(permission=fact.permission)
         case InputDisposed():
             yield Withdraw(input_id=fact.input_id)
         case _:

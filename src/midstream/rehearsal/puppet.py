@@ -25,6 +25,7 @@ from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run, owner_of
+from midstream.core.safety.redaction import Withheld
 from midstream.core.spec import Definition, ToolSpec
 from midstream.ports import (
     HandlerResult,
@@ -32,6 +33,7 @@ from midstream.ports import (
     ModelReply,
     ModelRequest,
     ReplyListener,
+    Review,
     ToolContext,
     ToolOutcome,
     Validator,
@@ -185,7 +187,8 @@ class Puppet:
         validate: checks answers against the schemas of questions.
 
     `standing` are the effects that stand still, `requests` everything a model was asked, `effects`
-    how often each `once` call was begun, by its id: these outlive the machine.
+    how often each `once` call was begun, by its id: these outlive the machine. `foreseen` says what the
+    review of a call by name and arguments, in a branch, comes to.
     """
 
     def __init__(self, definition: Definition, handlers: Handlers, validate: Validator) -> None:
@@ -195,6 +198,7 @@ class Puppet:
         self.requests: list[ModelRequest] = []
         self.effects: dict[str, int] = {}
         self.handled = 0
+        self.foreseen: Callable[[str, dict[str, Json], str], Review] = _allowed
         self._handlers = handlers
         self._validate = validate
         self._life: _Life | None = None
@@ -232,6 +236,10 @@ class Puppet:
         return ways
 
 
+def _allowed(_name: str, _arguments: dict[str, Json], _branch: str) -> Review:
+    return Review()
+
+
 class _Life:
     """One machine, from its birth to its end or to its being killed."""
 
@@ -252,6 +260,7 @@ class _Life:
             clock=_Clock(self),
             validate=validate,
             workspace=Path("/nowhere"),
+            withheld=Withheld(is_verbatim=True),
         )
         self.machine = WorkflowStateMachine(
             puppet.definition, world, handlers=_Held(self), id=RUN_ID
@@ -314,6 +323,10 @@ class _Life:
     def specs(self) -> dict[str, ToolSpec]:
         """Return what each tool is, by name."""
         return self.puppet.definition.tools
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return what the review of a call came to then. See `midstream.ports.Tools`."""
+        return self.puppet.foreseen(name, arguments, path_of(self._key()))
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext

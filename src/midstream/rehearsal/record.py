@@ -6,11 +6,13 @@ import msgspec
 
 from midstream.core.addressing import branch_at
 from midstream.core.apply import apply
+from midstream.core.calls import REFUSED, shown_of
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     Halt,
     HandlerReturned,
@@ -18,6 +20,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Resume,
+    Revoke,
     Shown,
     Stop,
     TimerRang,
@@ -61,6 +64,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
         variables=started.variables,
         allowed=started.allowed,
         approvals=started.approvals,
+        limits=started.limits,
         steps=_steps(heard),
         expected=form.Expected(
             status=run.status,
@@ -75,7 +79,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
 
 
 def _steps(heard: Sequence[Heard]) -> tuple[form.AnyStep, ...]:
-    began = heard[0].at
+    began, is_timed = heard[0].at, any(each.worked_s for each in heard)
     steps: list[form.AnyStep] = []
     handlers = 0
     asked: dict[EffectKey, Run] = {}
@@ -98,6 +102,8 @@ def _steps(heard: Sequence[Heard]) -> tuple[form.AnyStep, ...]:
             asked, running = {}, set()
         if step is None:
             continue
+        if is_timed:
+            step = msgspec.structs.replace(step, after_s=round(max(0.0, each.at - began), 3))
         if _has_handler_at_work(each.before):
             step = msgspec.structs.replace(step, after_handlers=handlers)
         steps.append(step)
@@ -120,12 +126,18 @@ def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep
             return _words_step(input, run, heard, began)
         case Approve():
             return _decided(input, run)
+        case CallReviewed(kind="deny"):
+            return _refused_step(input, owner_of(run, input.key))
+        case Revoke():
+            return form.UserRevoked(permission=input.permission)
         case Halt():
             return form.UserHalted(shown=_text(input.shown), shown_in=_texts(input.shown))
         case Stop():
             return form.UserStopped(
                 reason=input.reason, shown=_text(input.shown), shown_in=_texts(input.shown)
             )
+        case Withdraw(input_id=""):
+            return None
         case Withdraw():
             return form.UserWithdrew(text=run.inbox[input.input_id].text)
         case Recovered():
@@ -138,12 +150,24 @@ def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep
 
 def _tool_step(input: ToolFinished, here: Run) -> form.AnyStep:
     assert here.turn is not None
-    call = next(c.call for c in here.turn.calls if c.call.id == input.key[-1])
+    made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
     return form.ToolReturned(
-        tool=call.name,
-        arguments=call.arguments,
+        tool=made.call.name,
+        arguments=made.arguments,
         outcome=input.outcome,
         result=input.text,
+        branch=here.path,
+    )
+
+
+def _refused_step(input: CallReviewed, here: Run) -> form.AnyStep:
+    assert here.turn is not None
+    made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
+    return form.ToolReturned(
+        tool=made.call.name,
+        arguments=made.arguments,
+        outcome="denied",
+        result=f"{REFUSED}{input.reason}{f' {input.hint}' if input.hint else ''}",
         branch=here.path,
     )
 
@@ -221,6 +245,10 @@ def _decided(input: Approve, run: Run) -> form.AnyStep:
         granted=input.granted,
         for_run=input.for_run,
         note=input.note,
+        edited=input.edited,
+        asks=question.asks,
+        shows=shown_of(question) if question.asks else "",
+        why=question.why,
         branch=question.branch,
     )
 

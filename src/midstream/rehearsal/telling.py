@@ -40,6 +40,8 @@ def _in_words(step: form.AnyStep) -> str:
         case form.UserDecided():
             said = "yes" if step.granted else "no"
             return clipped(f"{step.tool}({as_json(step.arguments)}) needs a yes, and gets a {said}")
+        case form.UserRevoked():
+            return clipped(f"the user takes back what they had granted: {step.permission}")
         case form.UserHalted():
             return "the user presses Esc"
         case form.UserStopped():

@@ -73,7 +73,7 @@ def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) ->
     `expected`: it should be there. Then one the index does not lead to is looked for in all rows:
     an index that was damaged must not hide a run.
     """
-    query = f"select {_COLUMNS} from runs where id=?"
+    query = f"select {_COLUMNS} from runs where id=?"  # nosec B608  # columns of ours
     rows = connection.execute(query, (run,)).fetchall()
     if not rows and expected:
         rows = connection.execute(query.replace("where id", "where +id"), (run,)).fetchall()
@@ -82,7 +82,7 @@ def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) ->
 
 def heads(connection: apsw.Connection) -> Iterator[Head]:
     """Return the rows of all runs, the oldest first."""
-    for row in connection.execute(f"select {_COLUMNS} from runs order by number"):
+    for row in connection.execute(f"select {_COLUMNS} from runs order by number"):  # nosec B608  # columns of ours
         yield head_in(row)
 
 

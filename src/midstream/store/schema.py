@@ -14,6 +14,7 @@ over the row. A row that is not what was written is noticed and never used.
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,8 +173,11 @@ def _refuse_foreign(path: Path, vfs: str | None) -> None:
 
 def _look(connection: apsw.Connection, path: Path) -> bool:
     """Return whether the journal has its tables; refuse what is no journal of ours."""
-    names = {row[0] for row in connection.execute("select name from sqlite_schema")}
-    if not names:
+    names: set[object] = set()
+    made_up: set[object] = set()
+    for name, root in connection.execute("select name, rootpage from sqlite_schema"):
+        (names if root else made_up).add(name)
+    if not names and not made_up:
         return False
     if not {"meta", "runs", "facts", "inbox", "leases", "snapshots"} <= names:
         raise damaged_file(path, "it is a database of something else")
@@ -182,6 +186,9 @@ def _look(connection: apsw.Connection, path: Path) -> bool:
     except ValueError as error:
         raise damaged_file(path, "it does not say its format") from error
     refuse_newer(format, path)
+    if made_up:
+        # Triggers, views and virtual tables do things of their own when others are used.
+        raise damaged_file(path, "it holds what is no table")
     return True
 
 
@@ -197,7 +204,11 @@ def _connected(path: Path, vfs: str | None, flags: int) -> apsw.Connection:
 
 
 def _make(connection: apsw.Connection, path: Path) -> None:
-    os.chmod(path, 0o600)
+    about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):
+        raise damaged_file(path, "it is no regular file")
+    if about.st_uid == os.getuid():
+        os.chmod(path, 0o600)
     _turn_to_wal(connection)
     connection.execute("pragma journal_size_limit=8388608").fetchall()
     connection.execute("begin immediate")

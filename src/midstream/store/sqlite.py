@@ -17,6 +17,7 @@ from pathlib import Path
 
 import apsw
 
+from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope
 from midstream.offloop import in_thread
 from midstream.storage import Claim, KeptRun, Letter
@@ -65,9 +66,14 @@ class SqliteStore:
             connections.append(prepared(path, vfs))
             connections += [reading(path, vfs), reading(path, vfs)]
             owners = Owners(Path(f"{path}.d"))
-        except BaseException:
+        except BaseException as error:
             for connection in connections:
                 connection.close()
+            if isinstance(error, OSError):
+                raise WorldTrouble(
+                    f"The folder {path}.d cannot be used: {error.strerror or error}.",
+                    hint="It belongs to the journal beside it: move aside what is in its place.",
+                ) from error
             raise
         owners.sweep()
         return cls(path, owners, *connections)

@@ -40,6 +40,7 @@ from midstream.ports import (
     ModelReply,
     ModelRequest,
     ReplyListener,
+    Review,
     Shelf,
     ToolContext,
     ToolOutcome,
@@ -258,13 +259,15 @@ class FakeTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of `FakeTools`.
 
     `answer` is the result, or a function of the arguments that returns it. With a `gate` the call
-    stands before it; told to stop there, it ends with `when_stopped` (None: it does not listen).
+    stands before it; told to stop there, it ends with `when_stopped` (None: it does not listen). With a
+    `review`, or a function that makes one of the arguments and context, its calls are reviewed.
     """
 
     name: str
     answer: Answer | Function = "ok"
     effect: Effect = "read"
     needs_approval: bool = False
+    review: Review | Callable[[dict[str, Json], ToolContext], Review] | None = None
     parameters: dict[str, Json] = msgspec.field(default_factory=lambda: {"type": "object"})
     gate: Gate | None = None
     when_stopped: ToolOutcome | None = ToolOutcome(outcome="stopped", text="stopped softly")
@@ -297,9 +300,17 @@ class FakeTools:
                 parameters=tool.parameters,
                 effect=tool.effect,
                 needs_approval=tool.needs_approval,
+                reviewed=tool.review is not None,
             )
             for tool in (*self._tools.values(), asking)
         }
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return the tool's own review; what is not reviewed is allowed."""
+        tool = self._tools.get(name)
+        if tool is None or tool.review is None:
+            return Review()
+        return tool.review(arguments, context) if callable(tool.review) else tool.review
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext

@@ -11,6 +11,7 @@ import msgspec
 
 from midstream.core.errors import UserMistake
 from midstream.core.names import Json
+from midstream.core.safety.capability import Capability
 from midstream.core.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
 
@@ -27,11 +28,34 @@ the call any more.
 T = TypeVar("T")
 
 
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call would do: the capabilities it needs, and exactly that, shown to a person.
+
+    `binds` is a digest of all that the plan was made of, also of what `shows` leaves out; "" where
+    that says it all. The call gets it back as `ToolContext.binds`.
+    """
+
+    requests: tuple[Capability, ...]
+    shows: str = ""
+    binds: str = ""
+
+
+ToolPlan: TypeAlias = Callable[[dict[str, Json], ToolContext], Planned]
+"""Says what a call would do, changing nothing. Runs in a thread; an exception refuses the call with its
+message, as when its arguments are wrong.
+"""
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A tool: what the model sees, and what happens when it is called."""
+    """A tool: what the model sees, and what happens when it is called.
+
+    One with a `plan` has a spec that is `reviewed`: each call is judged by what it would do. Without
+    one it is judged by its name: a spec that `needs_approval` is asked about.
+    """
 
     spec: ToolSpec
     function: ToolFunction
+    plan: ToolPlan | None = None
 
 
 def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, Json]:

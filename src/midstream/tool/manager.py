@@ -5,6 +5,8 @@ one `ToolOutcome` with a text a model can act on; only a cancellation goes throu
 """
 
 import asyncio
+import hashlib
+import json
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -16,16 +18,23 @@ import msgspec
 from midstream.core.errors import MidstreamError
 from midstream.core.names import Json, Outcome
 from midstream.core.nearest import did_you_mean
+from midstream.core.safety.capability import SHOWN, Capability
+from midstream.core.safety.policy import Policy, Verdict, judged, may_ask_about
+from midstream.core.safety.rules import covers
 from midstream.core.spec import ToolSpec
 from midstream.offloop import in_thread
-from midstream.ports import ToolContext, ToolOutcome
-from midstream.tool.base import Result, Stopped, Tool
+from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.tool.base import Planned, Result, Stopped, Tool
 from midstream.tool.text import capped, cleaned
 from midstream.tool.validation import validate
 
 SOFT_STOP_S: Final = 6.0
 """How long a `once` tool may take to end softly: the shell's signals, and some time to be gone."""
 
+PLAN_S: Final = 20.0
+"""How long it may take to find out what a call would do, in seconds."""
+
+_UNFIT = "Not run, the arguments do not fit: "
 _VERIFY = "verify before repeating it"
 
 
@@ -33,10 +42,17 @@ class ToolManager:
     """The tools runs may call, by name. Of two with one name the first counts.
 
     `tools` are the user's own; built-in ones (`midstream.tool.builtin`) come first unless
-    `built_in` says otherwise.
+    `built_in` says otherwise. Calls of tools with a plan are judged by the `policy` of the moment.
     """
 
-    def __init__(self, tools: Iterable[Tool] = (), *, built_in: Iterable[Tool] | None = None):
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        built_in: Iterable[Tool] | None = None,
+        policy: Callable[[], Policy] = Policy,
+    ) -> None:
+        self._policy = policy
         if built_in is None:
             from midstream.tool.builtin import built_in_tools
 
@@ -46,8 +62,122 @@ class ToolManager:
             self._tools.setdefault(tool.spec.name, tool)
 
     def specs(self) -> dict[str, ToolSpec]:
-        """Return what each tool is, by name, in the order of names."""
-        return {name: self._tools[name].spec for name in sorted(self._tools)}
+        """Return what each tool is, by name, in the order of names.
+
+        Calls that only read are reviewed only where a rule asks about reading, or about tools by
+        their names: mostly none does.
+        """
+        policy = self._policy()
+        reads, names = may_ask_about("read", policy), may_ask_about("tool", policy)
+        return {
+            name: _spec(self._tools[name], reads=reads, names=names) for name in sorted(self._tools)
+        }
+
+    def put(self, tools: Iterable[Tool], *, instead_of: Iterable[str] = ()) -> None:
+        """Take in tools that came to be known later, in place of those of these names."""
+        for name in instead_of:
+            self._tools.pop(name, None)
+        for tool in tools:
+            self._tools.setdefault(tool.spec.name, tool)
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return what is to become of a call; see the port `Tools`.
+
+        A call that will fail by itself (wrong arguments, a file that is not there) is let through to
+        fail: the model is told why by the call.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            return Review()
+        planned = await _planned(tool, arguments, self._with_policy(context, is_review=True))
+        if isinstance(planned, ToolOutcome):
+            return Review()
+        verdict = self._verdict(tool, planned, context)
+        return Review(
+            kind=verdict.kind,
+            asks=(*map(str, verdict.asked), _seen(planned)) if verdict.kind == "ask" else (),
+            shows=planned.shows,
+            reason=verdict.reason,
+            hint=verdict.hint,
+        )
+
+    def _verdict(self, tool: Tool, planned: Planned, context: ToolContext) -> Verdict:
+        policy = self._policy_for(tool)
+        verdict = _stricter(judged(planned.requests, policy), _by_name(tool, policy))
+        if verdict.kind != "ask":
+            return verdict
+        granted = context.granted
+        # A yes to a whole tool is none to files that decide what runs later.
+        is_known = tool.spec.name in granted
+        left = [
+            each
+            for each in verdict.asked
+            if not covers(granted, each) and not (is_known and each.kind != "write_protected")
+        ]
+        if verdict.asked and not left:
+            return Verdict(kind="allow", reason="granted for this run")
+        return verdict
+
+    def _policy_for(self, tool: Tool) -> Policy:
+        """Return what a tool is judged by. One that only reads, and does not say what, is not held up
+        where nothing but reading is allowed.
+        """
+        policy = self._policy()
+        if tool.plan is not None or tool.spec.effect != "read":
+            return policy
+        mode = "ask" if policy.mode == "plan" else policy.mode
+        return msgspec.structs.replace(policy, mode=mode, is_untrusted=False)
+
+    def _with_policy(self, context: ToolContext, *, is_review: bool = False) -> ToolContext:
+        """Return a context that answers what else the call may do.
+
+        In a review what has a person asked is no obstacle: what is planned is for their eyes.
+        """
+        policy, granted = self._policy(), context.granted
+
+        def forbids(request: Capability) -> str:
+            verdict = judged((request,), policy)
+            if verdict.kind == "allow" or (is_review and verdict.kind == "ask"):
+                return ""
+            if verdict.kind == "ask" and all(covers(granted, each) for each in verdict.asked):
+                return ""
+            return f"{request.target}: {verdict.reason} {verdict.hint}".strip()
+
+        return msgspec.structs.replace(context, forbids=forbids)
+
+    async def _refused(
+        self, tool: Tool, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome | ToolContext:
+        """Return why a call may not be made now, whatever was true when it was reviewed; otherwise
+        the context that holds it to what was judged.
+        """
+        context = self._with_policy(context)
+        if tool.plan is None:
+            return self._refused_by_name(tool) or context
+        planned = await _planned(tool, arguments, context)
+        if isinstance(planned, ToolOutcome):
+            return planned
+        verdict = self._verdict(tool, planned, context)
+        if verdict.kind != "allow":
+            return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
+        seen = [each for each in context.granted if each.startswith(SHOWN)]
+        if seen and _seen(planned) not in seen:
+            return ToolOutcome(
+                outcome="failed",
+                text="Not done: what it would do now is not what the user saw and allowed. "
+                "Look at how things are, and call it again.",
+            )
+        return msgspec.structs.replace(context, binds=planned.binds)
+
+    def _refused_by_name(self, tool: Tool) -> ToolOutcome | None:
+        """Return why a tool that does not say what it would do may do nothing now, None if it may.
+
+        Only what denies counts: such as the mode `plan`. Its spec says whether a person is asked.
+        """
+        verdict = judged((_named(tool),), self._policy_for(tool))
+        if verdict.kind != "deny":
+            return None
+        return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext
@@ -64,8 +194,65 @@ class ToolManager:
             return ToolOutcome(outcome="failed", text=cleaned(f"There is no tool {name!r}. {hint}"))
         if context.stop.is_set():
             return ToolOutcome(outcome="not_run", text="Not run: it was stopped before it began.")
-        ended = await _supervised(tool, arguments, context)
+        held = await self._refused(tool, arguments, context)
+        if isinstance(held, ToolOutcome):
+            return ToolOutcome(outcome=held.outcome, text=capped(cleaned(held.text)))
+        ended = await _supervised(tool, arguments, held)
         return ToolOutcome(outcome=ended.outcome, text=capped(cleaned(ended.text)))
+
+
+def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:
+    """Return what a tool is, reviewed where something could refuse it or ask before it is called."""
+    asks = tool.spec.needs_approval if tool.plan is None else reads
+    if tool.spec.reviewed or not (asks or names):
+        return tool.spec
+    return msgspec.structs.replace(tool.spec, reviewed=True)
+
+
+def _named(tool: Tool) -> Capability:
+    return Capability(kind="tool", target=tool.spec.name)
+
+
+def _by_name(tool: Tool, policy: Policy) -> Verdict:
+    """Return what the rules about tools by their names say; where none speaks, nothing is asked."""
+    rules = msgspec.structs.replace(policy, mode="full", is_untrusted=False)
+    return judged((_named(tool),), rules)
+
+
+def _stricter(one: Verdict, other: Verdict) -> Verdict:
+    """Return the verdict that lets less happen; of two that ask, one that asks about all of it."""
+    order = ("allow", "ask", "deny")
+    if one.kind == other.kind == "ask":
+        asked = {str(each): each for each in (*one.asked, *other.asked)}
+        return msgspec.structs.replace(one, asked=tuple(asked[text] for text in sorted(asked)))
+    return max(one, other, key=lambda each: order.index(each.kind))
+
+
+def _plan_by_name(tool: Tool, arguments: dict[str, Json]) -> Planned:
+    """Return what is known of a call of a tool that does not say what it would do."""
+    shown = json.dumps(arguments, indent=2, sort_keys=True)
+    return Planned(requests=(_named(tool),) if tool.spec.needs_approval else (), shows=shown)
+
+
+def _seen(planned: Planned) -> str:
+    """Return the grant that binds a yes to what was shown."""
+    whole = f"{planned.binds}\n{planned.shows}"
+    return SHOWN + hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _planned(
+    tool: Tool, arguments: dict[str, Json], context: ToolContext
+) -> Planned | ToolOutcome:
+    """Return what a call would do, or how it fails before it does anything."""
+    plan = tool.plan or (lambda found, _context: _plan_by_name(tool, found))
+    try:
+        problem = await in_thread(partial(validate, arguments, tool.spec.parameters))
+        if problem:
+            return ToolOutcome(outcome="failed", text=f"{_UNFIT}{problem}")
+        async with asyncio.timeout(PLAN_S):
+            return await in_thread(partial(plan, arguments, context), name="midstream-plan")
+    except (Exception, SystemExit) as error:
+        return _failed(tool, error)
 
 
 async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
@@ -131,19 +318,26 @@ async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext)
     try:
         problem = await in_thread(partial(validate, arguments, tool.spec.parameters))
         if problem:
-            return ToolOutcome(
-                outcome="failed", text=f"Not run, the arguments do not fit: {problem}"
-            )
+            return ToolOutcome(outcome="failed", text=f"{_UNFIT}{problem}")
         return _as_outcome(await _done(tool, msgspec.to_builtins(arguments), context))
-    except Stopped:
-        return ToolOutcome(outcome="stopped", text="Stopped before it changed anything.")
-    except MidstreamError as error:
-        return ToolOutcome(outcome="failed", text=str(error))
-    except OSError as error:
-        text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-        return ToolOutcome(outcome="failed", text=text)
     except (Exception, SystemExit) as error:
-        return ToolOutcome(outcome="failed", text=_words_for(tool, error))
+        return _failed(tool, error)
+
+
+def _failed(tool: Tool, error: BaseException) -> ToolOutcome:
+    """Return what an exception of a tool means for the model."""
+    match error:
+        case Stopped():
+            return ToolOutcome(outcome="stopped", text="Stopped before it changed anything.")
+        case MidstreamError():
+            return ToolOutcome(outcome="failed", text=str(error))
+        case TimeoutError():
+            return ToolOutcome(outcome="failed", text=f"{tool.spec.name} took too long.")
+        case OSError():
+            text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+            return ToolOutcome(outcome="failed", text=text)
+        case _:
+            return ToolOutcome(outcome="failed", text=_words_for(tool, error))
 
 
 async def _done(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> Result:

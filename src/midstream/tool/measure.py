@@ -3,6 +3,10 @@
 import asyncio
 import os
 import sys
+import tempfile
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +15,12 @@ import msgspec
 from midstream.core.errors import WorldTrouble
 from midstream.core.names import Json
 from midstream.core.spec import ToolSpec
+from midstream.offloop import in_thread
 from midstream.ports import ToolContext
-from midstream.tool.base import Tool, parameters_of, typed
+from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tool.paths import Place, locate, requests_for
 from midstream.tool.process import run_command
+from midstream.tool.source_files import listed
 
 TIMEOUT_S = 120.0
 MAX_ERROR = 300
@@ -39,21 +46,28 @@ _INHERITED = (
 
 
 async def measured(
-    root: Path, *, commits: int = 200, top: int = 10, stop: asyncio.Event | None = None
+    root: Path,
+    *,
+    commits: int = 200,
+    top: int = 10,
+    stop: asyncio.Event | None = None,
+    without: Collection[str] = (),
 ) -> str:
     """Return the figures of a folder as JSON text (the fields of `measurement.Measurement`).
 
-    Setting `stop`, or cancelling, ends the measuring and everything it started.
+    Files named in `without`, by their paths below the folder, are not looked at. Setting `stop`, or
+    cancelling, ends the measuring and everything it started.
 
     Raises:
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
     out = _Output()
+    left_out = await in_thread(partial(_kept, without)) if without else None
     # -P: a module of the folder midstream was started in is never what runs.
     command = [sys.executable, "-P", "-W", "ignore", "-m", "midstream.tool.measurement"]
     try:
         ended = await run_command(
-            [*command, str(root), str(commits), str(top)],
+            [*command, str(root), str(commits), str(top), *([left_out] if left_out else [])],
             folder=root,
             environment={name: os.environ[name] for name in _INHERITED if name in os.environ},
             timeout_s=TIMEOUT_S,
@@ -62,11 +76,23 @@ async def measured(
         )
     except OSError as error:
         raise WorldTrouble(f"Measuring could not be started: {error}.") from error
+    finally:
+        if left_out:
+            with suppress(OSError):
+                os.unlink(left_out)
     text = out.data.decode(errors="replace")
     if ended.exit_code != 0 or ended.cause:
         last = text.strip().rpartition("\n")[2][:MAX_ERROR]
         raise WorldTrouble(f"Measuring ended with code {ended.exit_code}: {last}")
     return text
+
+
+def _kept(names: Collection[str]) -> str:
+    """Return a new file that holds these names, each before a NUL."""
+    handle, path = tempfile.mkstemp(prefix="midstream-")
+    with open(handle, "wb") as file:
+        file.write(b"".join(os.fsencode(name) + b"\0" for name in names))
+    return path
 
 
 class _Output:
@@ -86,8 +112,28 @@ class _Output:
 async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str:
     wanted = typed(arguments, MeasureCode)
     return await measured(
-        context.workspace, commits=wanted.commits, top=wanted.top, stop=context.stop
+        context.workspace,
+        commits=wanted.commits,
+        top=wanted.top,
+        stop=context.stop,
+        without=await in_thread(partial(_kept_from, context)),
     )
+
+
+def _kept_from(context: ToolContext) -> list[str]:
+    """Return the files policy keeps a call from reading. Secrets are never read anyway."""
+    root = Path(os.path.realpath(context.workspace))
+    found: list[str] = []
+    for path in listed(root):
+        check_stop(context)
+        place = Place(root=root, parts=tuple(path.split("/")))
+        if any(map(context.forbids, requests_for(place, "read"))):
+            found.append(path)
+    return found
+
+
+def _plan(_arguments: dict[str, Json], context: ToolContext) -> Planned:
+    return Planned(requests=requests_for(locate(context.workspace, "."), "read"))
 
 
 TOOLS: tuple[Tool, ...] = (
@@ -104,5 +150,6 @@ TOOLS: tuple[Tool, ...] = (
             timeout_s=TIMEOUT_S,
         ),
         function=_measure_code,
+        plan=_plan,
     ),
 )

@@ -9,9 +9,10 @@ changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 """
 
 import io
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -113,6 +114,7 @@ def measure(
     deadline_s: float = DEADLINE_S,
     clock: Callable[[], float] = time.monotonic,
     guard: Guard = nullcontext,
+    without: Collection[str] = (),
 ) -> Measurement:
     """Return the figures of a folder; an empty one has figures too.
 
@@ -123,9 +125,13 @@ def measure(
         deadline_s: seconds after which the rest of the files is left out, and `notes` says so.
         clock: the time in seconds.
         guard: held while the functions of one file are looked for; it may raise to end that.
+        without: files that are not looked at, by their paths below the folder.
     """
     ends_at = clock() + deadline_s
-    everything = listed(root)
+    # The folder itself may be named by a link; below it none is followed.
+    root = root.resolve()
+    left_out = frozenset(without)
+    everything = [path for path in listed(root) if path not in left_out]
     # A name that is not text cannot stand in JSON, and one with a line break in no report.
     paths = [path for path in everything if path.isprintable()]
     names = module_names(paths)
@@ -274,14 +280,22 @@ def _shortened(figures: Measurement, top: int) -> Measurement:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the figures of a folder to stdout as JSON: ROOT COMMITS TOP. Return the exit code."""
-    root, commits, top = arguments
+    """Write the figures of a folder to stdout as JSON; return the exit code.
+
+    The arguments are ROOT COMMITS TOP [FILE]; FILE holds the paths to leave out, each before a NUL.
+    """
+    root, commits, top, *files = arguments
     # lizard puts the folder of argv[0] in front of sys.path, and prints what it cannot read.
     sys.argv[0] = ""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            names = [name for file in files for name in Path(file).read_bytes().split(b"\0")]
             figures = measure(
-                Path(root), commits=int(commits), top=int(top), guard=partial(at_most, FILE_S)
+                Path(root),
+                commits=int(commits),
+                top=int(top),
+                guard=partial(at_most, FILE_S),
+                without=[os.fsdecode(name) for name in names],
             )
     except Exception as error:
         sys.stdout.write(f"{type(error).__name__}: {error}")

@@ -1,48 +1,62 @@
 """Paths a model names, kept inside the workspace.
 
 Two steps, and both are needed. `locate` says where a path leads, symbolic links resolved, and
-refuses what is outside or secret. The opening functions then walk to that place from the
-workspace's own folder, one component at a time, following no link at all: a link that somebody puts
-in the way between the two steps ends the walk instead of leading it out.
+refuses what is outside, secret or no honest name; whoever judges the call judges that place. The
+opening functions then go to that very place from the workspace's own folder and follow no link at
+all (`midstream.tool.openat2`): a link that somebody puts in the way between the two steps ends the
+walk instead of leading it elsewhere.
 """
 
 import os
 import stat
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from midstream.config.places import (
+    JOURNAL_VARIABLE,
+    journal_file,
+    user_config_dir,
+    user_state_dir,
+)
 from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.core.safety.capability import Capability, Kind
+from midstream.core.safety.protected import Purpose, classify
+from midstream.tool.openat2 import is_made_up, opened
+from midstream.tool.twins import is_twin_of_a_secret
 
 MAX_FILE_BYTES: Final = 10_000_000
+MAX_PATH_BYTES: Final = 4_096
+MAX_NAME_BYTES: Final = 255
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a FIFO waits for a writer that never comes.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a FIFO waits for a writer that never comes; without O_NOCTTY, opening
+# a terminal makes it ours.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-_SECRET_FOLDERS: Final = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".azure", ".gcloud"})
-_SECRET_NAMES: Final = frozenset(
-    {
-        *(".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".htpasswd", ".envrc"),
-        *("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk"),
-    }
-)
-_SECRET_ENDINGS: Final = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".keystore", ".jks", ".keyring")
-_ENV_EXAMPLES: Final = (".example", ".sample", ".template", ".dist")
-_OWN_FOLDERS: Final = {
-    ".git": "the repository's internals belong to git",
-    ".midstream": "midstream's own settings, roles and workflows are changed by people",
-}
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Zero-width, and part of how Persian, Hindi and emoji are written."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a path leads: a real path in a workspace, `parts` below `root`. No parts: the root."""
+    """Where a path leads: a real path in a workspace, `parts` below `root`. No parts: the root.
+
+    `named` is the path as it was given where that says something else: a link is on the way.
+    """
 
     root: Path
     parts: tuple[str, ...]
+    named: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Return the parts of the real path and, where it differs, of the given one."""
+        return (self.parts, self.named) if self.named else (self.parts,)
 
     @property
     def name(self) -> str:
@@ -50,19 +64,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return "/".join(self.parts) or "."
 
 
-def locate(workspace: Path, path: str, *, purpose: Literal["read", "write"] = "read") -> Place:
-    """Return the place a path leads to; it need not exist.
+def locate(workspace: Path, path: str) -> Place:
+    """Return the place a path leads to; it need not exist, and whether it may be used is not said.
 
     Relative paths start at the workspace; an absolute one has to lie in it. Links are followed,
     wherever they stand, as long as they stay inside.
 
     Raises:
-        UserMistake: the path leads out of the workspace, is secret, or may not be written to.
+        UserMistake: the path leads out of the workspace or to midstream's own files, or is no
+            honest name.
     """
-    if not path or "\0" in path:
-        raise UserMistake("The path is empty or holds a NUL character.")
-    if ".." in path.split("/"):
-        raise UserMistake(f"{path!r} holds '..'.", hint="Name the path from the workspace's root.")
+    _require_honest(path)
     root = Path(os.path.realpath(workspace))
     try:
         real = Path(os.path.realpath(workspace / path))
@@ -74,11 +86,80 @@ def locate(workspace: Path, path: str, *, purpose: Literal["read", "write"] = "r
         ) from error
     except OSError as error:
         raise UserMistake(f"{path!r} cannot be resolved: {error.strerror}.") from error
-    for each in (_named_parts(path, (workspace, root)), parts):
-        reason = refusal(each, purpose=purpose)
+    _require_honest("/".join(parts) or ".")
+    if path.endswith(("/", "/.")) and _is_other_than_folder(real):
+        raise UserMistake(f"{path!r} ends like a folder and is none.", hint="Leave out the slash.")
+    _require_not_own(path, real)
+    named = _named_parts(path, (workspace, root))
+    return Place(root=root, parts=parts, named=() if named == parts else named)
+
+
+def requests_for(place: Place, purpose: Purpose) -> tuple[Capability, ...]:
+    """Return the capabilities that reading or writing a place needs: under each of its names."""
+    return tuple(
+        Capability(kind=_kind_of(place, parts, purpose), target="/".join(parts) or ".")
+        for parts in place.names
+    )
+
+
+def _kind_of(place: Place, parts: tuple[str, ...], purpose: Purpose) -> Kind:
+    if purpose == "read":
+        return "read"
+    return "write_protected" if guarded(place, parts) else "write"
+
+
+def guarded(place: Place, parts: tuple[str, ...]) -> str:
+    """Return why writing there under that name always takes a person's yes, "" where it does not."""
+    standing, reason = classify(parts, "write")
+    if standing == "protected":
+        return reason
+    return _guarded_by_neighbours(place.root, place.parts)
+
+
+def require_allowed(place: Place, purpose: Purpose, forbids: Callable[[Capability], str]) -> None:
+    """Raise UserMistake where policy keeps a call from reading or writing a place."""
+    for request in requests_for(place, purpose):
+        reason = forbids(request)
         if reason:
-            raise UserMistake(f"{path!r} may not be {_past(purpose)}: {reason}.")
-    return Place(root=root, parts=parts)
+            raise UserMistake(reason)
+
+
+def _require_honest(path: str) -> None:
+    """Raise UserMistake for a path that does not look like what it is, or could not be one."""
+    if not path or "\0" in path:
+        raise UserMistake("The path is empty or holds a NUL character.")
+    strange = next((char for char in path if _is_strange(char)), "")
+    if strange:
+        raise UserMistake(
+            f"{path[:200]!a} holds U+{ord(strange):04X}, which cannot be seen in a name.",
+            hint="Such a file has to be renamed by a person first.",
+        )
+    parts = path.split("/")
+    if ".." in parts:
+        raise UserMistake(
+            f"{path[:200]!r} holds '..'.", hint="Name the path from the workspace's root."
+        )
+    if parts[0] == "~":
+        raise UserMistake(f"{path[:200]!r} begins with '~'.", hint="It stands for nothing here.")
+    size = len(path.encode())
+    if size > MAX_PATH_BYTES or max(len(part.encode()) for part in parts) > MAX_NAME_BYTES:
+        raise UserMistake(f"The path of {size:,} bytes, or a name in it, is too long for a file.")
+
+
+def _is_strange(char: str) -> bool:
+    """Return whether a character of a name could fool its reader: a control, a newline, half of a
+    pair, a mark that reorders or tags text.
+    """
+    if char.isascii():
+        return not char.isprintable()
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in _JOINERS
+
+
+def _is_other_than_folder(real: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(os.lstat(real).st_mode)
+    except OSError:
+        return False
 
 
 def _named_parts(path: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
@@ -90,31 +171,72 @@ def _named_parts(path: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
     return next((given.relative_to(root).parts for root in below), ())
 
 
-def _past(purpose: Literal["read", "write"]) -> str:
-    return "read" if purpose == "read" else "written to"
+# --- what is not for agents, or guarded ---------------------------------------------------------
 
 
-def refusal(parts: tuple[str, ...], *, purpose: Literal["read", "write"] = "read") -> str:
-    """Return why a path of these parts may not be read or written, "" when it may."""
-    folded = tuple(part.casefold() for part in parts)
-    if not folded:
-        return ""
-    if purpose == "write":
-        for part in folded:
-            if part in _OWN_FOLDERS:
-                return _OWN_FOLDERS[part]
-    if folded[-2:] == (".git", "config"):
-        return "it may hold credentials"
-    if _SECRET_FOLDERS.intersection(folded[:-1]) or folded[-1] in _SECRET_FOLDERS:
-        return "the folder holds keys"
-    name = folded[-1]
-    if name == ".env" or (name.startswith(".env.") and not name.endswith(_ENV_EXAMPLES)):
-        return "environment files hold secrets"
-    if name in _SECRET_NAMES or name.endswith(_SECRET_ENDINGS):
-        return "the file holds keys or passwords"
-    if folded[-2:] == (".docker", "config.json"):
-        return "it may hold credentials"
+def _require_not_own(path: str, real: Path) -> None:
+    """Raise UserMistake for what is midstream's own."""
+    if _is_own(real):
+        raise UserMistake(
+            f"{path!r} is midstream's own settings or state, which are not for agents.",
+            hint="A person can change it with an editor.",
+        )
+
+
+def _is_own(real: Path) -> bool:
+    """Return whether a place is midstream's own: in a workspace around it (somebody's home), or in
+    one that lies in it.
+    """
+    folders, journal = _own_places(*map(os.environ.get, _SAYING_WHERE))
+    if any(real.is_relative_to(own) for own in folders):
+        return True
+    if not real.is_relative_to(journal.parent):
+        return False
+    # Its log, its lock and the bells lie beside it, each with its name and more.
+    first = real.relative_to(journal.parent).parts[:1]
+    return any(name.casefold().startswith(journal.name.casefold()) for name in first)
+
+
+_SAYING_WHERE: Final = (
+    *("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"),
+    *("MIDSTREAM_CONFIG_HOME", "MIDSTREAM_STATE_HOME", JOURNAL_VARIABLE),
+)
+
+
+@lru_cache(maxsize=8)
+def _own_places(*_values: str | None) -> tuple[tuple[Path, ...], Path]:
+    """Return the folders of settings and state, and the journal, which may lie elsewhere."""
+    state = user_state_dir(os.environ)
+    folders = (user_config_dir(os.environ), state)
+    journal = journal_file(os.environ, state)
+    real = tuple(Path(os.path.realpath(place)) for place in folders)
+    return real, Path(os.path.realpath(journal))
+
+
+_OF_GIT: Final = frozenset({"HEAD", "objects", "refs"})
+_IN_GIT: Final = _OF_GIT | {"config", "config.worktree", "commondir", "hooks", "info"}
+
+
+def _guarded_by_neighbours(root: Path, parts: tuple[str, ...]) -> str:
+    """Return why writing there is guarded by what stands around it, whatever it is called.
+
+    A folder with HEAD, objects and refs is a git repository under any name, and its `config` names
+    programs that the next `git status` in it runs.
+    """
+    for depth, part in enumerate(parts):
+        if part.casefold() not in _IN_GIT_FOLDED:
+            continue
+        folder = root.joinpath(*parts[:depth])
+        missing = {name for name in _OF_GIT if not os.path.lexists(folder / name)}
+        if missing <= {name for name in _OF_GIT if name.casefold() == part.casefold()}:
+            return "the folder is, or becomes, a git repository without a work tree"
     return ""
+
+
+_IN_GIT_FOLDED: Final = frozenset(name.casefold() for name in _IN_GIT)
+
+
+# --- opening ------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -122,30 +244,50 @@ def opened_folder(place: Place, *, create: bool = False) -> Iterator[int]:
     """Give the file descriptor of a folder; with `create`, it and its parents are made as needed.
 
     Raises:
-        UserMistake: it is no folder, or does not exist.
+        UserMistake: it is no folder, does not exist, or is the kernel's, such as `/proc`.
     """
-    handle = os.open(place.root, _FOLDER & ~os.O_NOFOLLOW)
     try:
-        for part in place.parts:
-            if create:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=handle)
-            below = os.open(part, _FOLDER, dir_fd=handle)
-            os.close(handle)
-            handle = below
-        yield handle
+        handle = _handle_of(place, create=create)
     except FileNotFoundError as error:
         raise UserMistake(f"There is no folder {place.name!r}.") from error
-    except NotADirectoryError as error:
+    except OSError as error:
+        if error.errno not in _NO_FOLDER:
+            raise
         raise UserMistake(f"{place.name!r} is no folder.") from error
+    try:
+        _require_stored(handle, place)
+        yield handle
     finally:
         os.close(handle)
+
+
+# ELOOP and EXDEV: a link stands where a folder was.
+_NO_FOLDER: Final = frozenset({20, 40, 18})
+
+
+def _handle_of(place: Place, *, create: bool) -> int:
+    root = os.open(place.root, _FOLDER)
+    try:
+        if not create:
+            return opened(root, place.parts, _FOLDER)
+        handle = os.dup(root)
+        for part in place.parts:
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=handle)
+                below = opened(handle, (part,), _FOLDER)
+            finally:
+                os.close(handle)
+            handle = below
+        return handle
+    finally:
+        os.close(root)
 
 
 @contextmanager
 def opened_below(folder: int, name: str) -> Iterator[int]:
     """Give the file descriptor of a folder in an opened folder, unless it is a link (OSError)."""
-    handle = os.open(name, _FOLDER, dir_fd=folder)
+    handle = opened(folder, (name,), _FOLDER)
     try:
         yield handle
     finally:
@@ -161,31 +303,46 @@ def read_bytes(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Return what a regular file holds.
 
     Raises:
-        UserMistake: there is no such file, it is not a regular one, or it is larger than that.
+        UserMistake: there is no such file, it is not a regular one, it is larger than that, it is
+            another name (a hard link) of a secret, or midstream's own.
         WorldTrouble: it cannot be read.
     """
     if not place.parts:
         raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     with opened_folder(parent_of(place)) as folder:
-        handle = _open_file(folder, place)
-        try:
-            found = os.fstat(handle)
-            _require_regular(found.st_mode, place)
-            if found.st_size > max_bytes:
-                raise UserMistake(
-                    f"{place.name} has {found.st_size:,} bytes; the limit is {max_bytes:,}.",
-                    hint="Use exact_search to find the part you need.",
-                )
-            with open(handle, "rb", closefd=False) as file:
-                # A file that grows meanwhile stays bounded.
-                return file.read(max_bytes)
-        finally:
-            os.close(handle)
+        return read_in(folder, place, max_bytes=max_bytes)
+
+
+def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Return what the file with the place's name in an opened folder holds; as `read_bytes`."""
+    _require_not_own(place.name, place.root.joinpath(*place.parts))
+    handle = _open_file(folder, place)
+    try:
+        found = os.fstat(handle)
+        _require_regular(found.st_mode, place)
+        _require_stored(handle, place)
+        if found.st_size > max_bytes:
+            raise UserMistake(
+                f"{place.name} has {found.st_size:,} bytes; the limit is {max_bytes:,}.",
+                hint="Use exact_search to find the part you need.",
+            )
+        if found.st_nlink > 1 and is_twin_of_a_secret(found, place.root, place.parts):
+            raise UserMistake(
+                f"{place.name!r} may not be read: it is another name of a secret file."
+            )
+        with open(handle, "rb", closefd=False) as file:
+            # A file that grows meanwhile stays bounded.
+            return file.read(max_bytes)
+    finally:
+        os.close(handle)
 
 
 def _open_file(folder: int, place: Place) -> int:
+    name = place.parts[-1]
     try:
-        return os.open(place.parts[-1], _FILE, dir_fd=folder)
+        # Opening a device can do things, so that it is looked at before as well as after.
+        _require_regular(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode, place)
+        return opened(folder, (name,), _FILE)
     except FileNotFoundError as error:
         raise UserMistake(f"There is no file {place.name!r}.") from error
     except OSError as error:
@@ -195,19 +352,28 @@ def _open_file(folder: int, place: Place) -> int:
 def _require_regular(mode: int, place: Place) -> None:
     if stat.S_ISDIR(mode):
         raise UserMistake(f"{place.name!r} is a folder.", hint="Use list_directory for folders.")
+    if stat.S_ISLNK(mode):
+        raise UserMistake(f"{place.name!r} cannot be read: a link has just been put there.")
     if not stat.S_ISREG(mode):
         raise UserMistake(f"{place.name!r} is no regular file but a pipe, socket or device.")
 
 
-def mode_in(folder: int, place: Place) -> int | None:
-    """Return the permission bits of a file in an opened folder; None when there is none.
+def _require_stored(handle: int, place: Place) -> None:
+    if is_made_up(handle):
+        raise UserMistake(f"{place.name!r} is not stored anywhere: the kernel makes it up.")
+
+
+def found_in(folder: int, place: Place) -> os.stat_result | None:
+    """Return what a file in an opened folder is; None when there is none.
 
     Raises:
         UserMistake: something that is no regular file has its name.
     """
+    if not place.parts:
+        raise UserMistake("'.' is a folder.")
     try:
         found = os.stat(place.parts[-1], dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     _require_regular(found.st_mode, place)
-    return stat.S_IMODE(found.st_mode)
+    return found

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
@@ -44,6 +44,30 @@ class Sink(Protocol):
         """Do what is due by now; return after how many seconds to be called again, if at all."""
 
 
+class Starting(Protocol):
+    """How a command is started, when that takes more than its argv: in a sandbox."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    stdin: int
+
+    @property
+    def pass_fds(self) -> tuple[int, ...]:
+        """Return the descriptors it gets."""
+
+    def begin(self, pid: int) -> int | None:
+        """Let what was started begin; return the first process of its process namespace."""
+
+    def close(self) -> None:
+        """Clear up, when nothing of it runs any more."""
+
+
+Box: TypeAlias = Callable[[Sequence[str], Mapping[str, str], Mapping[str, str]], Starting]
+"""Prepares an argv with its environment; the third is what its processes are known by outside. It is
+called in the command's thread.
+"""
+
+
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended. `exit_code` is negative when a signal did it, as in `subprocess`.
 
@@ -66,8 +90,9 @@ async def run_command(
     timeout_s: float,
     stop: asyncio.Event,
     sink: Sink,
+    box: Box | None = None,
 ) -> Ended:
-    """Return how a command ended, once all it started has ended too.
+    """Return how a command ended, once all it started has ended too. `box` makes it a sandboxed one.
 
     Setting `stop` ends it softly. Cancelling kills everything at once; the cancellation goes on
     when the processes are gone.
@@ -75,7 +100,7 @@ async def run_command(
     Raises:
         OSError: the command could not be started.
     """
-    command = _Command(argv, folder, environment, timeout_s, sink)
+    command = _Command(argv, folder, environment, timeout_s, sink, box)
     async with asyncio.TaskGroup() as group:
         work = group.create_task(in_thread(command.run_or_error, name="midstream-command"))
         soften = group.create_task(_when_set(stop, command))
@@ -107,11 +132,13 @@ class _Command:
         environment: Mapping[str, str],
         timeout_s: float,
         sink: Sink,
+        box: Box | None,
     ) -> None:
         self._argv = list(argv)
         self._folder = folder
         self._tag = os.urandom(8).hex()
-        self._environment = {**environment, process_tree.TAG: self._tag}
+        self._environment = environment
+        self._box = _Plain if box is None else box
         self._timeout_s = timeout_s
         self._sink = sink
         self._wish: Wish = ""
@@ -140,27 +167,55 @@ class _Command:
 
     def _run(self) -> Ended:
         try:
-            child = subprocess.Popen(
-                self._argv,
-                cwd=self._folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            assert child.stdout is not None
-            with child.stdout, _Watch(child) as watch:
-                watch.listen(self._ears)
-                return self._followed(child, watch)
+            tag = {process_tree.TAG: self._tag}
+            starting = self._box(self._argv, self._environment, tag)
+            try:
+                return self._started(starting)
+            finally:
+                starting.close()
         finally:
             with self._lock:
                 self._is_over = True
                 os.close(self._ears)
                 os.close(self._mouth)
 
-    def _followed(self, child: "subprocess.Popen[bytes]", watch: "_Watch") -> Ended:
-        ending = _Ending(child.pid, self._tag)
+    def _started(self, starting: Starting) -> Ended:
+        # Started in this thread, which stays: the sandbox ends with the thread that started it.
+        child = subprocess.Popen(
+            starting.argv,
+            cwd=self._folder,
+            env=starting.environment,
+            stdin=starting.stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=starting.pass_fds,
+        )
+        assert child.stdout is not None
+        first: process_tree.First | None = None
+        try:
+            with child.stdout, _Watch(child) as watch:
+                watch.listen(self._ears)
+                inside = starting.begin(child.pid)
+                if inside is not None:
+                    first = process_tree.First(inside, child.pid)
+                return self._followed(child, watch, first)
+        except BaseException:
+            child.kill()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=KILL_S)
+            raise
+        finally:
+            if first is not None:
+                first.close()
+
+    def _followed(
+        self,
+        child: "subprocess.Popen[bytes]",
+        watch: "_Watch",
+        first: process_tree.First | None,
+    ) -> Ended:
+        ending = _Ending(child.pid, self._tag, first)
         deadline = time.monotonic() + self._timeout_s
         cause: Cause = ""
         while not watch.has_exited():
@@ -197,14 +252,18 @@ class _Command:
     ) -> tuple[int, tuple[int, ...]]:
         """End what is left of the tree; return how many had outlived the command, and still do."""
         rest = _others(leader, self._tag)
-        left_behind = 0 if cause else len(rest)
-        if not rest and watch.has_exited():
+        # A sandbox takes along what is left in it when it ends: how much of that is still to be seen
+        # is chance.
+        left_behind = 0 if cause or ending.is_boxed else len(rest)
+        if not rest and watch.has_exited() and not ending.first_lives():
             return 0, ()
-        if rest and watch.has_exited() and cause != "enough" and self._wish != "kill":
+        is_soft = watch.has_exited() and cause != "enough" and self._wish != "kill"
+        if rest and is_soft and not ending.is_boxed:
             ending.begin(signal.SIGTERM)
         else:
             ending.kill()
-        while not ending.is_over(alive=bool(rest) or not watch.has_exited()):
+        alive = True
+        while not ending.is_over(alive=alive):
             if self._wish == "kill":
                 ending.kill()
             ending.go_on()
@@ -212,13 +271,34 @@ class _Command:
             self._read(watch)
             self._sink.tick()
             rest = _others(leader, self._tag)
-        return left_behind, tuple(process.pid for process in rest)
+            alive = bool(rest) or not watch.has_exited() or ending.first_lives()
+        survivors = tuple(process.pid for process in rest)
+        return left_behind, survivors or ending.first_survives()
 
     def _drain(self, watch: "_Watch") -> None:
         """Take what is still in the pipe, never waiting for more."""
         while data := watch.read():
             if not self._sink.feed(data):
                 break
+
+
+class _Plain:
+    """A command that is started as it is."""
+
+    pass_fds = ()
+    stdin = subprocess.DEVNULL
+
+    def __init__(
+        self, argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
+    ) -> None:
+        self.argv = list(argv)
+        self.environment = {**environment, **tag}
+
+    def begin(self, pid: int) -> int | None:
+        return None
+
+    def close(self) -> None:
+        return
 
 
 def _others(leader: int, tag: str) -> list[process_tree.Process]:
@@ -235,12 +315,26 @@ def _reaped(child: "subprocess.Popen[bytes]") -> int:
 class _Ending:
     """The signals of a soft stop, each at its time. SIGKILL is repeated: forks may race it."""
 
-    def __init__(self, leader: int, tag: str) -> None:
+    def __init__(self, leader: int, tag: str, first: process_tree.First | None = None) -> None:
         self._leader = leader
         self._tag = tag
+        self._first = first
         self._plan: list[tuple[float, signal.Signals]] = []
         self._killed_at: float | None = None
         self._has_begun = False
+
+    @property
+    def is_boxed(self) -> bool:
+        """Return whether the command runs in a process namespace of its own."""
+        return self._first is not None
+
+    def first_lives(self) -> bool:
+        """Return whether that namespace has not ended yet."""
+        return self._first is not None and not self._first.is_gone()
+
+    def first_survives(self) -> tuple[int, ...]:
+        """Return the id of its first process where it cannot be ended."""
+        return (self._first.pid,) if self._first is not None and self.first_lives() else ()
 
     def begin(self, first: signal.Signals = signal.SIGINT) -> None:
         """Plan the soft stop, the first signal at once; a second call changes nothing."""
@@ -266,11 +360,18 @@ class _Ending:
         """Send what is due."""
         while self._plan and self._plan[0][0] <= time.monotonic():
             _, which = self._plan.pop(0)
-            process_tree.send(which, self._leader, self._tag)
-            if which == signal.SIGKILL and self._killed_at is None:
-                self._killed_at = time.monotonic()
+            if which == signal.SIGKILL:
+                self._killed_at = self._killed_at or time.monotonic()
+            else:
+                process_tree.send(which, self._leader, self._tag, self._spared())
         if self._killed_at is not None:
+            if self._first is not None:
+                self._first.kill()
             process_tree.send(signal.SIGKILL, self._leader, self._tag)
+
+    def _spared(self) -> tuple[int, ...]:
+        """Return who is not told softly: the sandbox's own two, whose end would kill the rest."""
+        return () if self._first is None else (self._leader, self._first.pid)
 
     def is_over(self, *, alive: bool) -> bool:
         """Return whether to go on waiting makes no sense any more."""

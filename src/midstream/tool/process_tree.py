@@ -7,10 +7,16 @@ is in that session or group, what carries the tag, and whatever descends from th
 that leaves the session, clears its environment and loses its parent is missed.
 
 Where there is no `/proc`, the process group has to do.
+
+A sandboxed command has a process namespace of its own, and nothing in it can leave it: what has lost its
+parent belongs to the namespace's first process, a child of the leader. So its tree is whole, and killing
+that first process is killing all; the kernel reports it dead only when every other one is gone.
 """
 
 import os
+import select
 import signal
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
@@ -77,15 +83,59 @@ def _carries(pid: int, mark: bytes) -> bool:
         return False
 
 
-def send(which: signal.Signals, leader: int, tag: str) -> list[Process]:
-    """Send a signal to the leader's group and to each member outside it; return all members."""
+def send(
+    which: signal.Signals, leader: int, tag: str, spared: Collection[int] = ()
+) -> list[Process]:
+    """Send a signal to the leader's group and to each member outside it; return all members.
+
+    With some `spared`, each of the others gets it by itself.
+    """
     found = members(leader, tag)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, which)
+    if not spared:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, which)
     for process in found:
-        if process.group != leader:
+        if process.pid not in spared and (spared or process.group != leader):
             _send_to(process, which)
     return found
+
+
+class First:
+    """The first process of a sandbox's process namespace; with it ends whatever runs there."""
+
+    def __init__(self, pid: int, leader: int) -> None:
+        """Take hold of it. `leader`, its parent, must not be reaped yet."""
+        self.pid = pid
+        self._handle: int | None = None
+        if hasattr(os, "pidfd_open"):
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(pid)
+                # Until its parent is known, the id may have come to mean another process.
+                now = _process(pid)
+                if now is not None and now.parent == leader:
+                    self._handle = handle
+                else:
+                    os.close(handle)
+
+    def kill(self) -> None:
+        """Kill it, and so everything in its namespace."""
+        if self._handle is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def is_gone(self) -> bool:
+        """Return whether it has ended, and so everything in its namespace."""
+        if self._handle is None:
+            return True
+        waiting = select.poll()
+        waiting.register(self._handle, select.POLLIN)
+        return bool(waiting.poll(0))
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
 
 def _send_to(process: Process, which: signal.Signals) -> None:

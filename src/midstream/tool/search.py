@@ -14,18 +14,25 @@ import msgspec
 
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.names import Json
+from midstream.core.safety.capability import Capability
+from midstream.core.safety.protected import classify
 from midstream.core.spec import ToolSpec
 from midstream.offloop import in_thread
 from midstream.ports import ToolContext
-from midstream.tool.base import Tool, check_stop, parameters_of, typed
-from midstream.tool.paths import Place, locate, read_bytes, refusal
+from midstream.process import own_redactor
+from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tool.paths import Place, locate, read_bytes, requests_for, require_allowed
 from midstream.tool.process import run_command
-from midstream.tool.text import capped
+from midstream.tool.programs import found_program
+from midstream.tool.text import MARGIN, capped, in_one_line
+from midstream.tool.twins import is_another_name
 from midstream.tool.walk import Ignores, ignore_spec, is_tame, walk
 
 MAX_ENTRIES: Final = 1_000
 MAX_LISTED_DEPTH: Final = 8
 MAX_SEARCHED_BYTES: Final = 5_000_000
+MAX_SEARCHED_FILES: Final = 20_000
+"""Files with a match that are looked into; no answer shows as many."""
 SHOWN_LINE_CHARS: Final = 300
 _SNIFFED_BYTES: Final = 65_536
 
@@ -48,6 +55,7 @@ def list_directory(arguments: dict[str, Json], context: ToolContext) -> str:
     """Return what a folder holds, one path a line; folders end in a slash, files have their size."""
     wanted = typed(arguments, ListDirectory)
     place = locate(context.workspace, wanted.path)
+    require_allowed(place, "read", context.forbids)
     lines: list[str] = []
     entries = walk(
         place,
@@ -59,13 +67,30 @@ def list_directory(arguments: dict[str, Json], context: ToolContext) -> str:
         if len(lines) == MAX_ENTRIES:
             lines.append(f"[... more than {MAX_ENTRIES:,}: list a folder of it, or less depth ...]")
             break
+        if _is_kept_from(entry.path, context):
+            continue
+        path = in_one_line(entry.path)
         if entry.is_folder:
-            lines.append(f"{entry.path}/")
+            lines.append(f"{path}/")
         elif entry.link is not None:
-            lines.append(f"{entry.path} -> {entry.link}")
+            lines.append(f"{path} -> {in_one_line(entry.link)}")
         else:
-            lines.append(f"{entry.path} ({_size(entry.size)})")
+            lines.append(f"{path} ({_size(entry.size)})")
     return "\n".join(lines) or f"{place.name} holds nothing (that is not left out)."
+
+
+def _is_kept_from(path: str, context: ToolContext) -> bool:
+    """Return whether a rule keeps even a file's name back. That there is a secret may be known."""
+    place = Place(root=context.workspace, parts=tuple(path.split("/")))
+    if classify(place.parts).standing == "secret":
+        return False
+    return any(map(context.forbids, requests_for(place, "read")))
+
+
+def _plan_of_looking(arguments: dict[str, Json], context: ToolContext) -> Planned:
+    path = arguments.get("path", ".")
+    place = locate(context.workspace, path if isinstance(path, str) else ".")
+    return Planned(requests=requests_for(place, "read"))
 
 
 def _size(count: int) -> str:
@@ -115,14 +140,12 @@ async def exact_search(arguments: dict[str, Json], context: ToolContext) -> str:
     Raises:
         UserMistake: the text spans lines, or the path or glob cannot be used.
     """
-    import shutil
-
     wanted = typed(arguments, ExactSearch)
     if "\n" in wanted.text or "\r" in wanted.text or "\0" in wanted.text:
         raise UserMistake("The text spans lines.", hint="Search for one line of it.")
-    place = await in_thread(partial(_existing, context.workspace, wanted.path))
-    matches = await in_thread(partial(Matches, wanted, place))
-    program = shutil.which("rg")
+    place = await in_thread(partial(_existing, context, wanted.path))
+    matches = await in_thread(partial(Matches, wanted, place, context.forbids))
+    program = found_program("rg", place.root)
     if program is None:
         await in_thread(partial(search_in_python, wanted, place, matches, context))
     else:
@@ -130,8 +153,9 @@ async def exact_search(arguments: dict[str, Json], context: ToolContext) -> str:
     return matches.text()
 
 
-def _existing(workspace: Path, path: str) -> Place:
-    place = locate(workspace, path)
+def _existing(context: ToolContext, path: str) -> Place:
+    place = locate(context.workspace, path)
+    require_allowed(place, "read", context.forbids)
     found = place.root / place.name
     # A pipe, named by itself, would keep ripgrep waiting.
     if not found.is_dir() and not found.is_file():
@@ -142,13 +166,17 @@ def _existing(workspace: Path, path: str) -> Place:
 class Matches:
     """Takes matching lines and turns away what may not be shown: one judgement for both searches."""
 
-    def __init__(self, wanted: ExactSearch, place: Place) -> None:
+    def __init__(
+        self, wanted: ExactSearch, place: Place, forbids: Callable[[Capability], str]
+    ) -> None:
         if wanted.glob and (wanted.glob.startswith("!") or not is_tame(wanted.glob)):
             raise UserMistake(
                 f"The glob {wanted.glob!r} cannot be used.", hint="Use one like *.py."
             )
         self.includes_ignored = wanted.include_ignored or _is_left_out(place)
         self._wanted = wanted
+        self._root = place.root
+        self._forbids = forbids
         self._glob = ignore_spec([wanted.glob]) if wanted.glob else None
         self._ignores = None if self.includes_ignored else Ignores(place.root)
         self._lines: list[str] = []
@@ -163,7 +191,10 @@ class Matches:
         return self._files[path]
 
     def _may_show(self, path: str) -> bool:
-        if refusal(tuple(path.split("/"))):
+        place = Place(root=self._root, parts=tuple(path.split("/")))
+        if any(map(self._forbids, requests_for(place, "read"))) or is_another_name(
+            place.root, place.parts
+        ):
             return False
         if self._glob is not None and not self._glob.match_file(path):
             return False
@@ -176,7 +207,7 @@ class Matches:
                 self._is_full = True
                 return False
             shown = excerpt(line, self._wanted.text, ignore_case=self._wanted.ignore_case)
-            self._lines.append(f"{path}:{number}: {shown}")
+            self._lines.append(f"{in_one_line(path)}:{number}: {shown}")
             self._hits.add(path)
         return True
 
@@ -201,65 +232,68 @@ def excerpt(line: str, text: str, *, ignore_case: bool) -> str:
     at = line.casefold().find(text.casefold()) if ignore_case else line.find(text)
     start = max(0, at - SHOWN_LINE_CHARS // 3)
     part = line[start : start + SHOWN_LINE_CHARS]
+    around = max(0, start - MARGIN)
+    wide = line[around : start + SHOWN_LINE_CHARS + MARGIN]
+    clean = own_redactor().redacted(wide)
+    if clean != wide:
+        # Cut where no half of a secret can be left.
+        end = len(clean) - (MARGIN if around + len(wide) < len(line) else 0)
+        part = clean[MARGIN if around else 0 : end][:SHOWN_LINE_CHARS]
     return f"{'...' if start else ''}{part}{'...' if start + len(part) < len(line) else ''}"
 
 
 async def search_with_ripgrep(
     program: str, wanted: ExactSearch, place: Place, matches: Matches, context: ToolContext
 ) -> None:
-    """Find the lines with ripgrep.
+    """Find the lines with the help of ripgrep.
+
+    It only says which files to look into: it opens them by their paths, which somebody may lead
+    elsewhere meanwhile, and what is shown is what `read_bytes` gives.
 
     Raises:
         WorldTrouble: ripgrep failed.
     """
     # Ignore files are those of the workspace alone, in a git repository or not, so that the answer
     # is the same on every machine. UTF-16 counts as binary, as it does without ripgrep.
-    flags = ["--no-config", "--no-messages", "--fixed-strings", "--line-number", "--with-filename"]
-    flags += ["--no-heading", "--color=never", "--null", "--no-require-git", "--encoding=none"]
+    flags = ["--no-config", "--no-messages", "--fixed-strings", "--files-with-matches", "--null"]
+    flags += ["--color=never", "--no-require-git", "--encoding=none"]
     flags += ["--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot", "--no-ignore-parent"]
     flags += [f"--max-filesize={MAX_SEARCHED_BYTES}", "--sort=path", "--no-follow"]
     if wanted.ignore_case:
         flags.append("--ignore-case")
     if matches.includes_ignored:
         flags += ["--no-ignore", "--hidden", "--glob=!.git"]
-    lines = _Lines(matches)
+    names = _Names()
     ended = await run_command(
         [program, *flags, f"--regexp={wanted.text}", "--", f"./{place.name}"],
         folder=place.root,
         environment={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         timeout_s=60,
         stop=context.stop,
-        sink=lines,
+        sink=names,
     )
     if ended.cause == "timed_out":
         raise WorldTrouble("The search took too long.", hint="Narrow it to a folder.")
-    if not ended.cause and ended.exit_code not in (0, 1) and not lines.count:
+    if not ended.cause and ended.exit_code not in (0, 1) and not names.found:
         raise WorldTrouble(f"ripgrep failed with exit code {ended.exit_code}.")
+    files = [Place(root=place.root, parts=tuple(name.split("/"))) for name in names.found]
+    await in_thread(partial(_look_into, files, wanted, matches, partial(check_stop, context)))
 
 
-class _Lines:
-    """ripgrep's output, `path NUL number:text` a line, told to `Matches`."""
+class _Names:
+    """ripgrep's output, a path and a NUL each."""
 
-    def __init__(self, matches: Matches) -> None:
-        self._matches = matches
+    def __init__(self) -> None:
         self._rest = b""
-        self.count = 0
+        self.found: list[str] = []
 
     def tick(self) -> float | None:
         return None
 
     def feed(self, data: bytes) -> bool:
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        return all(self._add(line) for line in whole)
-
-    def _add(self, line: bytes) -> bool:
-        path, mark, rest = line.partition(b"\0")
-        number, colon, text = rest.partition(b":")
-        if not mark or not colon or not number.isdigit():
-            return True
-        self.count += 1
-        name = os.path.normpath(os.fsdecode(path))
-        return self._matches.add(name, int(number), text.decode(errors="replace"))
+        *whole, self._rest = (self._rest + data).split(b"\0")
+        self.found += [os.path.normpath(os.fsdecode(name)) for name in whole]
+        return len(self.found) <= MAX_SEARCHED_FILES
 
 
 def search_in_python(
@@ -267,7 +301,13 @@ def search_in_python(
 ) -> None:
     """Find the lines without ripgrep."""
     check = partial(check_stop, context)
-    for file in _files(place, matches, check):
+    _look_into(_files(place, matches, check), wanted, matches, check)
+
+
+def _look_into(
+    files: list[Place], wanted: ExactSearch, matches: Matches, check: Callable[[], None]
+) -> None:
+    for file in files:
         check()
         if not matches.takes(file.name):
             continue
@@ -318,6 +358,7 @@ TOOLS: tuple[Tool, ...] = (
             timeout_s=30,
         ),
         function=list_directory,
+        plan=_plan_of_looking,
     ),
     Tool(
         spec=ToolSpec(
@@ -328,5 +369,6 @@ TOOLS: tuple[Tool, ...] = (
             timeout_s=90,
         ),
         function=exact_search,
+        plan=_plan_of_looking,
     ),
 )

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from midstream.core.errors import MidstreamError
-from midstream.tool.paths import Place, read_bytes, refusal
+from midstream.core.safety.protected import classify
+from midstream.tool.paths import Place, read_bytes
+from midstream.tool.programs import found_program
 from midstream.tool.walk import Ignores
 
 NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
@@ -25,7 +27,6 @@ MAX_LISTED = 200_000
 """Names read from a folder before the rest is left out."""
 
 _SAFE_GIT = (
-    "git",
     "--no-pager",
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
@@ -37,6 +38,9 @@ _SAFE_GIT = (
 
 def git_output(root: Path, *arguments: str) -> bytes | None:
     """Return what a git command printed in `root`, None when it failed, is missing or took too long."""
+    program = found_program("git", root)
+    if program is None:
+        return None
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -46,7 +50,7 @@ def git_output(root: Path, *arguments: str) -> bytes | None:
     }
     try:
         done = subprocess.run(
-            (*_SAFE_GIT, *arguments),
+            (program, *_SAFE_GIT, *arguments),
             cwd=root,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -100,7 +104,7 @@ def read_regular(root: Path, path: str, *, max_bytes: int) -> bytes | None:
     A link in any folder of the path counts as one: what it leads to may lie outside.
     """
     parts = tuple(path.split("/"))
-    if {"", ".", ".."}.intersection(parts) or refusal(parts):
+    if {"", ".", ".."}.intersection(parts) or classify(parts).standing == "secret":
         return None
     try:
         return read_bytes(Place(root=root, parts=parts), max_bytes=max_bytes)

@@ -2,7 +2,14 @@
 
 from typing import Final
 
+from midstream.process import own_redactor
+
 MAX_CHARS: Final = 50_000
+
+MARGIN: Final = 8_000
+"""Characters beyond a cut that are looked at for secrets: of one that is cut in two, neither half would
+be known for what it is.
+"""
 
 
 def cleaned(text: str) -> str:
@@ -20,7 +27,21 @@ def capped(text: str, max_chars: int = MAX_CHARS) -> str:
     if len(text) <= max_chars:
         return text
     head, tail = (max_chars + 1) // 2, max_chars // 2
-    return joined(text[:head], len(text) - head - tail, text[len(text) - tail :])
+    return joined(beginning(text, head), len(text) - head - tail, ending(text, tail))
+
+
+def beginning(text: str, chars: int) -> str:
+    """Return about the first characters of a text, its secrets redacted before it is cut."""
+    is_cut = len(text) >= chars + MARGIN
+    clean = own_redactor().redacted(text[: chars + MARGIN])
+    return clean[: max(len(clean) - MARGIN, 0) if is_cut else chars]
+
+
+def ending(text: str, chars: int) -> str:
+    """Return about the last characters of a text, its secrets redacted before it is cut."""
+    is_cut = len(text) >= chars + MARGIN
+    clean = own_redactor().redacted(text[max(len(text) - chars - MARGIN, 0) :])
+    return clean[MARGIN if is_cut else max(len(clean) - chars, 0) :]
 
 
 def joined(head: str, left_out: int, tail: str) -> str:
@@ -34,4 +55,11 @@ def shortened(line: str, max_chars: int) -> str:
     """Return one line, its end left out where it is too long."""
     if len(line) <= max_chars:
         return line
-    return f"{line[:max_chars]} [... {len(line) - max_chars:,} characters left out]"
+    return f"{beginning(line, max_chars)} [... {len(line) - max_chars:,} characters left out]"
+
+
+def in_one_line(name: str) -> str:
+    """Return a file's name as one line that nothing in it can leave: controls and newlines escaped."""
+    if name.isprintable():
+        return name
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)

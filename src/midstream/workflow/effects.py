@@ -16,6 +16,7 @@ from typing import TypeAlias, get_args
 from midstream.core.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.core.inputs import (
     AnyInput,
+    CallReviewed,
     EffectKey,
     FileChanging,
     HandlerFailed,
@@ -36,8 +37,9 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
-from midstream.core.pending import AskModel, AwaitTime, CallTool, RunHandler
+from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import Run
+from midstream.core.safety.redaction import Redactor
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.offloop import call_soon, in_thread
 from midstream.ports import Clock, Handlers, Shelf, ToolContext
@@ -45,6 +47,15 @@ from midstream.ports import World as World
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.workflow.long_texts import PIECE, LongText, long_text
+from midstream.workflow.redacting import (
+    WITHHELD,
+    cleaned_call,
+    cleaned_grants,
+    cleaned_result,
+    exact_arguments,
+    exact_grants,
+    without_secrets,
+)
 from midstream.workflow.words import readable
 
 Post: TypeAlias = Callable[[AnyInput], None]
@@ -71,7 +82,8 @@ class Flight:
     """An effect under way: its task, and for a model request what was shown of the reply.
 
     While an input is being journaled, pieces that stream in are held back: should the input turn
-    out to halt the reply, they were never shown and are not kept.
+    out to halt the reply, they were never shown and are not kept. So is the end of a text that may
+    still become a secret.
     """
 
     __slots__ = (
@@ -79,7 +91,11 @@ class Flight:
         "_is_closed",
         "_is_holding",
         "_notify",
+        "_output",
+        "_redactor",
         "_shown",
+        "_thoughts",
+        "_words",
         "agent",
         "has_calls",
         "key",
@@ -89,7 +105,9 @@ class Flight:
         "task",
     )
 
-    def __init__(self, key: EffectKey, agent: str, state: str, notify: Notify) -> None:
+    def __init__(
+        self, key: EffectKey, agent: str, state: str, notify: Notify, redactor: Redactor
+    ) -> None:
         self.key = key
         self.agent = agent
         self.state = state
@@ -98,6 +116,10 @@ class Flight:
         self.stopper: asyncio.Task[None] | None = None
         self.has_calls = False
         self._notify = notify
+        self._redactor = redactor
+        self._words = redactor.sliding()
+        self._thoughts = redactor.sliding()
+        self._output = redactor.sliding()
         self._shown: list[str] = []
         self._held: list[AnyNotice] = []
         self._is_holding = False
@@ -144,19 +166,30 @@ class Flight:
 
     def progress(self, call_id: str, name: str, text: str) -> None:
         """Hear a piece of a tool's output."""
-        self._show(ToolProgress(call_id=call_id, name=name, text=readable(text)))
+        if clean := self._output.fed(readable(text)):
+            self._show(ToolProgress(call_id=call_id, name=name, text=clean))
 
     # The ReplyListener of a model request.
 
     def text(self, delta: str) -> None:
         """Hear the next piece of the reply's words."""
-        if delta:
-            self._show(TextDelta(agent=self.agent, text=readable(delta)))
+        if clean := self._words.fed(readable(delta)):
+            self._show(TextDelta(agent=self.agent, text=clean))
 
     def thinking(self, delta: str) -> None:
         """Hear the next piece of the model's reasoning."""
-        if delta:
-            self._show(ThinkingDelta(agent=self.agent, text=readable(delta)))
+        if clean := self._thoughts.fed(readable(delta)):
+            self._show(ThinkingDelta(agent=self.agent, text=clean))
+
+    def ended(self) -> None:
+        """Hear that the reply has ended well: what waited to become a secret is none.
+
+        The end of a reply that was cut off may be half of one, and is not shown.
+        """
+        if rest := self._words.rest():
+            self._show(TextDelta(agent=self.agent, text=rest))
+        if rest := self._thoughts.rest():
+            self._show(ThinkingDelta(agent=self.agent, text=rest))
 
     def calling(self) -> None:
         """Hear that the model has begun to ask for a tool."""
@@ -164,7 +197,8 @@ class Flight:
 
     def status(self, text: str) -> None:
         """Hear what the request is doing."""
-        self._show(AgentThinking(agent=self.agent, state=self.state, status=readable(text)))
+        status = self._redactor.redacted(readable(text))
+        self._show(AgentThinking(agent=self.agent, state=self.state, status=status))
 
 
 async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:
@@ -173,24 +207,72 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
     try:
         request = WorkflowAgent(run, effect.agent).request()
         reply = await world.model.request(request, flight)
+        flight.ended()
+        calls = [await cleaned_call(kept_call(call), run, world) for call in reply.calls]
         answer = ModelReplied(
             key=effect.key,
-            text=await _kept(reply.text, world.shelf),
-            calls=tuple(map(kept_call, reply.calls)),
+            text=await _kept(reply.text, world),
+            calls=tuple(calls),
             usage=kept_usage(reply.usage),
         )
     except MidstreamError as error:
-        answer = ModelFailed(key=effect.key, error=_short(error.what), hint=_short(error.hint))
+        what, hint = _short(error.what, world.redactor), _short(error.hint, world.redactor)
+        answer = ModelFailed(key=effect.key, error=what, hint=hint)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
-        words = f"The model request failed: {_named(error)}"
+        words = f"The model request failed: {_named(error, world.redactor)}"
         answer = ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
     post(answer)
 
 
+async def review_call(
+    effect: ReviewCall, run: Run, allowed: tuple[str, ...], world: World, post: Post
+) -> None:
+    """Look at what a call would do and post what is to become of it."""
+    context = ToolContext(
+        workspace=world.workspace,
+        run=run.id,
+        agent=effect.agent,
+        stop=asyncio.Event(),
+        progress=_unheard,
+        granted=allowed,
+    )
+    try:
+        arguments = exact_arguments(effect.name, effect.arguments, run, world)
+        if arguments is None:
+            post(CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
+            return
+        review = await world.tools.review(effect.name, copied(arguments), context)
+        answer = CallReviewed(
+            key=effect.key,
+            kind=review.kind,
+            asks=cleaned_grants(effect.name, tuple(map(readable, review.asks)), run, world),
+            shows=await _kept(review.shows, world),
+            reason=_short(review.reason, world.redactor),
+            hint=_short(review.hint, world.redactor),
+        )
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        named = _named(error, world.redactor)
+        words = f"what the call would do could not be found out: {named}"
+        answer = CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
+    post(answer)
+
+
+def _unheard(_text: str) -> None:
+    """Tell nobody: a review makes no progress."""
+
+
 async def call_tool(
-    effect: CallTool, run: Run, world: World, flight: Flight, post: Post, put: Put
+    effect: CallTool,
+    run: Run,
+    allowed: tuple[str, ...],
+    world: World,
+    flight: Flight,
+    post: Post,
+    put: Put,
 ) -> None:
     """Make one tool call and post its outcome."""
     call = effect.call
@@ -210,17 +292,22 @@ async def call_tool(
         stop=flight.stop,
         progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
         changing=partial(_changing, flight, world.shelf, put),
+        granted=(*exact_grants(call.name, effect.granted, run, world), *allowed),
     )
     try:
-        ended = await world.tools.call(call.name, copied(call.arguments), context)
+        arguments = exact_arguments(call.name, effect.arguments, run, world)
+        if arguments is None:
+            post(ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))
+            return
+        ended = await world.tools.call(call.name, copied(arguments), context)
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
-        text = await _kept(ended.text, world.shelf)
+        text = await _kept(ended.text, world)
         answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
-        words = f"The tool failed: {_named(error)}"
+        words = f"The tool failed: {_named(error, world.redactor)}"
         answer = ToolFinished(key=effect.key, outcome="failed", text=words)
     post(answer)
 
@@ -258,13 +345,18 @@ async def capped(text: str, shelf: Shelf) -> str:
     return _between(long, f"the whole is in {shelf.where(await shelf.put(long.whole))}")
 
 
-async def _kept(text: str, shelf: Shelf) -> str:
-    """Return the same where the run cannot be asked again: without room the middle is lost."""
+async def _kept(text: str, world: World) -> str:
+    """Return the same of what models and tools say, their secrets redacted.
+
+    The run cannot be asked again: without room the middle is lost.
+    """
+    clean = await without_secrets(text, world.redactor)
     try:
-        return await capped(text, shelf)
+        return await capped(clean, world.shelf)
     except WorldTrouble as error:
-        long = await in_thread(lambda: long_text(text, MAX_TEXT))
-        return _between(long, f"the whole could not be kept: {_short(error.what)}")
+        long = await in_thread(lambda: long_text(clean, MAX_TEXT))
+        why = _short(error.what, world.redactor)
+        return _between(long, f"the whole could not be kept: {why}")
 
 
 def _between(long: LongText, where: str) -> str:
@@ -280,9 +372,10 @@ def _joined(head: str, tail: str, length: int, where: str) -> str:
     return f"{head}\n[cut: {length} characters, {where}]\n{tail}"
 
 
-def _short(text: str) -> str:
+def _short(text: str, redactor: Redactor) -> str:
     """Return the words of an error, of which a person reads no more."""
-    text = readable(text[: MAX_ERROR + 1])
+    # What is redacted may be shorter; a secret that is cut in two here is beyond what is kept.
+    text = redactor.redacted(readable(text[: 2 * MAX_ERROR]))
     return text if len(text) <= MAX_ERROR else f"{text[:MAX_ERROR]}..."
 
 
@@ -293,33 +386,38 @@ async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
 
 
 async def run_handler(
-    effect: RunHandler, run: Run, handlers: Handlers, post: Post, deliver: Deliver
+    effect: RunHandler,
+    run: Run,
+    handlers: Handlers,
+    redactor: Redactor,
+    post: Post,
+    deliver: Deliver,
 ) -> None:
     """Call one handler and deliver what it did, its log lines posted on the way."""
 
     def log(text: str) -> None:
         is_long = len(text) > MAX_TEXT
         words = _cut(text, "the middle was left out") if is_long else text
-        post(HandlerLogged(key=effect.key, text=readable(words)))
+        post(HandlerLogged(key=effect.key, text=redactor.redacted(readable(words))))
 
     answer: AnyInput
     try:
-        result = await handlers.call(effect.handler, run, log)
+        result = await cleaned_result(await handlers.call(effect.handler, run, log), redactor)
         answer = HandlerReturned(
             key=effect.key,
             changed=result.changed,
             removed=result.removed,
             variables=result.variables,
             contexts=result.contexts,
-            chosen=kept_choice(result.chosen),
+            chosen=redactor.redacted_json(kept_choice(result.chosen)),
         )
     except MidstreamError as error:
-        what, hint = _short(error.what), _short(error.hint)
+        what, hint = _short(error.what, redactor), _short(error.hint, redactor)
         answer = HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
-        words = f"The handler {effect.handler} failed: {_named(error)}"
+        words = f"The handler {effect.handler} failed: {_named(error, redactor)}"
         answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
     await deliver(effect.key, answer)
 
@@ -346,5 +444,5 @@ def _is_for_us(error: BaseException) -> bool:
     return task is not None and not task.cancelling()
 
 
-def _named(error: BaseException) -> str:
-    return _short(f"{type(error).__name__}: {error}")
+def _named(error: BaseException, redactor: Redactor) -> str:
+    return _short(f"{type(error).__name__}: {error}", redactor)

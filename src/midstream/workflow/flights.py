@@ -12,7 +12,15 @@ from typing import Any, TypeAlias, assert_never
 
 from midstream.core.inputs import EffectKey, Shown
 from midstream.core.notices import AgentThinking, AnyNotice
-from midstream.core.pending import AnyEffect, AskModel, AwaitTime, CallTool, RunHandler, pending
+from midstream.core.pending import (
+    AnyEffect,
+    AskModel,
+    AwaitTime,
+    CallTool,
+    ReviewCall,
+    RunHandler,
+    pending,
+)
 from midstream.core.run import Run, owner_of
 from midstream.ports import Handlers, World
 from midstream.workflow.effects import (
@@ -23,6 +31,7 @@ from midstream.workflow.effects import (
     ask_model,
     await_time,
     call_tool,
+    review_call,
     run_handler,
     stop_for_good,
 )
@@ -30,7 +39,7 @@ from midstream.workflow.effects import (
 NotifyOf: TypeAlias = Callable[[str, AnyNotice], None]
 """Shows a notice of a branch, "" for the run itself."""
 
-_OF_AGENTS = (AskModel, CallTool)
+_OF_AGENTS = (AskModel, CallTool, ReviewCall)
 
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
@@ -97,13 +106,15 @@ class Flights:
             self._abandon(flight)
 
     def _begin(self, effect: AnyEffect, run: Run, world: World, handlers: Handlers) -> None:
-        run = owner_of(run, effect.key)
+        allowed, run = run.allowed, owner_of(run, effect.key)
         agent = effect.agent if isinstance(effect, _OF_AGENTS) else ""
-        flight = Flight(effect.key, agent, run.state, partial(self._notify, run.path))
+        notify = partial(self._notify, run.path)
+        flight = Flight(effect.key, agent, run.state, notify, world.redactor)
         self._flying[effect.key] = flight
         match effect:
             case RunHandler():
-                work = run_handler(effect, run, handlers, self._post, self._deliver)
+                redactor = world.redactor
+                work = run_handler(effect, run, handlers, redactor, self._post, self._deliver)
             case AskModel():
                 self._notify(run.path, AgentThinking(agent=agent, state=run.state))
                 work = ask_model(effect, run, world, flight, self._post)
@@ -111,7 +122,9 @@ class Flights:
                 flight.stop = asyncio.Event()
                 if effect.stopping:
                     self._stop_softly(flight, world)
-                work = call_tool(effect, run, world, flight, self._post, self._put)
+                work = call_tool(effect, run, allowed, world, flight, self._post, self._put)
+            case ReviewCall():
+                work = review_call(effect, run, allowed, world, self._post)
             case AwaitTime():
                 work = await_time(effect, world.clock, self._post)
             case _:

@@ -76,6 +76,15 @@ def kept_call(call: RequestedCall) -> RequestedCall:
         return RequestedCall(name=name, arguments={}, problem=readable(error.what))
 
 
+def kept_object(arguments: dict[str, Json]) -> dict[str, Json]:
+    """Return arguments a person wrote as a journal can keep them.
+
+    Raises:
+        AuthorMistake: they are no JSON.
+    """
+    return dict(plain("arguments", arguments))
+
+
 def kept_usage(usage: Usage | None) -> Usage | None:
     """Return what a request used, None where the numbers are none."""
     try:

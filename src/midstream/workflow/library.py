@@ -9,7 +9,7 @@ from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
 from midstream.core.branch_spec import sub_workflow
-from midstream.core.errors import AuthorMistake, UserMistake
+from midstream.core.errors import AuthorMistake, NotTrusted, UserMistake
 from midstream.core.jsontext import parse
 from midstream.core.names import Json
 from midstream.core.problem import as_text
@@ -79,7 +79,16 @@ class WorkflowLibrary:
         return definition, handlers.around({other: found[1] for other, found in inner.items()})
 
     async def pinned(self, definition: Definition) -> ScriptHandlers:
-        """Return the handlers of the script a run is pinned to, whatever the files are now."""
+        """Return the handlers of the script a run is pinned to, whatever the files are now.
+
+        Raises:
+            NotTrusted: the script may be of a workspace that nobody trusts now.
+        """
+        if definition.script is not None and self._config.is_untrusted:
+            raise NotTrusted(
+                "The run's own copy of its script is not run: the workspace is not trusted.",
+                hint="Look at it and trust it with: midstream trust",
+            )
         if definition.script is None:
             where = "The workflow the run is pinned to, which has no script,"
             handlers = ScriptHandlers({}, where=where)

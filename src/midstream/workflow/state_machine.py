@@ -38,6 +38,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Resume,
+    Revoke,
     Start,
     Stop,
     TimerRang,
@@ -51,13 +52,14 @@ from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTa
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.core.spec import Budget, Definition
 from midstream.core.story import Story
 from midstream.ports import Handlers, Listener, Receipt, World
 from midstream.workflow.effects import capped
 from midstream.workflow.flights import Flights
 from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.json_values import plain
+from midstream.workflow.json_values import kept_object, plain
+from midstream.workflow.stopwatch import Stopwatch
 from midstream.workflow.telling import Telling
 from midstream.workflow.words import (
     checked,
@@ -116,6 +118,7 @@ class WorkflowStateMachine:
         "_run",
         "_settled",
         "_stalled",
+        "_stopwatch",
         "_taker",
         "_task",
         "_telling",
@@ -138,9 +141,10 @@ class WorkflowStateMachine:
         self._world = world
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
-        self._telling = Telling(self._run.id, world.clock, tap)
+        self._telling = Telling(self._run.id, world.clock, world.redactor, tap)
         self._flights = Flights(self._post, self._put, self._deliver, self._telling.notify_of)
         self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
+        self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False
         self._is_closing = False
         self._is_leaving = False
@@ -179,6 +183,7 @@ class WorkflowStateMachine:
         variables: dict[str, Json] | None = None,
         allowed: Sequence[str] = (),
         approvals: Literal["ask", "deny"] = "ask",
+        limits: Budget | None = None,
     ) -> None:
         """Begin. Returns when the start is journaled; the run goes on in the background.
 
@@ -188,8 +193,9 @@ class WorkflowStateMachine:
             input: the workflow's input, text read as the JSON type the workflow names. None where it
                 starts `on_user_input` waits for a line.
             variables: values that override the workflow's `variables`.
-            allowed: tools that need no approval in this run.
+            allowed: tools, or capabilities such as `exec: make test`, that need no approval here.
             approvals: `deny` refuses tool calls that need approval, where nobody could give it.
+            limits: what the run may use, whatever its workflow says. Used up, a person is asked.
         """
         workflow, validate = self._definition.workflow, self._world.validate
         given, changed = plain("The input", input), plain("variables", variables or {})
@@ -201,6 +207,7 @@ class WorkflowStateMachine:
             variables=changed,
             allowed=tuple(allowed),
             approvals=approvals,
+            limits=limits,
             workspace=readable(str(self._world.workspace)),
         )
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
@@ -213,6 +220,8 @@ class WorkflowStateMachine:
         was_cut: bool,
         definition: Definition | None = None,
         first: Callable[[], Awaitable[None]] | None = None,
+        is_foreign: bool = False,
+        limits: Budget | None = None,
     ) -> None:
         """Go on with a run that another process held. Returns when that is journaled.
 
@@ -222,6 +231,8 @@ class WorkflowStateMachine:
             definition: what to follow from here on, instead of what the run is pinned to. The
                 machine's handlers are those of this one.
             first: is awaited before any effect begins anew: what the run was told meanwhile.
+            is_foreign: its past came with an import: from here on it may use no more than `limits`.
+            limits: what runs may use here.
 
         Raises:
             UserMistake: the definition does not fit where the run stands; nothing changed.
@@ -238,7 +249,10 @@ class WorkflowStateMachine:
         self._run = run
         self._is_held = self._was_held = first is not None
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
-        await self._put(Recovered(was_cut=was_cut, definition=definition))
+        recovered = Recovered(
+            was_cut=was_cut, definition=definition, is_foreign=is_foreign, limits=limits
+        )
+        await self._put(recovered)
         if self._unkept is not None:
             await asyncio.wait((self._task,))
             raise self._unkept
@@ -260,6 +274,8 @@ class WorkflowStateMachine:
         self._is_leaving = True
         if self._task is None:
             return self._run
+        if self._stopwatch.look(self._run) and self._stalled is None:
+            self._tell_time()
         calls = open_calls(self._run)
         once = {key for key, call in calls.items() if call.effect == "once"}
         self._flights.leave(once, self._world)
@@ -330,12 +346,36 @@ class WorkflowStateMachine:
         await self._put(Halt())
 
     async def approve(
-        self, question: str, *, granted: bool, for_run: bool = False, note: str = ""
+        self,
+        question: str,
+        *,
+        granted: bool,
+        for_run: bool = False,
+        note: str = "",
+        edited: dict[str, Json] | None = None,
     ) -> None:
-        """Decide on a tool call that waits for approval. A closed question is left as it is."""
+        """Decide on a tool call that waits for approval. A closed question is left as it is.
+
+        Args:
+            question: its id.
+            granted: whether the call is made.
+            for_run: with a yes, what it asked for needs no further approval in this run.
+            note: with a no, words for the model.
+            edited: with a yes, the arguments the call is made with instead of its own.
+        """
         await self._put(
-            Approve(question=question, granted=granted, for_run=for_run, note=readable(note))
+            Approve(
+                question=question,
+                granted=granted,
+                for_run=for_run,
+                note=readable(note),
+                edited=None if edited is None else kept_object(edited),
+            )
         )
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run; what is unknown changes nothing."""
+        await self._put(Revoke(permission=permission))
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
@@ -478,13 +518,16 @@ class WorkflowStateMachine:
         elif isinstance(input, ModelFailed) and (flight := self._flights.get(input.key)):
             input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
-            story = judged(self._run, input)
+            worked_s = self._stopwatch.look(self._run)
+            story = judged(self._run, input, worked_s)
             if story.facts:
                 if not isinstance(input, _FROM_EFFECTS):
                     await self._record(story)
                 elif not await self._record_patiently(story):
                     self._flights.forget(input.key)
                     return
+            if worked_s:
+                self._stopwatch.told(worked_s)
             if story.facts or self._was_held:
                 self._reconcile()
         finally:
@@ -563,6 +606,7 @@ class WorkflowStateMachine:
             _settle(done)
         self._inputs.clear()
         self._wake_settled()
+        self._world.withheld.forget(self.id)
         try:
             await self._flights.cleaned_up()
         finally:
@@ -576,12 +620,15 @@ class WorkflowStateMachine:
             self._telling.notify(RunTaken())
             return
         story = Story(self._run)
+        clean = self._world.redactor.redacted
         if isinstance(error, MidstreamError):
-            story.fail(error.what, error.hint, fault=error.fault)
+            story.fail(clean(readable(error.what)), clean(error.hint), fault=error.fault)
         elif isinstance(error, OSError):
-            story.fail(f"The journal failed: {error}", CHECK_DISK, fault=WorldTrouble.fault)
+            words = clean(readable(f"The journal failed: {error}"))
+            story.fail(words, CHECK_DISK, fault=WorldTrouble.fault)
         else:
-            story.fail(f"{type(error).__name__}: {error}", REPORT_BUG, fault=OurBug.fault)
+            words = clean(readable(f"{type(error).__name__}: {error}"))
+            story.fail(words, REPORT_BUG, fault=OurBug.fault)
         with contextlib.suppress(Exception):
             if self._run.phase != "new":  # the end of what never began is nothing to journal
                 await self._record(story)
@@ -599,6 +646,12 @@ class WorkflowStateMachine:
             return
         self._inputs.append((input, None))
         self._rouse()
+
+    def _tell_time(self) -> None:
+        """Have the time at work told before the run is let go of, if there is room for it."""
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda told: told.cancelled() or told.exception())
+        self._inputs.append((_NOTHING, done))
 
     def _rouse(self) -> None:
         """Let the main task look at what there is to do."""

@@ -5,8 +5,13 @@ from collections.abc import Callable
 import msgspec
 
 from midstream.core.notices import AnyNotice, Envelope, ListenerFailed
+from midstream.core.safety.redaction import Redactor
 from midstream.ports import Clock
 from midstream.workflow.emitter import Emitter
+from midstream.workflow.words import readable
+
+MAX_ERROR = 10_000
+"""Characters that are told of what a listener raised."""
 
 
 class Telling:
@@ -15,14 +20,22 @@ class Telling:
     Args:
         run: the run's id.
         clock: dates notices.
+        redactor: takes the secrets out of what listeners raise.
         tap: a trusted, quick listener on the loop; what it raises is told, too.
     """
 
-    __slots__ = ("_clock", "_emitter", "_run", "tap")
+    __slots__ = ("_clock", "_emitter", "_redactor", "_run", "tap")
 
-    def __init__(self, run: str, clock: Clock, tap: Callable[[Envelope], None] | None) -> None:
+    def __init__(
+        self,
+        run: str,
+        clock: Clock,
+        redactor: Redactor,
+        tap: Callable[[Envelope], None] | None,
+    ) -> None:
         self._run = run
         self._clock = clock
+        self._redactor = redactor
         self._emitter: Emitter | None = None
         self.tap = tap
 
@@ -48,10 +61,16 @@ class Telling:
         """Say that the tap raised, unless it raised over hearing just that."""
         if not isinstance(envelope.event, ListenerFailed):
             words = f"{type(error).__name__}: {error}"
-            self.notify(ListenerFailed(listener="the tap", error=words))
+            self._complain(ListenerFailed(listener="the tap", error=words))
+
+    def _complain(self, failure: ListenerFailed) -> None:
+        """Tell of a listener that raised."""
+        # A secret that is cut in two here is beyond what is told.
+        error = self._redactor.redacted(readable(failure.error[: 2 * MAX_ERROR]))
+        self.notify(msgspec.structs.replace(failure, error=error[:MAX_ERROR]))
 
     def listeners(self) -> Emitter:
         """Return the emitter, made if there is none."""
         if self._emitter is None:
-            self._emitter = Emitter(self.notify)
+            self._emitter = Emitter(self._complain)
         return self._emitter

@@ -60,6 +60,7 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
         is_heard=run.is_heard and fact.text is None,
         epoch=fact.epoch,
         phase="halting",
+        is_over_budget=False,
         halting_for=fact.leads_to,
         stop_reason=fact.reason,
     )
@@ -74,6 +75,7 @@ def _troubled(run: Run, fact: Interrupted) -> Run:
         run,
         epoch=fact.epoch,
         phase="halting",
+        is_over_budget=False,
         retry_phase=run.phase,
         halting_for="trouble",
         trouble=Trouble(kind=fact.trouble or "any", error=fact.reason, is_unsure=is_unsure),
@@ -99,8 +101,13 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
     if phase is not None and phase in ("halting", "retrying"):
         phase = run.retry_phase
     turn = run.turn or Turn(agent="")
-    usages, calls = run.marks
-    span = Span(start=usages, end=len(run.usages), tool_calls=run.tool_calls - calls)
+    usages, calls, seconds = run.marks
+    span = Span(
+        start=usages,
+        end=len(run.usages),
+        tool_calls=run.tool_calls - calls,
+        worked_s=run.worked_s - seconds,
+    )
     is_visit = phase is not None
     in_doubt = next((c.call for c in run.cuts if c.state == fact.state), None)
     cut = Cut(

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from midstream.core.budget_words import NO_LIMIT, STOP_THERE
 from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpired
 from midstream.core.folding.states import after_phase
 from midstream.core.folding.turns import with_call
@@ -26,6 +27,10 @@ def asked(run: Run, fact: QuestionAsked) -> Run:
         choices=fact.choices,
         schema=fact.schema,
         branch=run.path,
+        asks=fact.asks,
+        why=fact.why,
+        about=fact.about,
+        command=fact.command,
     )
     run = replace(
         run,
@@ -40,11 +45,27 @@ def answered(run: Run, fact: QuestionAnswered) -> Run:
     """Return the run after an answer; one the run waited for moves it on."""
     question = next(q for q in run.open_questions if q.id == fact.question_id)
     run = closed(run, fact.question_id, "answered")
+    if question.about == "budget":
+        return _raised(run, fact.answer)
     if question.kind != "input":
         return _told_outcome(run, question.call_id, fact.answer)
     if run.state == "":
         return replace(run, input=fact.answer, phase="leaving", chosen=START)
     return after_phase(run, "waiting")
+
+
+def _raised(run: Run, answer: Json) -> Run:
+    """Return the run, and all within it, with what its budgets were raised to."""
+    if answer == STOP_THERE:
+        return run
+    times = 0 if answer == NO_LIMIT else run.budget_times + 1
+    return replace(below_budget(run), budget_times=times)
+
+
+def below_budget(run: Run) -> Run:
+    """Return the run with nothing of it waiting for a budget to be raised."""
+    branches = {name: below_budget(branch) for name, branch in run.branches.items()}
+    return replace(run, is_over_budget=False, branches=branches)
 
 
 def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:

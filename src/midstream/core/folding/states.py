@@ -32,6 +32,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         input=fact.input,
         allowed=fact.allowed,
         approvals=fact.approvals,
+        limits=fact.limits,
         workspace=fact.workspace,
     )
 
@@ -103,7 +104,7 @@ def entered(run: Run, fact: StateTransition) -> Run:
         timers=_NO_TIMERS,
         attempts=0,
         trouble=None,
-        marks=(len(run.usages), run.tool_calls),
+        marks=(len(run.usages), run.tool_calls, run.worked_s),
         spent=(),
     )
 
@@ -125,7 +126,7 @@ def _at(run: Run, state: str) -> Run:
         timers=_NO_TIMERS if cut.wait_until is None else {WAITED: cut.wait_until},
         attempts=cut.attempts,
         trouble=None,
-        marks=(len(run.usages), run.tool_calls),
+        marks=(len(run.usages), run.tool_calls, run.worked_s),
         spent=cut.spent,
     )
 

@@ -122,7 +122,7 @@ def reply_cut(run: Run, fact: ReplyCut) -> Run:
     return replace(kept, turn=replace(run.turn, request=run.turn.request + 1))
 
 
-def with_call(run: Run, call_id: str, **changes: Json) -> Run:
+def with_call(run: Run, call_id: str, **changes: Json | tuple[str, ...]) -> Run:
     """Return the run with something changed of one of its open calls."""
     assert run.turn is not None
     calls = tuple(

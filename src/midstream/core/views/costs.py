@@ -23,7 +23,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     def and_also(self, usage: Usage) -> "Cost":
         """Return this with one request more."""
-        price = None if usage.cost_usd is None else Decimal(usage.cost_usd)
+        price = usage.price
         return Cost(
             requests=self.requests + 1,
             input_tokens=self.input_tokens + usage.input_tokens,

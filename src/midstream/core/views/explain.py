@@ -9,6 +9,7 @@ from itertools import zip_longest
 import msgspec
 
 from midstream.core.branch_spec import branches_of
+from midstream.core.budget_words import counted
 from midstream.core.moving import catch_of
 from midstream.core.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.core.spec import Ask, Budget, Definition, State, Workflow
@@ -216,7 +217,9 @@ def budget_words(budget: Budget) -> str:
     parts = [
         f"${budget.usd:g}" if budget.usd is not None else "",
         f"{budget.tokens} tokens" if budget.tokens is not None else "",
-        f"{budget.tool_calls} tool calls" if budget.tool_calls is not None else "",
+        counted(budget.tool_calls, "tool call") if budget.tool_calls is not None else "",
+        counted(budget.transitions, "transition") if budget.transitions is not None else "",
+        counted(budget.minutes, "minute") if budget.minutes is not None else "",
     ]
     return ", ".join(filter(None, parts)) or "none"
 
@@ -300,7 +303,7 @@ def _stops(workflow: Workflow, graph: Graph) -> Iterator[str]:
     else:
         yield "It never ends by itself."
     if workflow.budget is not None:
-        yield f"Its budget is {budget_words(workflow.budget)}; used up, the state's work fails."
+        yield f"Its budget is {budget_words(workflow.budget)}; used up, you are asked whether to go on."
     for state in workflow.states:
         bounds = " ".join(_bounds(state))
         if bounds:

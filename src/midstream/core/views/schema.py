@@ -14,6 +14,15 @@ from midstream.core.views.schema_words import EXAMPLES, WORDS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
+_RULES: dict[str, Json] = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "pattern": "^(sandboxed )?(read|write|write_protected|exec|shell|net|tool|ask_user): ?.",
+        "examples": ["exec: git push *", "write: docs/**", "net: docs.python.org"],
+    },
+}
+
 _TOP: dict[str, Json] = {
     "type": "string",
     "description": "Where this schema is, for editors; midstream passes over it.",
@@ -43,6 +52,33 @@ def roles_schema() -> dict[str, Json]:
         "properties": {"$schema": _TOP},
         "additionalProperties": {"$ref": "#/$defs/Role"},
     }
+
+
+_TEXTS: dict[str, Json] = {"type": "object", "additionalProperties": {"type": "string"}}
+_WORDS: dict[str, Json] = {"type": "array", "items": {"type": "string"}}
+_MOST_AN_HOUR: dict[str, Json] = {"type": "number", "minimum": 0.01, "maximum": 3_600}
+_MCP_SERVER: dict[str, Json] = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["stdio", "http", "streamable-http"]},
+        "command": {"description": "The program to start.", "type": "string"},
+        "args": _WORDS,
+        "env": {"description": "Variables it gets besides a few harmless ones.", **_TEXTS},
+        "passEnv": {"description": "Names of your own variables it gets.", **_WORDS},
+        "cwd": {"description": "Where it runs, from the workspace.", "type": "string"},
+        "url": {"description": "Where it is, instead of a command.", "type": "string"},
+        "headers": {"description": "Values may name variables: ${NAME}.", **_TEXTS},
+        "timeoutSeconds": _MOST_AN_HOUR,
+        "startTimeoutSeconds": _MOST_AN_HOUR,
+        "trustAnnotations": {
+            "description": "Believe what its tools say of themselves. Not in a workspace's file.",
+            "type": "boolean",
+        },
+        "disabled": {"type": "boolean"},
+    },
+    "oneOf": [{"required": ["command"]}, {"required": ["url"]}],
+    "additionalProperties": False,
+}
 
 
 def settings_schema() -> dict[str, Json]:
@@ -81,6 +117,24 @@ def settings_schema() -> dict[str, Json]:
                 **dict.fromkeys(patience, seconds),
                 "attempts": {"type": "integer", "minimum": 1, "maximum": 100},
             },
+            "additionalProperties": False,
+        },
+        "mcpServers": {
+            "description": "MCP servers: programs to start, or addresses. A person approves each. A "
+            "workspace's file only proposes.",
+            "type": "object",
+            "propertyNames": {"pattern": "^[a-zA-Z0-9][a-zA-Z0-9-]{0,23}$"},
+            "additionalProperties": _MCP_SERVER,
+        },
+        "permissionMode": {
+            "description": "How much happens unasked. A workspace's file may not say so.",
+            "enum": ["plan", "ask", "auto"],
+        },
+        "permissions": {
+            "description": "Rules such as `exec: git status`, `write: docs/**`, `net: *.python.org`. "
+            "A workspace's file may only ask and deny.",
+            "type": "object",
+            "properties": dict.fromkeys(("allow", "ask", "deny"), _RULES),
             "additionalProperties": False,
         },
     }

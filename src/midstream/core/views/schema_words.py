@@ -52,6 +52,8 @@ WORDS: Final[dict[str, str]] = {
     "Budget.usd": "US dollars.",
     "Budget.tokens": "Tokens, in and out.",
     "Budget.tool_calls": "Calls of tools.",
+    "Budget.transitions": "States entered.",
+    "Budget.minutes": "Minutes at work; not while it waits for you, or for a time.",
     "State.name": "The name others lead to. A run begins in `start` and ends in `stop`.",
     "State.agent": "The agent that has its turn here.",
     "State.prompt": "What the agent is told; `${common_data.x}` and `${x?or else}` are filled in.",

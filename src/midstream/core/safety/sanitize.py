@@ -8,7 +8,7 @@ visible escape, so that a person also sees that it was there.
     C0 and DEL              their control picture, one cell: ESC is `␛` (newline and tab pass)
     C1, bidi controls, tags, invisible fillers, line separators    `\x9b`, `\u202e`, `\U000e0041`
     joiners, variation selectors    pass where scripts and emoji need them, else `\u200d`
-    combining marks         pass in words; at the start of a line and beyond 8 in a row `\u0301`
+    combining marks         pass in words; behind a gap and beyond 8 in a row `\u0301`
     lone surrogates         U+FFFD
 
 Sanitizing twice changes nothing. Text without suspects (nearly all) costs one regex search.
@@ -28,8 +28,11 @@ _NEVER: Final = (
 )
 _SOMETIMES: Final = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 
-# One character class and nothing else: the search for it runs at several hundred MB/s.
+# One character class and nothing else: the search for it runs at several hundred MB/s where it is
+# small, which it is for text in ASCII.
+_ASCII_SUSPECT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _SUSPECT: Final = re.compile(f"[{_NEVER}{_SOMETIMES}{_COMBINING}]")
+_OBEYED: Final = re.compile(f"[{_NEVER}\n\t]")
 _BAD: Final = re.compile(f"[{_NEVER}{_SOMETIMES}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOUND: Final = re.compile(
@@ -37,7 +40,8 @@ _FOUND: Final = re.compile(
     f"|(?P<emoji>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))"
     f"|(?P<variant>(?<=[{_EMOJI}0-9#*])[\ufe0e\ufe0f])"
     "|(?P<ideograph>(?<=[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef])"
-    f"|(?P<marks>^[{_COMBINING}]+)"
+    # Where a line is broken, they would stand at the start of a row.
+    f"|(?P<marks>(?:^|(?<=[ \t]))[{_COMBINING}]+)"
     f"|(?P<some>[{_COMBINING}]{{8}})(?P<more>[{_COMBINING}]+)"
     f"|(?P<bad>[{_NEVER}{_SOMETIMES}])",
     re.MULTILINE,
@@ -50,7 +54,8 @@ def sanitized(text: str) -> str:
 
     The result holds no control but newline and tab and can be encoded as UTF-8.
     """
-    if _SUSPECT.search(text) is None:
+    suspect = _ASCII_SUSPECT if text.isascii() else _SUSPECT
+    if suspect.search(text) is None:
         return text
     return _FOUND.sub(_shown, text.replace("\r\n", "\n"))
 
@@ -58,6 +63,18 @@ def sanitized(text: str) -> str:
 def scrubbed(text: str) -> str:
     """Return the text with each lone surrogate as U+FFFD, so that it can be encoded and stored."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+def controlled(text: str) -> str:
+    """Return sanitized text of the same length, whatever has been done to it since.
+
+    Cut at another place, a sanitized text may hold what would be written longer now, such as half of a
+    joined emoji. It stays as it is here: rows have been measured. Only what a terminal would obey does
+    not, each as one visible cell.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _OBEYED.sub(lambda found: _picture(found[0]), text)
 
 
 def masked(text: str) -> str:
@@ -69,6 +86,8 @@ def masked(text: str) -> str:
 
 
 def _picture(char: str) -> str:
+    if char == "\t":
+        return " "
     if char < " ":
         return chr(0x2400 + ord(char))
     return "␡" if char == "\x7f" else "�"

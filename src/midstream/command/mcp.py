@@ -1,0 +1,63 @@
+"""Commands about MCP servers: how they stand, approving what they offer, taking it back."""
+
+import asyncio
+from typing import Final
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.ports import McpOperator, Operator
+
+SLOW_S: Final = 1.0
+"""How long a server may take to answer before a person is told that it is waited for."""
+
+NONE = "No MCP servers: name them in mcpServers of your application.json."
+
+
+def _mcp_of(operator: Operator) -> McpOperator:
+    if operator.mcp is None:
+        raise UserMistake(NONE)
+    return operator.mcp
+
+
+async def _mcp(operator: Operator, argument: str) -> None:
+    if operator.mcp is None and not argument:
+        operator.tell(NONE)
+        return
+    mcp = _mcp_of(operator)
+    match argument.split():
+        case []:
+            operator.tell(await mcp.listing())
+        case ["approve", name]:
+            # A server that is to say what it offers may take its time to start.
+            loop = asyncio.get_running_loop()
+            patience = loop.call_later(SLOW_S, operator.tell, f"Waiting for {name} ...")
+            try:
+                asked = await mcp.ask(name)
+            finally:
+                patience.cancel()
+            words = f"\n\nTo approve exactly this: /mcp approve {name} {asked.code}"
+            operator.tell(f"{asked.text}{words if asked.code else ''}")
+        case ["approve", name, code]:
+            operator.tell(await mcp.approve(name, code))
+        case ["forget", name]:
+            operator.tell(await mcp.forget(name))
+        case _:
+            raise UserMistake("That is no command of /mcp.", hint="/mcp [approve | forget] NAME")
+
+
+def _ways(_operator: Operator) -> list[tuple[str, str]]:
+    return [
+        ("approve", "look at a server and what it offers"),
+        ("forget", "take an approval back"),
+    ]
+
+
+MCP_COMMANDS = (
+    Command(
+        name="mcp",
+        arguments="[approve | forget] [NAME]",
+        summary="list MCP servers, approve what one offers, or take that back",
+        action=_mcp,
+        complete=_ways,
+    ),
+)

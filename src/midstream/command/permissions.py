@@ -1,0 +1,106 @@
+"""Commands about permissions: what may happen unasked, what was granted, and taking it back."""
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.core.run import Run
+from midstream.core.safety.rules import in_words, known_rule
+from midstream.ports import Machine, Operator
+
+WORDS = {
+    "plan": "only looks: nothing is changed, no command runs but a few that only look",
+    "ask": "asks before it changes a file or runs a command",
+    "auto": "changes plain files of the workspace unasked, and runs commands in the sandbox",
+    "full": "asks about protected files alone; whatever the rules deny stays denied",
+}
+"""What each permission mode does, in words."""
+
+
+async def _permissions(operator: Operator, argument: str) -> None:
+    word, _, what = argument.partition(" ")
+    if word == "revoke" and what.strip():
+        await _revoke(operator, what.strip())
+    elif argument:
+        raise UserMistake(
+            f"/permissions does not know {argument!r}.",
+            hint="/permissions shows them, /permissions revoke NUMBER takes one back.",
+        )
+    else:
+        operator.tell("\n".join(_lines(operator)))
+
+
+def _lines(operator: Operator) -> list[str]:
+    permits = operator.permits
+    if permits.is_untrusted:
+        return [
+            "The workspace is not trusted: only its files are read. midstream trust looks at it."
+        ]
+    lines = [f"mode {permits.mode}: it {WORDS[permits.mode]}", f"sandbox: {permits.sandbox}"]
+    rules = permits.rules()
+    width = max((len(text) for _, text, _ in rules), default=0)
+    if rules:
+        lines.append("rules, until they are changed:")
+        lines += [
+            f"  {kind:<5} {text.ljust(width)}  {_whose(text, file)}" for kind, text, file in rules
+        ]
+    granted = _granted(operator)
+    if granted:
+        lines.append("granted by you, until the run ends:")
+        lines += [
+            f"  {number}  {_said(text)}  (run {run.id[:4]}, {_name(run)})"
+            for number, (machine, text) in enumerate(granted, 1)
+            for run in (machine.run,)
+        ]
+        lines.append("/permissions revoke NUMBER takes one back.")
+    else:
+        lines.append("nothing is granted for a run.")
+    return lines
+
+
+def _said(grant: str) -> str:
+    """Return a grant as a person reads it: a capability, or the name of a tool."""
+    return in_words(grant) if ":" in grant else f"the tool {grant}"
+
+
+def _whose(rule: str, file: str) -> str:
+    """Return where a rule stands, and what follows from one that is none."""
+    if known_rule(rule) is not None:
+        return file
+    return f"{file}; it cannot be read: until it is mended everything is asked about"
+
+
+def _name(run: Run) -> str:
+    return "" if run.definition is None else run.definition.workflow.workflow_name
+
+
+def _granted(operator: Operator) -> list[tuple[Machine, str]]:
+    living = [machine for machine in operator.machines() if not machine.run.is_over]
+    return [(machine, text) for machine in living for text in machine.run.allowed]
+
+
+async def _revoke(operator: Operator, what: str) -> None:
+    granted = _granted(operator)
+    if what.isascii() and what.isdigit() and 1 <= int(what) <= len(granted):
+        chosen = [granted[int(what) - 1]]
+    else:
+        chosen = [each for each in granted if each[1] == what]
+    if not chosen:
+        raise UserMistake(f"Nothing is granted as {what!r}.", hint="/permissions numbers them.")
+    for machine, text in chosen:
+        await machine.revoke(text)
+        operator.tell(f"Taken back: {text}. It is asked about again.")
+
+
+def _revocable(operator: Operator) -> list[tuple[str, str]]:
+    granted = _granted(operator)
+    return [(f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1)]
+
+
+PERMISSION_COMMANDS = (
+    Command(
+        name="permissions",
+        arguments="[revoke NUMBER]",
+        summary="show what may happen unasked, and take a grant back",
+        action=_permissions,
+        complete=_revocable,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What may happen without asking: capabilities, rules and the verdict, all pure."""

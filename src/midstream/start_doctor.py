@@ -1,0 +1,289 @@
+"""`midstream doctor`: whether everything midstream needs is there, and what to do where it is not."""
+
+import asyncio
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from midstream import __version__
+from midstream.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
+from midstream.config.manager import ConfigManager
+from midstream.config.opening import open_settings
+from midstream.config.trust import TrustStore
+from midstream.console.lines import Line, rows
+from midstream.core.errors import MidstreamError
+from midstream.headless.codes import FAILED, FINISHED
+from midstream.process import STDOUT, is_terminal, write_out
+from midstream.tool.programs import found_program
+
+CONNECT_S = 5.0
+"""How long a model's server may take to take a connection."""
+
+_HINT_AT = 14
+
+Mark: TypeAlias = Literal["ok", "note", "bad"]
+_MARKS: dict[Mark, str] = {"ok": "✓", "note": "·", "bad": "✗"}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at. `bad` is what midstream cannot work without."""
+
+    about: str
+    mark: Mark
+    words: str
+    hint: str = ""
+
+
+def doctor(options: Options, *, sandbox: bool) -> int:
+    """Say how things stand, one line each; return the exit code: 1 where something is missing."""
+    config = open_settings(
+        options.workspace, model=options.model, trusts_workspace=options.trusts_workspace
+    )
+    found = list(_sandbox(config, again=True, whole=True) if sandbox else _all(config))
+    if options.is_json:
+        for each in found:
+            write_out(f"{json.dumps(msgspec.to_builtins(each))}\n")
+    else:
+        width = max(len(each.about) for each in found)
+        for each in found:
+            _say(each.words, f"{_MARKS[each.mark]} {each.about.ljust(width)}  ")
+            if each.hint:
+                _say(each.hint, f"  {' ' * min(width, _HINT_AT)}  → ")
+    return FAILED if any(each.mark == "bad" for each in found) else FINISHED
+
+
+def _say(words: str, mark: str) -> None:
+    """Write words behind their mark; where a terminal wraps them, each further row stands below them."""
+    if not is_terminal(STDOUT):
+        write_out(f"{mark}{words}\n")
+        return
+    line = Line((("", words),), mark, rest=" " * len(mark))
+    for row in rows(line, os.get_terminal_size(STDOUT).columns or 80):
+        write_out("".join(part for _, part in row) + "\n")
+
+
+def _all(config: ConfigManager) -> Iterator[Finding]:
+    yield Finding(
+        about="midstream",
+        mark="ok",
+        words=f"{__version__}, Python {platform.python_version()}, {platform.system()} "
+        f"{platform.release()} {platform.machine()}",
+    )
+    yield _terminal()
+    yield _settings(config)
+    yield _workspace(config)
+    yield _journal(config)
+    yield from _models(config)
+    yield from _programs(config.workspace)
+    yield from _sandbox(config, again=False, whole=False)
+    yield from _servers(config)
+
+
+def _terminal() -> Finding:
+    if not is_terminal(STDOUT):
+        words = "none: lines in, lines out"
+        return Finding(about="terminal", mark="note", words=words)
+    size = shutil.get_terminal_size()
+    name = os.environ.get("TERM", "")
+    encoding = sys.stdout.encoding or "?"
+    words = f"{name or 'TERM is not set'}, {size.columns} x {size.lines}, {encoding}"
+    if name in ("", "dumb"):
+        hint = "It cannot place the cursor: midstream talks in plain lines."
+        return Finding(about="terminal", mark="note", words=words, hint=hint)
+    if encoding.lower().replace("-", "") != "utf8":
+        hint = "Set LANG to a UTF-8 locale, such as C.UTF-8."
+        return Finding(about="terminal", mark="note", words=words, hint=hint)
+    return Finding(about="terminal", mark="ok", words=words)
+
+
+def _settings(config: ConfigManager) -> Finding:
+    where = str(config.user_file)
+    if config.notices:
+        words = f"{len(config.notices)} problems; the first: {config.notices[0]}"
+        return Finding(about="settings", mark="note", words=words, hint=f"Mend {where}.")
+    there = where if config.user_file.exists() else f"{where} (not there: the defaults count)"
+    words = f"{there}; permission mode {config.permissions.mode}"
+    return Finding(about="settings", mark="ok", words=words)
+
+
+def _workspace(config: ConfigManager) -> Finding:
+    try:
+        status = TrustStore(config.state_dir).status(config.workspace)
+    except MidstreamError as error:
+        return Finding(about="workspace", mark="note", words=error.what, hint=error.hint)
+    words = {
+        "no_files": "has no files of its own to trust",
+        "trusted": f"is trusted as it stands ({len(status.files)} files)",
+        "changed": "has changed since you trusted it: none of it is used",
+        "untrusted": "has files of its own that you have not trusted: none of them is used",
+    }[status.kind]
+    asks = status.kind in ("changed", "untrusted")
+    return Finding(
+        about="workspace",
+        mark="note" if asks else "ok",
+        words=f"{config.workspace} {words}",
+        hint="midstream trust looks at them." if asks else "",
+    )
+
+
+def _journal(config: ConfigManager) -> Finding:
+    path = journal_path(config)
+    try:
+        store = opened_store(config)
+    except MidstreamError as error:
+        return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
+
+    async def count() -> int:
+        try:
+            return len(await store.runs())
+        finally:
+            store.close()
+
+    try:
+        runs = asyncio.run(count())
+    except MidstreamError as error:
+        return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
+    size = path.stat().st_size if path.exists() else 0
+    free = shutil.disk_usage(path.parent).free
+    words = f"{path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    if free < 50_000_000:
+        return Finding(about="journal", mark="note", words=words, hint="Make room on that disk.")
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077:
+        hint = f"Others can read it: chmod 600 {path}"
+        return Finding(about="journal", mark="note", words=f"{words}, mode {mode:o}", hint=hint)
+    return Finding(about="journal", mark="ok", words=words)
+
+
+def _some_runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _models(config: ConfigManager) -> Iterator[Finding]:
+    from midstream.ai.naming import is_offline, no_model, require_key
+    from midstream.ai.providers import address_of
+
+    asked: dict[str, list[str]] = {}
+    for level, name in config.models.items():
+        asked.setdefault(name, []).append(level)
+    for name, levels in asked.items():
+        about = f"model {'/'.join(levels)}"
+        if is_offline(name):
+            words = f"{name}: the offline stand-in answers"
+            yield Finding(about=about, mark="note", words=words, hint=no_model(config.models))
+            continue
+        try:
+            require_key(name, os.environ)
+            address = address_of(name, os.environ)
+        except MidstreamError as error:
+            yield Finding(about=about, mark="note", words=f"{name}: {error.what}", hint=error.hint)
+            continue
+        yield _reached(about, name, address)
+
+
+def _reached(about: str, name: str, address: str) -> Finding:
+    parts = urlsplit(address)
+    if not parts.hostname:
+        words = f"{name}: its provider's own address, not tried"
+        return Finding(about=about, mark="note", words=words)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+
+    async def connect() -> None:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    began = time.monotonic()
+    try:
+        asyncio.run(connect())
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no connection within {CONNECT_S:g} s"
+        words = f"{name}: {parts.hostname}:{port} is not reached ({why})"
+        hint = "Look at the network and at the address in the environment."
+        return Finding(about=about, mark="bad", words=words, hint=hint)
+    took = (time.monotonic() - began) * 1000
+    words = f"{name}: {parts.hostname}:{port} answers in {took:.0f} ms; the key was not tried"
+    return Finding(about=about, mark="ok", words=words)
+
+
+_PROGRAMS = (
+    ("git", "show and undo changes", False),
+    ("rg", "search quickly; without it searching is slower", False),
+    ("bwrap", "run commands in a sandbox; install the package bubblewrap", False),
+    ("bash", "run commands", True),
+)
+
+
+def _programs(workspace: Path) -> Iterator[Finding]:
+    for name, what_for, is_needed in _PROGRAMS:
+        path = found_program(name, workspace)
+        if path is None:
+            mark: Mark = "bad" if is_needed else "note"
+            yield Finding(
+                about=name, mark=mark, words="not found", hint=f"It is there to {what_for}."
+            )
+            continue
+        yield Finding(about=name, mark="ok", words=_version(path))
+
+
+def _version(path: str) -> str:
+    try:
+        told = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            timeout=5,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{path}: {error}"
+    first = told.stdout.decode("utf-8", "replace").strip().split("\n")[0]
+    return f"{first or 'no version'} ({path})"
+
+
+def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Finding]:
+    box = sandbox_of(config)
+    measured = box.measure(again=again)
+    trouble = box.unfit(config.workspace) if measured.level != "none" else ""
+    mark: Mark = "ok" if measured.level == "full" and not trouble else "note"
+    held = sum(probe.held for probe in measured.probes)
+    words: str = measured.level
+    if measured.probes:
+        words += f": {held} of {len(measured.probes)} probes held"
+    if measured.version:
+        words += f", bwrap {measured.version}"
+    hint = (
+        f"Not in this folder: {trouble}. Every command here is asked about."
+        if trouble
+        else measured.why
+    )
+    if measured.level == "none":
+        hint = (
+            f"{hint} Every command is asked about. docs/safety.md says how to install one.".strip()
+        )
+    yield Finding(about="sandbox", mark=mark, words=words, hint=hint)
+    if whole:
+        for probe in measured.probes:
+            kept: Mark = "ok" if probe.held else "bad"
+            yield Finding(about=f"  {probe.name}", mark=kept, words=probe.why or "held")
+
+
+def _servers(config: ConfigManager) -> Iterator[Finding]:
+    approvals, notices = mcp_of(config)
+    for notice in notices:
+        yield Finding(about="mcp", mark="note", words=notice)
+    if approvals is not None and not notices:
+        yield Finding(about="mcp", mark="ok", words="midstream mcp lists the servers")

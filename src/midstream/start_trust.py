@@ -1,0 +1,135 @@
+"""Trusting a workspace: looking at what it would switch on, saying yes, taking that back."""
+
+import os
+from pathlib import Path
+
+from midstream.asking import asked
+from midstream.assembly import Options
+from midstream.config.looking import difference, enables
+from midstream.config.places import user_state_dir
+from midstream.config.trust import TrustStatus, TrustStore, session_grant
+from midstream.console.lines import Line, rows
+from midstream.core.errors import MidstreamError
+from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
+from midstream.process import STDIN, STDOUT, is_terminal, write_out
+
+_KEYS = "t trust exactly these files · l look at them · n not now"
+
+
+def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
+    """Show at the terminal what the workspace's own files are and would do; return the answer.
+
+    What was typed ahead or pasted is no answer to it.
+    """
+    _show(status, store)
+    while True:
+        match asked(f"{_KEYS}\n[n] › ").casefold()[:1]:
+            case "t":
+                return True
+            case "l":
+                _look(status)
+            case _:
+                _say("Not trusted: none of it is used, and nothing is changed here.")
+                return False
+
+
+def _show(status: TrustStatus, store: TrustStore) -> None:
+    _say(f"This workspace has its own .midstream/ ({status.workspace}):")
+    given = session_grant(status)
+    changed = {change.name: change.how for change in status.changes}
+    for file in status.files:
+        mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
+        _say(f"{file.name}  {file.size:,} bytes{mark}", "  ")
+        try:
+            found = enables(file.name, given.read(file.name))
+        except MidstreamError as error:
+            found = (error.what,)
+        for words in found:
+            _say(words, "      ")
+    for entry in status.left_out:
+        _say(f"left out: {entry}", "  ")
+    for change in status.changes:
+        before = store.before(status.workspace, change.name)
+        after = None
+        if change.how != "removed":
+            try:
+                after = given.read(change.name)
+            except MidstreamError as error:
+                _say(error.what, "  ")
+        if change.how == "changed" and before is None:
+            _say(f"{change.name}: what it held when you trusted it was not kept.", "  ")
+        else:
+            for line in difference(change.name, before, after):
+                _say(line, "  │ ")
+
+
+def _look(status: TrustStatus) -> None:
+    given = session_grant(status)
+    for file in status.files:
+        _say(f"── {file.name}")
+        try:
+            text = given.read(file.name).decode("utf-8", "replace")
+        except MidstreamError as error:
+            _say(error.what, "  ")
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            _say(line, f"{number:>5} │ ", rest="      │ ")
+
+
+def _say(text: str, mark: str = "", *, rest: str | None = None) -> None:
+    """Write a line behind its mark. Where a terminal wraps it, each further row has `rest` before it:
+    no file can write into the first column, where our own words stand.
+    """
+    if not (mark and is_terminal(STDOUT)):
+        write_out(f"{mark}{text}\n")
+        return
+    line = Line((("", text),), mark, rest=mark if rest is None else rest)
+    for row in rows(line, os.get_terminal_size(STDOUT).columns or 80):
+        write_out("".join(part for _, part in row) + "\n")
+
+
+def trust(options: Options) -> int:
+    """Look at a workspace and trust it, or say that it is; return the exit code."""
+    store = TrustStore(user_state_dir(os.environ))
+    status = store.status(options.workspace)
+    if status.kind == "no_files":
+        _say(f"{status.workspace} has no files of its own to trust.")
+        return FINISHED
+    if status.kind == "trusted":
+        _say(f"{status.workspace} is trusted as it stands ({len(status.files)} files).")
+        return FINISHED
+    if not (is_terminal(STDIN) and is_terminal(STDOUT)):
+        _show(status, store)
+        _say("Not trusted. Only a person at a terminal can: midstream trust")
+        return NOT_TRUSTED
+    if not ask_trust(status, store):
+        return NOT_TRUSTED
+    store.grant(status)
+    _say("Trusted, as long as none of these files changes.")
+    return FINISHED
+
+
+def trusted() -> int:
+    """List the workspaces that are trusted; return the exit code."""
+    store = TrustStore(user_state_dir(os.environ))
+    rows = store.workspaces()
+    for workspace, files in sorted(rows.items()):
+        try:
+            kind = str(store.status(Path(workspace)).kind)
+        except MidstreamError as error:
+            kind = error.what
+        now = {"trusted": "as it stands", "changed": "CHANGED since: it asks again"}.get(kind, kind)
+        _say(f"{workspace}  {len(files)} files, {now}")
+    if not rows:
+        _say("No workspace is trusted.")
+    return FINISHED
+
+
+def revoke_trust(options: Options) -> int:
+    """Trust a workspace no more; return the exit code."""
+    store = TrustStore(user_state_dir(os.environ))
+    if store.revoke(options.workspace):
+        _say(f"{options.workspace} is trusted no more.")
+        return FINISHED
+    _say(f"{options.workspace} was not trusted.")
+    return FAILED

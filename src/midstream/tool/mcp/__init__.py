@@ -1,0 +1,1 @@
+"""MCP: tools of other programs, kept at arm's length."""

@@ -1,0 +1,98 @@
+"""The one `bwrap` we trust: the system's."""
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+PLACES: Final = (
+    "/usr/bin/bwrap",
+    "/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+)
+"""Where a system keeps it. PATH is not asked: a workspace can put itself there."""
+NEEDED: Final = (0, 8)
+"""The first version with `--disable-userns`."""
+
+
+class Bwrap(msgspec.Struct, frozen=True, kw_only=True):
+    """A trusted program: its real path, what `--version` says, and whether it can mount by descriptor.
+
+    `stamp` changes when the file does.
+    """
+
+    path: str
+    version: str
+    stamp: str
+    by_descriptor: bool
+
+    def is_new_enough(self) -> bool:
+        """Return whether it has all the flags we need."""
+        numbers = tuple(int(part) for part in self.version.split(".")[:2] if part.isdigit())
+        return numbers >= NEEDED
+
+
+def found_bwrap(places: tuple[str, ...] = PLACES) -> Bwrap | str:
+    """Return the system's bwrap, or why there is none, in words for a person."""
+    why = "bubblewrap is not installed (the program `bwrap`)."
+    for place in places:
+        path = os.path.realpath(place)
+        if not os.path.exists(path):
+            continue
+        weak = _weakness(Path(path))
+        if weak:
+            why = f"{path} is not used: {weak}."
+            continue
+        return _described(path)
+    return why
+
+
+def _weakness(path: Path) -> str:
+    """Return how others than root could have put a file there, "" when they could not."""
+    return others_reach(path) or ("" if path.is_file() else f"{path} is not a regular file")
+
+
+def others_reach(path: Path) -> str:
+    """Return how others than root could put something else at a path, "" when they cannot."""
+    for each in (path, *path.parents):
+        try:
+            about = each.lstat()
+        except OSError as error:
+            return f"{each} cannot be looked at ({error.strerror})"
+        if about.st_uid != 0:
+            return f"{each} does not belong to root"
+        is_sticky_folder = stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_ISVTX
+        if about.st_mode & 0o022 and not is_sticky_folder:
+            return f"{each} can be written by others than root"
+    return ""
+
+
+def _described(path: str) -> Bwrap | str:
+    about = os.stat(path)
+    try:
+        version, usage = (_said(path, flag) for flag in ("--version", "--help"))
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{path} does not run: {error}."
+    return Bwrap(
+        path=path,
+        version=version.split()[-1] if version.split() else "",
+        stamp=f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}",
+        by_descriptor="--ro-bind-fd" in usage,
+    )
+
+
+def _said(path: str, flag: str) -> str:
+    ended = subprocess.run(
+        [path, flag],
+        env={},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=5,
+        check=False,
+    )
+    return ended.stdout.decode("utf-8", "replace")

@@ -1,0 +1,270 @@
+"""Changing a file: what it is to hold, shown before, recorded, and put in place at once.
+
+A write never goes into an existing file: the new one is written beside it, in the folder that was
+opened without following a link, and takes the name. So a link that somebody has put there is
+replaced and not followed, a hard link's other names keep the old bytes, and readers see all of the
+old text or all of the new.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.core.safety.capability import Capability
+from midstream.offloop import in_thread
+from midstream.ports import ToolContext, forbids_secrets
+from midstream.tool.base import Planned, check_stop
+from midstream.tool.diff import shown_change
+from midstream.tool.openat2 import rename_new
+from midstream.tool.paths import (
+    Place,
+    found_in,
+    guarded,
+    locate,
+    opened_folder,
+    parent_of,
+    read_in,
+    requests_for,
+    require_allowed,
+)
+
+MAX_KEPT_BYTES: Final = 100_000_000
+"""The largest file that is replaced: what it held is kept, so that the change can be taken back."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, what it holds (None: there is none), and what it is to hold."""
+
+    place: Place
+    before: bytes | None
+    after: bytes
+
+    @property
+    def binds(self) -> str:
+        """Return a digest of what is changed, from what and into what."""
+        place = self.place
+        whole = [
+            str(place.root),
+            place.parts,
+            place.named,
+            *map(_digest, (self.before, self.after)),
+        ]
+        return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def writable(context: ToolContext, path: str) -> Place:
+    """Return the place of a file that is to be written.
+
+    Raises:
+        UserMistake: it is a folder's name, or leads out of the workspace.
+    """
+    place = locate(context.workspace, path)
+    if not place.parts or path.endswith(("/", "/.")):
+        raise UserMistake(f"{path!r} is a folder, not a file.")
+    return place
+
+
+def planned(change: Change, more: Sequence[Capability] = ()) -> Planned:
+    """Return what making a change needs, beside `more`, and what it shows."""
+    place = change.place
+    notes = [f"{reason[:1].upper()}{reason[1:]}." for reason in _reasons(place)]
+    if place.named:
+        notes.append(f"A link: {'/'.join(place.named)} is {place.name}.")
+    names = _names_of(place)
+    if names > 1:
+        notes.append(f"The file has {names} names (hard links); the others keep what it held.")
+    shows = shown_change(place.name, change.before, change.after)
+    return Planned(
+        requests=(*requests_for(place, "write"), *more),
+        shows="\n".join((*notes, shows)),
+        binds=change.binds,
+    )
+
+
+def _reasons(place: Place) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(reason for name in place.names if (reason := guarded(place, name))))
+
+
+def _names_of(place: Place) -> int:
+    try:
+        with opened_folder(parent_of(place)) as folder:
+            found = found_in(folder, place)
+    except UserMistake:
+        return 0
+    return 0 if found is None else found.st_nlink
+
+
+async def make(change: Change, context: ToolContext) -> None:
+    """Record a change and make it, if it is what the call was judged by.
+
+    Raises:
+        Stopped: nobody waits any more; nothing was changed.
+        UserMistake: somebody has changed the file meanwhile; it is as they left it.
+        WorldTrouble: the disk refused, or nothing can be recorded; the file is as it was.
+    """
+    place = change.place
+    _require_judged(change, context)
+    check_stop(context)
+    await context.changing(place.root.joinpath(*place.parts), change.before, change.after)
+    last_look = partial(check_stop, context)
+    await in_thread(
+        partial(put_in_place, place, change.after, expected=change.before, last_look=last_look),
+        name="midstream-tool-writing",
+    )
+
+
+def _require_judged(change: Change, context: ToolContext) -> None:
+    """Raise UserMistake for a change that is not the one policy or a person has said yes to.
+
+    One that nobody was asked about may be of plain files only.
+    """
+    place = change.place
+    if not context.binds:
+        require_plain(place)
+    elif context.binds != change.binds:
+        raise UserMistake(
+            f"{place.name} was not written: it has changed since the change was looked at.",
+            hint="Read it, and make the change again.",
+        )
+
+
+def require_plain(place: Place) -> None:
+    """Raise UserMistake for a secret file, or one that is written only where a person said yes to it."""
+    require_allowed(place, "write", forbids_secrets)
+    reasons = _reasons(place)
+    if reasons:
+        raise UserMistake(
+            f"{place.name} was not written: {reasons[0]}.", hint="It takes a person's yes."
+        )
+
+
+def contents_of(place: Place) -> bytes | None:
+    """Return what a file holds, None where there is none.
+
+    Raises:
+        UserMistake: it is no regular file, or too large to be kept.
+        WorldTrouble: it cannot be read.
+    """
+    try:
+        os.lstat(place.root.joinpath(*place.parts))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with opened_folder(parent_of(place)) as folder:
+        return _held(folder, place)
+
+
+def _held(folder: int, place: Place) -> bytes | None:
+    if found_in(folder, place) is None:
+        return None
+    return read_in(folder, place, max_bytes=MAX_KEPT_BYTES)
+
+
+def put_in_place(
+    place: Place,
+    data: bytes,
+    *,
+    expected: bytes | None,
+    last_look: Callable[[], None] | None = None,
+) -> None:
+    """Put `data` in a file's place at once, its permissions kept, if it still holds `expected`.
+
+    `last_look` is called right before the file changes; what it raises leaves the file as it is.
+
+    Raises:
+        UserMistake: the file holds something else by now (None: it is there by now, or gone), or its
+            folder is no longer where it was.
+        WorldTrouble: the disk refused; the file is as it was.
+    """
+    try:
+        with opened_folder(parent_of(place), create=True) as folder:
+            found = found_in(folder, place)
+            # The name must not grow past the limit of 255 bytes.
+            beside = f".{os.urandom(6).hex()}.midstream-tmp"
+            try:
+                _write_new(folder, beside, data, found)
+                # Somebody may have saved the file meanwhile: their work is not undone.
+                if _held(folder, place) != expected:
+                    raise _changed(place)
+                _require_same_folder(folder, place)
+                if last_look is not None:
+                    last_look()
+                _take_name(folder, beside, place, is_new=expected is None)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(beside, dir_fd=folder)
+                raise
+            os.fsync(folder)
+    except OSError as error:
+        raise _refused(place, error) from error
+
+
+def _take_name(folder: int, beside: str, place: Place, *, is_new: bool) -> None:
+    if not is_new:
+        os.rename(beside, place.parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    try:
+        rename_new(folder, beside, place.parts[-1])
+    except FileExistsError as error:
+        raise _changed(place) from error
+
+
+def take_away(place: Place, *, expected: bytes) -> None:
+    """Remove a file if it still holds `expected`; raises as `put_in_place` does."""
+    try:
+        with opened_folder(parent_of(place)) as folder:
+            if _held(folder, place) != expected:
+                raise _changed(place)
+            _require_same_folder(folder, place)
+            os.unlink(place.parts[-1], dir_fd=folder)
+            os.fsync(folder)
+    except OSError as error:
+        raise _refused(place, error) from error
+
+
+def _require_same_folder(folder: int, place: Place) -> None:
+    """Raise UserMistake where an opened folder has been moved away: its name means another by now."""
+    with opened_folder(parent_of(place)) as again:
+        if not os.path.samestat(os.fstat(folder), os.fstat(again)):
+            raise _changed(place)
+
+
+def _changed(place: Place) -> UserMistake:
+    return UserMistake(f"{place.name} has just been changed by somebody else.", hint="Read it.")
+
+
+def _refused(place: Place, error: OSError) -> WorldTrouble:
+    return WorldTrouble(
+        f"{place.name} cannot be written: {error.strerror}.", hint="The file is as it was."
+    )
+
+
+def _write_new(folder: int, name: str, data: bytes, like: os.stat_result | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Nobody else reads what replaces a file that they could not read.
+    handle = os.open(name, flags, 0o666 if like is None else 0o600, dir_fd=folder)
+    with open(handle, "wb") as file:
+        if like is not None:
+            _keep_owner(handle, like)
+            # Not the set-user-id bits: whoever runs it would run what a model wrote as its owner.
+            os.fchmod(handle, stat.S_IMODE(like.st_mode) & 0o777)
+        file.write(data)
+        file.flush()
+        os.fsync(handle)
+
+
+def _keep_owner(handle: int, like: os.stat_result) -> None:
+    found = os.fstat(handle)
+    if (found.st_uid, found.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(OSError):
+            os.fchown(handle, like.st_uid, like.st_gid)

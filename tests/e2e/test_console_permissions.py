@@ -1,0 +1,107 @@
+"""What may happen unasked, as a person at the console sees it, changes it and takes it back."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from scene_kit import Scene
+
+from midstream.core.names import Json
+from midstream.core.safety.capability import SHOWN
+from midstream.core.safety.policy import Policy
+from midstream.ports import Review, ToolContext
+from midstream.testing.fakes import FakeTool, FakeTools, call
+
+
+def asking(arguments: dict[str, Json], context: ToolContext) -> Review:
+    asks = f"exec: {arguments['command']}"
+    if asks in context.granted:
+        return Review()
+    return Review(kind="ask", asks=(asks, f"{SHOWN}1"), shows=f"$ {arguments['command']}")
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    tool = FakeTool(name="run", effect="once", review=asking, answer="ran")
+    made = Scene(
+        tmp_path,
+        call("run", command="make"),
+        call("run", command="make"),
+        "Done.",
+        tools=FakeTools(tool),
+    )
+    await made.equip()
+    yield made
+    await made.console.close()
+
+
+async def test_the_bottom_line_says_how_much_happens_unasked(scene: Scene) -> None:
+    assert scene.console.status().permission == "asks, no sandbox"
+    await scene.type("/mode auto")
+    assert scene.console.status().permission == "auto, no sandbox"
+    assert "changes plain files of the workspace unasked" in scene.face.said[-1]
+    await scene.type("/mode plan")
+    assert scene.console.status().permission == "plan, no sandbox"
+    assert scene.console.permits.mode == "plan"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("/mode full", "--permission-mode full"), ("/mode autoo", "role:")],
+)
+async def test_a_mode_nobody_may_switch_to_changes_nothing(
+    scene: Scene, line: str, said: str
+) -> None:
+    told = await scene.type(line)
+
+    assert scene.console.permits.mode == "ask"
+    assert said in f"{told.reason} {scene.face.said}"
+
+
+async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
+    await scene.type("hello")
+    machine = scene.console.machines()[0]
+    await machine.settled()
+    [question] = scene.console.open_questions()
+    await scene.console.approve(question.id, granted=True, for_run=True)
+    await machine.settled()
+    await scene.type("/permissions")
+    listing = scene.face.said[-1]
+    assert "mode ask: it asks before it changes a file or runs a command" in listing
+    assert f"1  exec: make  (run {machine.run.id[:4]}" in listing
+    await scene.type("/permissions revoke 1")
+
+    assert machine.run.allowed == ()
+    assert len(scene.tools.calls) == 2
+    await scene.type("/permissions")
+    assert "nothing is granted for a run" in scene.face.said[-1]
+
+
+@pytest.mark.parametrize("line", ["/permissions revoke 9", "/permissions revoke exec: rm"])
+async def test_what_was_not_granted_cannot_be_taken_back(scene: Scene, line: str) -> None:
+    told = await scene.type(line)
+
+    assert "Nothing is granted as" in f"{told.reason} {scene.face.said}"
+
+
+async def test_a_changed_command_is_the_one_that_runs(scene: Scene) -> None:
+    await scene.type("hello")
+    machine = scene.console.machines()[0]
+    await machine.settled()
+    [question] = scene.console.open_questions()
+    assert question.command == "make"
+    await scene.console.approve(question.id, granted=True, command="make test")
+    await machine.settled()
+
+    assert [called.arguments for called in scene.tools.calls] == [{"command": "make test"}]
+
+
+async def test_a_rule_that_is_none_is_listed_with_what_follows(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "hi", rules=Policy(deny=("foo: bar",)))
+    await scene.equip()
+    await scene.type("/permissions")
+    listing = scene.face.said[-1]
+    await scene.console.close()
+
+    assert "deny  foo: bar" in listing
+    assert "cannot be read: until it is mended everything is asked about" in listing

@@ -1,0 +1,84 @@
+"""`midstream doctor`: what is there, what is missing, and what to do about it."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from console_kit import json_lines, run, write_workflow
+
+ENDPOINT = "OPENAI_BASE_URL"
+
+
+def findings(tmp_path: Path, *arguments: str, **kept: Any) -> dict[str, dict[str, Any]]:
+    done = run(tmp_path, "doctor", "--json", *arguments, **kept)
+    assert done.returncode in (0, 1), done.stderr
+    return {each["about"].strip(): each for each in json_lines(done.stdout)}
+
+
+def test_everything_midstream_needs_has_a_line(tmp_path: Path) -> None:
+    found = findings(tmp_path)
+
+    assert {"midstream", "terminal", "settings", "workspace", "journal", "bash"} <= found.keys()
+    assert found["journal"]["mark"] == "ok"
+    assert "0 runs" in found["journal"]["words"]
+    assert found["sandbox"]["words"].startswith(("full", "partial", "none"))
+    assert found["bash"]["mark"] == "ok"
+
+
+def test_a_journal_that_is_no_journal_is_bad_and_kept(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(exist_ok=True)
+    journal = tmp_path / "broken.db"
+    journal.write_bytes(b"this is no database" * 100)
+    done = run(tmp_path, "doctor", "--json", environ={"MIDSTREAM_JOURNAL": str(journal)})
+
+    [line] = [each for each in json_lines(done.stdout) if each["about"] == "journal"]
+    assert done.returncode == 1
+    assert line["mark"] == "bad"
+    assert journal.read_bytes() == b"this is no database" * 100
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_models_server_is_reached_or_not(tmp_path: Path, listens: bool) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if listens:
+            server.listen()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        found = findings(tmp_path, "--model", "openai:m", environ={ENDPOINT: address})
+
+    [model] = [each for about, each in found.items() if about.startswith("model")]
+    assert model["mark"] == ("ok" if listens else "bad")
+    assert ("answers in" if listens else "is not reached") in model["words"]
+
+
+def test_a_folder_that_gets_no_sandbox_is_named(tmp_path: Path) -> None:
+    found = findings(tmp_path, workspace=Path("/usr"))["sandbox"]
+
+    assert found["mark"] == "note"
+    assert found["words"].startswith("none") or "Not in this folder" in found["hint"]
+
+
+def test_an_untrusted_workspace_is_named(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    write_workflow(workspace / ".midstream", "mine", {"states": [{"name": "start"}]})
+    found = findings(tmp_path, workspace=workspace)
+
+    assert "you have not trusted" in found["workspace"]["words"]
+    assert "midstream trust" in found["workspace"]["hint"]
+
+
+def test_the_probes_of_the_sandbox_are_listed(tmp_path: Path) -> None:
+    done = run(tmp_path, "doctor", "--sandbox", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+
+    level = lines[0]["words"].partition(":")[0]
+    assert lines[0]["about"] == "sandbox"
+    if level == "none":
+        assert lines[0]["hint"]
+        assert len(lines) == 1
+    else:
+        assert len(lines) > 15
+        assert done.returncode == (0 if level == "full" else 1)

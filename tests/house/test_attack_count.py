@@ -1,0 +1,85 @@
+"""The attacks are counted, and each says what it tries."""
+
+import importlib
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ATTACKS = Path(__file__).parents[1] / "attacks"
+NO_ATTACKS = ("normal", "ordinary", "everyday", "is_let_through", "do_spring")
+"""Words in the names of files and tests that show that everyday work still works."""
+FAMILIES = {
+    "approvals": 50,
+    "commands": 200,
+    "expressions": 100,
+    "journals": 110,
+    "mcp": 80,
+    "models": 70,
+    "paths": 120,
+    "sandbox": 90,
+    "secrets": 20,
+    "terminal": 60,
+    "whole": 20,
+    "workspaces": 150,
+}
+"""The families, and how many inputs each has at least."""
+
+
+def attacks() -> dict[str, set[str]]:
+    """Return what each family tries, each input once however many tests it goes through."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(ATTACKS.rglob("test_*.py")):
+        if not any(word in path.stem for word in NO_ATTACKS):
+            for tries in _tries(_module(path)):
+                found[path.parent.name].add(f"{path.stem}: {tries}")
+    return found
+
+
+def _module(path: Path) -> Any:
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    return importlib.import_module(path.stem)
+
+
+def _tries(module: Any) -> Iterator[str]:
+    for name, test in inspect.getmembers(module, inspect.isfunction):
+        marks = [m for m in getattr(test, "pytestmark", []) if m.name == "parametrize"]
+        is_own = name.startswith("test_") and test.__module__ == module.__name__
+        if is_own and marks and not any(word in name for word in NO_ATTACKS):
+            # Of several, such as of a mode beside the input, the one with the most cases.
+            yield from max((_names(mark) for mark in marks), key=len)
+
+
+def _names(mark: pytest.Mark) -> list[str]:
+    values, given = list(mark.args[1]), mark.kwargs.get("ids")
+    if callable(given):
+        return [str(given(value)) for value in values]
+    if given is not None:
+        return [str(name) for name in given]
+    return [_name(value) for value in values]
+
+
+def _name(value: object) -> str:
+    match value:
+        case tuple() | list() if value:
+            return _name(value[0])
+        case str() | bytes():
+            return repr(value)
+        case _:
+            return getattr(value, "__name__", str(value))
+
+
+def test_there_are_enough_attacks_and_each_says_what_it_tries() -> None:
+    found = attacks()
+    counted = {family: len(found[family]) for family in FAMILIES}
+
+    assert {family: n for family, n in counted.items() if n < FAMILIES[family]} == {}
+    assert sum(counted.values()) >= 250
+    names = [name.partition(": ")[2] for family in found.values() for name in family]
+    assert [name for name in names if not name] == []
+    assert len([name for name in names if name.count(" ") >= 2]) >= 250, "told in a line each"
