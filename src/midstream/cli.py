@@ -11,8 +11,6 @@ from typing import Any
 import click
 
 from midstream import __version__
-from midstream.cli_language import LANGUAGE_COMMANDS
-from midstream.cli_mcp import MCP_COMMANDS
 from midstream.cli_options import (
     common_options,
     json_option,
@@ -20,9 +18,6 @@ from midstream.cli_options import (
     plain_options,
     run_options,
 )
-from midstream.cli_rehearse import REHEARSE_COMMANDS
-from midstream.cli_runs import RUN_COMMANDS, send_command
-from midstream.cli_travel import TRAVEL_COMMANDS
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.core.nearest import nearest
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
@@ -41,15 +36,48 @@ from midstream.start_trust import ask_trust, revoke_trust, trust, trusted
 
 
 class _Commands(click.Group):
-    """The group, which names the nearest command to one it does not know."""
+    """The group, which names the nearest command to one it does not know.
+
+    The families of commands are imported once one is named: the console's prompt waits for none.
+    """
+
+    _has_families = False
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        self._take_families()
+        return super().list_commands(context)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        self._take_families()
+        return super().get_command(context, name)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        self._take_families()
         best = nearest(args[0], self.commands)
         if args[0] not in self.commands and best is not None:
             context.fail(f"No such command {args[0]!r}. Did you mean {best!r}?")
         return super().resolve_command(context, args)
+
+    def _take_families(self) -> None:
+        if self._has_families:
+            return
+        from midstream.cli_language import LANGUAGE_COMMANDS
+        from midstream.cli_mcp import MCP_COMMANDS
+        from midstream.cli_rehearse import REHEARSE_COMMANDS
+        from midstream.cli_runs import RUN_COMMANDS
+        from midstream.cli_travel import TRAVEL_COMMANDS
+
+        self._has_families = True
+        for command in (
+            *RUN_COMMANDS,
+            *TRAVEL_COMMANDS,
+            *REHEARSE_COMMANDS,
+            *LANGUAGE_COMMANDS,
+            *MCP_COMMANDS,
+        ):
+            self.add_command(command)
 
 
 @click.group(
@@ -150,16 +178,6 @@ def doctor_command(sandbox: bool, **common: Any) -> int:
     return doctor(options_of(common), sandbox=sandbox)
 
 
-for _command in (
-    *RUN_COMMANDS,
-    *TRAVEL_COMMANDS,
-    *REHEARSE_COMMANDS,
-    *LANGUAGE_COMMANDS,
-    *MCP_COMMANDS,
-):
-    cli.add_command(_command)
-
-
 def main() -> None:
     """Run the command line and leave with its exit code."""
     open_missing_streams()
@@ -205,7 +223,11 @@ def exit_code(arguments: list[str] | None = None) -> int:
 
 def _takes_words(context: click.Context | None) -> bool:
     """Return whether a command takes words of a person, which may begin with a dash."""
-    return context is not None and context.command in (run, chat_command, send_command)
+    if context is None:
+        return False
+    from midstream.cli_runs import send_command
+
+    return context.command in (run, chat_command, send_command)
 
 
 _LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
