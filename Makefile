@@ -36,7 +36,7 @@ format: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks
 
-# Kills, power loss, flipped bits, storms of hostile input: about half an hour. See torture/__init__.py.
+# Kills, power loss, flipped bits, storms of hostile input: about forty minutes. See torture/__init__.py.
 torture: .venv/ready-dev
 	$(BIN)/python -m torture
 
@@ -60,6 +60,7 @@ clean:
 
 docs: .venv/ready-dev
 	$(BIN)/python -m midstream.core.views.reference > docs/events.md
+	$(BIN)/python -m midstream.console.keymap > docs/keys.md
 
 lock:
 	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet .

@@ -24,6 +24,9 @@ NAMES = (
     "policy",
     "idle_cpu",
     "echo_latency",
+    "redraw",
+    "consoles",
+    "mentions",
     "halt_latency",
     "halt_in_terminal",
 )
@@ -64,6 +67,10 @@ def main() -> None:
         others = import_module("benchmarks.durable_others")
         print("\nA durable transition in other libraries:\n", flush=True)
         print(others.comparison(others.compare(chosen.quick)), flush=True)
+    if "consoles" not in failed and "consoles" in (chosen.names or NAMES):
+        consoles = import_module("benchmarks.consoles")
+        print("\nConsoles side by side:\n", flush=True)
+        print(consoles.comparison(consoles.compare(chosen.quick)), flush=True)
     print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
     print(table(figures))
     if failed:

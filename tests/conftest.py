@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 
-pytest_plugins = ["boxed"]
+pytest_plugins = ["boxed", "spawning"]
 
 # No test asserts a time: a busy machine makes any example slow.
 settings.register_profile("calm", settings(), deadline=None)

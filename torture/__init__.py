@@ -1,6 +1,6 @@
 """What is done to midstream to see whether its promises hold.
 
-`make torture` does all of it, in about half an hour on two cores; `python -m torture NAME` does one. CI
+`make torture` does all of it, in about forty minutes on two cores; `python -m torture NAME` does one. CI
 does a short part of each (tests/torture, tests/core). The same `--seed` makes the same attacks, and what
 broke is told with the command line that repeats it.
 """
@@ -16,5 +16,6 @@ TORTURES: Final = {
     "sanitizer": "foreign text on a terminal that obeys everything: nothing it says is obeyed",
     "redaction": "secrets in texts cut into pieces anywhere: none comes out",
     "decoder": "JSON bent in every way: a value that can be kept, or refused, in bounded time",
+    "console": "random keys, output and resizes: typed words are kept, the screen is right, nothing stays",
 }
 """Each torture by its name, and the promise it tries."""

@@ -6,6 +6,7 @@ import time
 
 from torture import TORTURES
 from torture.bit_flips import flips
+from torture.console_soak import soak
 from torture.decoder import decoder_storm
 from torture.expressions import expressions_storm
 from torture.kill_matrix import kills
@@ -37,6 +38,10 @@ def main() -> int:
     parser.add_argument("--screens", type=int, default=20_000, help="texts put on a screen")
     parser.add_argument("--texts", type=int, default=100_000, help="texts redacted in pieces")
     parser.add_argument("--decodings", type=int, default=200_000, help="JSON texts decoded")
+    parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
+    parser.add_argument(
+        "--script", default="", help="soak a console with this script, and no other"
+    )
     parser.add_argument(
         "--only", default="", help="one kill point, such as loop:17 or loop:17+4, or tree"
     )
@@ -62,6 +67,8 @@ def main() -> int:
         reports.append(redaction_storm(asked.texts, asked.seed))
     if asked.name in (None, "decoder"):
         reports.append(decoder_storm(asked.decodings, asked.seed, clock=not asked.no_clock))
+    if asked.name in (None, "console"):
+        reports.append(soak(asked.consoles, asked.seed, file=asked.script))
     print(as_table(reports))
     print(f"{time.perf_counter() - began:.0f} s")
     return int(any(report.broken for report in reports))

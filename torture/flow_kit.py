@@ -29,7 +29,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What the person does once, as soon as `when` holds of the run; `fork` at the end of it."""
 
     when: Callable[[Run], bool]
-    act: Literal["say", "approve", "deny", "halt"] = "say"
+    act: Literal["say", "approve", "deny", "halt", "compact"] = "say"
     text: str = ""
     policy: Policy | None = None
 

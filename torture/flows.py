@@ -3,7 +3,9 @@
 from typing import Any
 
 from midstream.core.errors import WorldTrouble
+from midstream.core.run import Run
 from midstream.core.spec import Role, chat_definition
+from midstream.core.summaries import SUMMARY_STATE
 from midstream.ports import ModelRequest
 from torture.branch_flows import OF_BRANCHES
 from torture.flow_kit import (
@@ -62,6 +64,30 @@ def _chat() -> Flow:
         steps=(
             Step(when=waits, text="first"),
             Step(when=waits, text="second"),
+        ),
+        ends="stopped",
+    )
+
+
+def _compacted() -> Flow:
+    """Return a chat whose older turns give way to a summary."""
+
+    def replies(request: ModelRequest) -> Reply:
+        if request.state == SUMMARY_STATE:
+            return words("They talked.")
+        return words("It takes a while to tell. " * 20)
+
+    def rests(run: Run) -> bool:
+        return waits(run) and run.compacting is None
+
+    return Flow(
+        name="compacted",
+        definition=chat_definition("dude", Role(), SPECS),
+        replies=replies,
+        steps=(
+            *(Step(when=waits, text=text) for text in ("first", "second", "third")),
+            Step(when=waits, act="compact"),
+            Step(when=rests, text="fourth"),
         ),
         ends="stopped",
     )
@@ -145,6 +171,7 @@ FLOWS: tuple[Flow, ...] = (
         ),
     ),
     _chat(),
+    _compacted(),
     *OF_STATES,
     *OF_BRANCHES,
 )

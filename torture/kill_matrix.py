@@ -12,6 +12,7 @@ ledger, written to as things really happen; at the end the journal and the ledge
 """
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
@@ -33,6 +34,7 @@ import msgspec
 from midstream.assembly import SystemClock
 from midstream.core.apply import apply
 from midstream.core.codec import encode_run
+from midstream.core.decision import Decision
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, InputDisposed, InputReceived, StateTransition
 from midstream.core.names import Json
@@ -263,9 +265,12 @@ async def _do(
         )
     elif step.act == "halt":
         await machine.halt()
+    elif step.act == "compact":
+        with contextlib.suppress(UserMistake):  # it had begun before the process was killed
+            await machine.compact("all of it")
     else:
         asked = next(q.id for q in run.open_questions if q.kind == "approval")
-        await machine.approve(asked, granted=step.act == "approve")
+        await machine.approve(asked, Decision(granted=step.act == "approve"))
     fuse.point()
     ledger.write("said", id)
     if step.act == "say":
@@ -279,7 +284,7 @@ async def _move_on(machine: WorkflowStateMachine, flow: Flow) -> None:
     approval = next((q for q in run.open_questions if q.kind == "approval"), None)
     question = next((q for q in run.open_questions if q.kind == "question"), None)
     if approval is not None:
-        await machine.approve(approval.id, granted=True)
+        await machine.approve(approval.id, Decision(granted=True))
     elif question is not None:
         await machine.say("whatever", question=question.id, id=f"m{question.id}")
     elif flow.ends == "stopped":

@@ -1,22 +1,30 @@
 """ConsoleInterface over a desk that floods it with events: `flooded_console.py FOLDER KIND RATE`.
 
 `KIND` is `tokens` (twenty agents stream words, with a fact now and then) or `lines` (every event
-prints a line). `RATE` is in events a second, 0 for none. How many came a second stands in FOLDER/rate.
+prints a line), or how many agents stream words and nothing else, each with a line that says it is at
+work. `RATE` is in events a second, 0 for none. How many came a second stands in FOLDER/rate.
 """
 
 import asyncio
 import itertools
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from pathlib import Path
 from time import perf_counter
 
+from msgspec.structs import replace
+
 from midstream.console.interface import ConsoleInterface
+from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.names import Policy
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
-from midstream.ports import Desk, Status, Submitted
+from midstream.core.views.status import Lane
+from midstream.core.views.turns import Turn
+from midstream.core.views.waiting import Waiting
+from midstream.ports import Desk, OwnCommandEnded, Status, Submitted
+from midstream.process import favour_the_loop, settle_memory
 
 TICK_S = 0.005
 
@@ -49,28 +57,55 @@ class QuietDesk:
     async def halt(self) -> None:
         """Do nothing."""
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        granted: bool,
-        for_run: bool = False,
-        note: str = "",
-        command: str | None = None,
-    ) -> None:
+    async def approve(self, question: str, decision: Decision) -> None:
         """Do nothing."""
+
+    def next_permission_mode(self) -> str:
+        """Change nothing."""
+        return "ask"
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return none."""
         return ()
 
-    def waiting_inputs(self) -> tuple[str, ...]:
+    async def mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        """Give none."""
+        yield ()
+
+    async def own_command(
+        self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
+    ) -> OwnCommandEnded:
+        """Run nothing."""
+        return OwnCommandEnded(words="", lines=0, text="")
+
+    def waiting_inputs(self) -> tuple[Waiting, ...]:
         """Return none."""
         return ()
+
+    async def turns(self) -> tuple[Turn, ...]:
+        """Return none."""
+        return ()
+
+    async def go_back(self, turn: Turn) -> None:
+        """Go nowhere."""
 
     async def take_back(self) -> str | None:
         """Return none."""
         return None
+
+
+class BusyDesk(QuietDesk):
+    """A desk with so many agents at work, each in a run of its own."""
+
+    def __init__(self, agents: int) -> None:
+        self._lanes = tuple(
+            Lane(run=f"run{n:02}", path="", state="start", doing="is writing", agent="ada")
+            for n in range(agents)
+        )
+
+    def status(self) -> Status:
+        """Return a status that has all of them at work."""
+        return replace(super().status(), lanes=self._lanes, run="run00")
 
 
 def tokens() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
@@ -87,15 +122,28 @@ def tokens() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
             yield f"run{number % 20:02}", TextDelta(agent="ada", text="word ")
 
 
+def words(agents: int) -> Iterator[tuple[str, AnyFact | AnyNotice]]:
+    """Yield the words of so many agents, which take turns."""
+    for number in itertools.count():
+        yield f"run{number % agents:02}", TextDelta(agent="ada", text=f"word{number // agents} ")
+
+
 def lines() -> Iterator[tuple[str, AnyFact | AnyNotice]]:
     """Yield facts that each print a line."""
     for number in itertools.count():
         yield "run00", WorkflowOutput(text=f"line {number} of the flood, as long as such lines are")
 
 
+def events_of(kind: str) -> Iterator[tuple[str, AnyFact | AnyNotice]]:
+    """Yield the events of that kind."""
+    if kind.isdigit():
+        return words(int(kind))
+    return tokens() if kind == "tokens" else lines()
+
+
 async def flood(face: ConsoleInterface, kind: str, rate: float, told: Path) -> None:
     """Show events at that rate, whatever the loop's lag: what is late comes at once."""
-    events = tokens() if kind == "tokens" else lines()
+    events = events_of(kind)
     began = perf_counter()
     sent = 0
     times = 0
@@ -116,9 +164,11 @@ def note(told: Path, rate: float) -> None:
 
 
 async def main(folder: Path, kind: str, rate: float) -> None:
-    """Run the console until the person leaves."""
+    """Run the console until the person leaves, in a process set up as midstream sets up its own."""
+    favour_the_loop()
     face = ConsoleInterface(history_folder=folder)
-    desk: Desk = QuietDesk()
+    settle_memory()
+    desk: Desk = BusyDesk(int(kind)) if kind.isdigit() else QuietDesk()
     flooding = asyncio.create_task(flood(face, kind, rate, folder / "rate"))
     try:
         await face.run(desk)

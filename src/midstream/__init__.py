@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from midstream.command.handler import CommandHandler
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
+    from midstream.core.decision import Decision
     from midstream.core.errors import (
         AuthorMistake,
         JournalMoved,
@@ -45,6 +46,7 @@ _HOMES = {
     "CommandHandler": "command.handler",
     "ConfigManager": "config.manager",
     "ConsoleInterface": "console.interface",
+    "Decision": "core.decision",
     "Envelope": "core.notices",
     "JournalMoved": "core.errors",
     "MidstreamError": "core.errors",
@@ -69,6 +71,7 @@ __all__ = [
     "CommandHandler",
     "ConfigManager",
     "ConsoleInterface",
+    "Decision",
     "Envelope",
     "JournalMoved",
     "MidstreamError",

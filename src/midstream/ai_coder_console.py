@@ -5,44 +5,48 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 """
 
 import asyncio
-import time
-from collections.abc import Collection, Sequence
-
-import msgspec
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from functools import partial
 
 from midstream.command.handler import CommandHandler, is_command
-from midstream.command.runs import run_line
+from midstream.command.standing import run_line
 from midstream.config.manager import ConfigManager
-from midstream.core.addressing import addressees, as_typed, gone, shared_names
-from midstream.core.calls import with_command
+from midstream.console.keymap import keys_text
+from midstream.core.decision import Decision
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStarted, RunStopped
 from midstream.core.mode import Mode
 from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
-from midstream.core.routing import Answer as AnswerRoute
-from midstream.core.routing import Returned, Unclear, route
 from midstream.core.spec import ToolSpec
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import costs, in_words
-from midstream.core.views.status import is_at_work, lanes, what_addressing_does, where
+from midstream.core.views.turns import Turn
+from midstream.core.views.waiting import Waiting
 from midstream.desk.addressing import Addressing, Equipment
+from midstream.desk.asked import names, numbers, questions_on_screen, run_and_question
 from midstream.desk.background import Background
-from midstream.desk.keeping import Keeping
+from midstream.desk.inbox import Inbox
+from midstream.desk.mentioning import Mentioning
+from midstream.desk.past import Past
+from midstream.desk.saying import Saying
+from midstream.desk.sessions import GoesOn, Sessions, begun
+from midstream.desk.status_line import StatusLine
+from midstream.desk.turning import Turning
 from midstream.desk.wording import is_chat, is_done, name_of
+from midstream.offloop import in_thread
 from midstream.ports import (
+    ChangedFile,
     Face,
     Library,
     Machine,
     McpOperator,
     Models,
+    OwnCommandEnded,
     Permits,
-    Receipt,
     Status,
     Submitted,
 )
-from midstream.storage import KeptRun
+from midstream.process import columns
 
 
 class AICoderConsole:
@@ -52,19 +56,37 @@ class AICoderConsole:
         config: the settings; the mode lives there.
         face: where things are shown.
         allowed: tools that need no approval in runs this console starts.
+        goes_on: with which chat it begins, None: with a new one.
     """
 
-    def __init__(self, config: ConfigManager, face: Face, *, allowed: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        config: ConfigManager,
+        face: Face,
+        *,
+        allowed: Sequence[str] = (),
+        goes_on: GoesOn | None = None,
+        doctor: Callable[[int], str] | None = None,
+    ) -> None:
+        self._goes_on = goes_on
         self._config = config
         self._face = face
-        self._commands = CommandHandler(self)
+        self._doctor = doctor
+        self._commands = CommandHandler(self, topics={"keys": _keys})
         self._ready = asyncio.Event()
-        # Lines act in the order they were sent: the second must find the chat the first one began.
-        self._in_order = asyncio.Lock()
         self._to = Addressing(config, face, allowed=allowed, has_read=self._tell_notices)
         self._background = Background(self, face)
+        self._sessions = Sessions(self, face, self._background)
+        self._past = Past(self, face, self._background, str(config.workspace))
+        self._inbox = Inbox()
+        self._mentioning = Mentioning(config.workspace)
+        self._status = StatusLine(self._to, self._background, self._sessions, self._inbox)
+        self._saying = Saying(
+            self._to, face, self._background, self._past, self._sessions, self._inbox
+        )
+        self._turning = Turning(self._to, face, self._background, self._sessions)
+        self._is_verbose = False
         self._told: set[str] = set()
-        self._known: set[str] = set()
         self._heard_upto: dict[str, int] = {}
         self._is_leaving = False
 
@@ -72,13 +94,27 @@ class AICoderConsole:
 
     async def equip(self, equipment: Equipment, *, notices: Sequence[str] = ()) -> None:
         """Take the loaded parts into use, tell of kept runs, and enter the mode the settings name."""
+        # Not needed before the prompt is on the screen.
+        from midstream.desk.taking_up import left_runs, turns_to_kept
+
         self._to.equipment = equipment
         equipment.engine.listen(self.hear)
         wanted, self._to.mode = self._to.mode, self._to.home
         self._tell_notices(notices)
-        left = await self._take_up_left(equipment.keeping)
+        left = await left_runs(
+            equipment.keeping,
+            self._background,
+            is_resumed=self._config.auto_resume,
+            is_for_chat=self._goes_on is not None,
+            going=self._know_going,
+        )
         try:
-            if not self._turns_to_kept(wanted, left) and await self._to.open(wanted, None):
+            is_there = await begun(self._sessions, self._goes_on, self._face, self._config)
+            is_for_chat = self._goes_on is not None and wanted.kind == "workflow"
+            is_there = is_there or is_for_chat
+            if not is_there and not self._config.is_mode_asked_for:
+                is_there = turns_to_kept(wanted, left, self._to, self._background, self._face)
+            if not is_there and await self._to.open(wanted, None):
                 self._to.mode = wanted
         except MidstreamError as error:
             self._face.say(str(error), kind="error")
@@ -92,6 +128,9 @@ class AICoderConsole:
         if self._to.equipment is not None:
             left = [machine for machine in self.own_machines() if not is_done(machine)]
             await self._background.close()
+            await self._mentioning.close()
+            await self._sessions.close()
+            await self._past.close()
             await self._to.equipment.engine.close()
             for line in self._background.left_words(left):
                 self._face.say(line, kind="note")
@@ -120,70 +159,15 @@ class AICoderConsole:
 
     def status(self) -> Status:
         """Return what the bottom line says now."""
-        mode = str(self.mode)
-        if self._to.equipment is None:
-            return Status(mode=mode, enter="is taken as soon as everything is loaded")
-        machine = self.active()
-        usages = [usage for each in self.machines() for usage in each.run.usages]
-        cost = in_words(costs(usages).total) if usages else ""
-        model = self.models.describe()
-        if machine is None or machine.run.definition is None:
-            notes = self._notes(machine)
-            return Status(
-                mode=mode,
-                enter=self._first_line(),
-                permission=self._permission(),
-                model=model,
-                cost=cost,
-                notes=notes,
-            )
-        run, stands = machine.run, where(machine.run)
-        is_chat = machine.run.definition.kind == "chat"
-        at_work = lanes(run)
-        doing = stands.doing
-        if stands.until is not None:
-            doing = f"{doing} until {time_of_day(stands.until, now=time.time())}"
-        return Status(
-            mode=mode,
-            enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
-            permission=self._permission(),
-            state="" if is_chat else stands.state,
-            # What branches do has lines of its own.
-            thinking="" if run.is_over or run.is_parked or at_work else doing,
-            model=model,
-            cost=cost,
-            busy=is_at_work(run),
-            notes=self._notes(machine),
-            lanes=at_work,
-            addressees=what_addressing_does(run),
-            gone=gone(run),
-            shared=shared_names(run),
-        )
+        return self._status.now()
 
     def look_again(self) -> None:
         """Show how things stand: what commands run in, or what may happen unasked, has changed."""
         self._face.refresh()
 
-    def _permission(self) -> str:
-        permits = self.permits
-        if permits.is_untrusted:
-            return "not trusted: only reads"
-        if permits.sandbox == "full":
-            return "asks first" if permits.mode == "ask" else permits.mode
-        box = "no" if permits.sandbox == "none" else "partial"
-        return f"{'asks' if permits.mode == 'ask' else permits.mode}, {box} sandbox"
-
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards."""
-        machine = self.active()
-        if machine is None:
-            return ()
-        # Questions are numbered anew in every run. On the screen their ids must tell them apart:
-        # a key pressed on one run's card never decides on another's.
-        return tuple(
-            msgspec.structs.replace(question, id=_screen_id(machine.run.id, question.id))
-            for question in where(machine.run).questions
-        )
+        return questions_on_screen(self.active())
 
     async def submit(
         self,
@@ -203,64 +187,78 @@ class AICoderConsole:
                 await self._commands.handle(line)
                 return Submitted(kind="exit" if self._is_leaving else "taken")
             words = line[1:] if line.startswith("//") else line
-            return await self._said(words, seen, question, as_new, policy)
+            return await self._saying.take(
+                words, seen=seen, question=question, as_new=as_new, policy=policy
+            )
         except MidstreamError as error:
-            return Submitted(kind="returned", reason=str(error))
+            to_mend = not is_command(line) or self._commands.can_be_mended(line)
+            return Submitted(kind="returned", reason=str(error), to_mend=to_mend)
         finally:
             # Whatever a line came to, it may have had roles or workflows read.
             self._tell_notices()
 
     async def halt(self) -> None:
         """Stop the active run's current turn."""
+        self._sessions.choose_none()
         machine = self.active()
         if machine is not None and not machine.run.is_over:
             await machine.halt()
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        granted: bool,
-        for_run: bool = False,
-        note: str = "",
-        command: str | None = None,
-    ) -> None:
+    async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call of the run whose card was shown."""
-        run, own = _run_and_question(question)
+        run, own = run_and_question(question)
         for machine in self.machines():
             if machine.run.id == run:
-                edited = None if command is None else with_command(machine.run, own, command)
-                await machine.approve(
-                    own, granted=granted, for_run=for_run, note=note, edited=edited
-                )
+                await machine.approve(own, decision)
+
+    def next_permission_mode(self) -> str:
+        """Let the next permission mode say what happens unasked; see the port `Desk`."""
+        from midstream.command.permissions import next_mode  # not needed before the prompt is there
+
+        return next_mode(self.permits)
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""
         if before.startswith("@"):
-            return self._names(before)
+            return names(self.active(), before)
+        if before.startswith("#"):
+            return numbers(self.open_questions(), before)
         if not is_command(before) or self._to.equipment is None:
             return ()
         return self._commands.completions(before)
 
-    def waiting_inputs(self) -> tuple[str, ...]:
+    def mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        """Give the files a word that begins with `@` may mean; see the port `Desk`."""
+        return self._learned(mention) if is_command(mention) else self._mentioning.found(mention)
+
+    async def _learned(self, line: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        if self._to.equipment is not None and await self._commands.learned(line):
+            yield self._commands.completions(line)
+
+    async def own_command(
+        self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
+    ) -> OwnCommandEnded:
+        """Run a command the person typed behind `!`; see the port `Desk`."""
+        # Imported here: the prompt is on the screen before anything that runs commands is loaded.
+        from midstream.desk.own_commands import run_own_command
+
+        return await run_own_command(command, self._config.workspace, stop=stop, hears=hears)
+
+    def waiting_inputs(self) -> tuple[Waiting, ...]:
         """Return the lines taken and not yet delivered, the oldest first."""
-        machine = self.active()
-        if machine is None:
-            return ()
-        records = machine.run.inbox.values()
-        return tuple(as_typed(r.text, r.to) for r in records if r.disposition is None)
+        return self._inbox.waiting(self.active())
 
     async def take_back(self) -> str | None:
         """Withdraw the newest line that waits; see the port `Desk`."""
-        machine = self.active()
-        if machine is None:
-            return None
-        for record in reversed(machine.run.inbox.values()):
-            if record.disposition is None:
-                await machine.withdraw(record.id)
-                is_back = machine.run.inbox[record.id].disposition == "withdrawn"
-                return as_typed(record.text, record.to) if is_back else None
-        return None
+        return await self._inbox.take_back(self.active())
+
+    async def turns(self) -> tuple[Turn, ...]:
+        """Return the turns of the active run; see the port `Desk`."""
+        return await self._past.turns()
+
+    async def go_back(self, turn: Turn) -> None:
+        """Go back to before a turn; see the port `Desk`."""
+        await self._past.back(turn)
 
     # --- the operator: what commands use ----------------------------------------------------
 
@@ -298,9 +296,19 @@ class AICoderConsole:
         return self._to.active()
 
     @property
+    def sessions(self) -> Sessions:
+        """Return what can be done with the chats of the workspace."""
+        return self._sessions
+
+    @property
     def runs(self) -> Background:
         """Return what can be done with the runs of the workspace."""
         return self._background
+
+    @property
+    def past(self) -> Past:
+        """Return what can be done with the past of the active run."""
+        return self._past
 
     def machines(self) -> tuple[Machine, ...]:
         """Return every run lines can go to, the oldest of this console first."""
@@ -312,73 +320,96 @@ class AICoderConsole:
 
     def settings(self) -> tuple[tuple[str, str, str], ...]:
         """Return every setting, its value and its layer."""
-        return tuple((s.key, s.value, f"{s.layer}: {s.source}") for s in self._config.explain())
+        from midstream.config.own_settings import where as comes_from
+
+        return tuple((s.key, s.value, comes_from(s)) for s in self._config.explain())
 
     async def enter(self, mode: str, input: Json = None) -> None:
         """Go to a mode; see the port `Operator`."""
-        wanted = Mode.parse(mode)
-        async with self._in_order:
-            left = self.active()
-            if await self._to.open(wanted, input):
-                self._to.set_mode(wanted)
-            if left is not None and left is not self.active():
-                self._leave_behind(left)
+        await self._turning.enter(Mode.parse(mode), input)
 
     async def stop_workflow(self) -> None:
         """End the active workflow and go back to the role it was started from."""
-        async with self._in_order:
-            machine = self._to.workflow
-            if machine is None or machine.run.is_over:
-                raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
-            await machine.stop()
-            self._to.go_home()
+        await self._turning.stop_workflow()
 
-    async def turn_to(self, machine: Machine) -> None:
-        """Let lines go to a run, and show where it stands."""
-        async with self._in_order:
-            left = self.active()
-            self._recall(machine)
-            self._to.place(machine)
-            if left is not None and left is not machine:
-                self._leave_behind(left)
-            self._face.say(f"Here is {run_line(machine.run)}", kind="note")
-            self._face.turned_to(where(machine.run).questions)
+    async def turn_to(self, machine: Machine, *, is_told: bool = False) -> None:
+        """Let lines go to a run, and show where it stands; see the port `Prompt`."""
+        await self._turning.turn_to(machine, is_told=is_told)
+
+    def has_seen(self, id: str) -> None:
+        """Know that a person has the past of a chat before them; see the port `Prompt`."""
+        self._turning.has_seen(id)
 
     async def turn_home(self) -> None:
         """Let lines go to the role again; a run of another process is watched no more."""
-        async with self._in_order:
-            machine = self.active()
-            if self._to.mode.kind == "workflow":
-                self._to.go_home()
-            else:
-                self._to.chats.pop(self._to.mode.name, None)
-            if machine is not None:
-                await self._background.forget(machine)
-            self._face.refresh()
+        await self._turning.turn_home()
 
     async def clear(self) -> None:
-        """Forget the chat of the current role."""
-        async with self._in_order:
-            name = self._to.mode.name if self._to.mode.kind == "role" else self._to.home.name
-            machine = self._to.chats.pop(name, None)
-            if machine in self._background.watched():
-                await self._background.forget(machine)
-            elif machine is not None and not is_done(machine):
-                await machine.stop("cleared")
-            self._face.say(f"The chat with {name} begins anew.", kind="note")
+        """Leave the chat of the current role as it is, and begin a new one with the next line."""
+        await self._turning.clear()
+
+    async def init(self, note: str) -> None:
+        """Have an AGENTS.md written for the workspace; see the port `Operator`."""
+        from midstream.desk.initiating import initiate  # not needed before the prompt is on screen
+
+        await initiate(self, self._config.workspace, note)
 
     async def say(self, text: str, policy: Policy) -> None:
         """Give the active run words with this policy."""
-        async with self._in_order:
-            machine = await self._to.addressee()
-            receipt = await machine.say(text, policy=policy)
-        if not _is_taken(machine, receipt):
-            raise UserMistake(receipt.reason)
-        self._face.refresh()
+        await self._saying.say(text, policy)
+
+    async def welcome(self) -> None:
+        """Tell what this is and what was found; see the port `Operator`."""
+        from midstream.desk.welcoming import (
+            told_welcome,  # not needed before the prompt is on screen
+        )
+
+        model = "" if self._to.equipment is None else self.models.describe()
+        self._face.say(await told_welcome(self._config, model, width=columns() - 2))
+
+    async def examine(self) -> None:
+        """Tell what is there and what is missing; see the port `Operator`."""
+        if self._doctor is None:
+            raise UserMistake("Nothing is examined here.", hint="midstream doctor does it.")
+        self._face.say(await in_thread(partial(self._doctor, columns() - 2)))
+
+    async def configured(self, key: str, value: str | None) -> str:
+        """Set or take out a setting; see the port `Operator`."""
+        from midstream.desk.configuring import configured_here  # not needed at the start
+
+        return await configured_here(self, self._config, key, value)
+
+    def explained(self, key: str) -> str:
+        """Return a setting and where it comes from; see the port `Operator`."""
+        from midstream.config.own_settings import explained
+
+        return explained(self._config, key)
 
     def tell(self, text: str) -> None:
         """Show words of the console."""
         self._face.say(text)
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Show what became of files; see the port `Operator`."""
+        self._face.show_changes(changes)
+
+    def verbose(self, is_on: bool | None) -> bool:
+        """Show tool results and reasoning in full, or not; see the port `Operator`."""
+        self._is_verbose = not self._is_verbose if is_on is None else is_on
+        self._face.show_in_full("on" if self._is_verbose else "off")
+        return self._is_verbose
+
+    def show_last(self) -> None:
+        """Show the last tool result or reasoning in full; see the port `Operator`."""
+        self._face.show_in_full("last")
+
+    def follow(self, machine: Machine | None) -> bool:
+        """Keep the graph of a run above the prompt; see the port `Operator`."""
+        return self._face.follow(None if machine is None else self._to.kept_up_with(machine))
+
+    def ended(self) -> Machine | None:
+        """Return the active workflow that has ended; see the port `Operator`."""
+        return self._to.ended if self.mode.kind == "role" else None
 
     def leave(self) -> None:
         """Leave once this command is done."""
@@ -386,97 +417,9 @@ class AICoderConsole:
 
     # --- inside -----------------------------------------------------------------------------
 
-    async def _said(
-        self,
-        words: str,
-        seen: Collection[str],
-        question: str | None,
-        as_new: bool,
-        policy: Policy | None,
-    ) -> Submitted:
-        async with self._in_order:
-            machine = await self._to.addressee()
-            own = [q.removeprefix(f"{machine.run.id}/") for q in seen]
-            if question is not None:
-                run, question = _run_and_question(question)
-                if run != machine.run.id:
-                    return Submitted(kind="returned", reason="That question is not open any more.")
-            elif not as_new:
-                found = route(
-                    words,
-                    open_questions=machine.run.open_questions,
-                    seen=own,
-                    addressees=addressees(machine.run),
-                    gone=gone(machine.run),
-                    shared=shared_names(machine.run),
-                )
-                match found:
-                    case Unclear(question=unclear):
-                        shown = _screen_id(machine.run.id, unclear)
-                        return Submitted(kind="unclear", question=shown)
-                    case Returned(reason=reason):
-                        return Submitted(kind="returned", reason=reason)
-                    case AnswerRoute(question=question, text=words):
-                        pass
-                    case _:
-                        pass
-            # A question that comes up in this very moment was not on the screen: it gets no answer.
-            receipt = await machine.say(
-                words, question=question, unasked=question is None, policy=policy
-            )
-        if not _is_taken(machine, receipt):
-            return Submitted(kind="returned", reason=receipt.reason)
-        self._background.tell_kept(machine, receipt)
-        self._face.refresh()
-        return Submitted(kind="taken")
-
-    def _leave_behind(self, machine: Machine) -> None:
-        if is_done(machine) or is_chat(machine):
-            return
-        way = f"/workflow {self._to.started_as(machine)}"
-        if machine in self._background.watched():
-            way = f"/attach {self._background.short(machine.run.id)}"
-        words = f"{name_of(machine)} goes on in the background: {way} returns to it."
-        self._face.say(words, kind="note")
-
-    def _recall(self, machine: Machine) -> None:
-        """Let the face know of a run that began where nobody listened."""
-        if machine.run.id not in self._known:
-            self._known.add(machine.run.id)
-            self._face.recall(machine.run)
-
-    async def _take_up_left(self, keeping: Keeping | None) -> tuple[KeptRun, ...]:
-        """Tell of the runs that were left or cut, or let them go on; return those of them."""
-        left = await self._background.open(keeping)
-        if not self._config.auto_resume:
-            self._background.announce(left)
-            return left
-        for machine in await self._background.auto_resume(left):
-            self._to.know(machine)
-        return left
-
-    def _turns_to_kept(self, wanted: Mode, left: tuple[KeptRun, ...]) -> bool:
-        """Keep a saved mode from starting its workflow again while a run of it is kept or elsewhere."""
-        if wanted.kind == "role" or self._config.is_mode_asked_for:
-            return False
-        kept = [each for each in left if each.summary.found_as == wanted.name]
-        elsewhere = self._background.elsewhere(wanted.name)
-        if not kept and not elsewhere:
-            return False
-        going = {machine.run.id: machine for machine in self.own_machines()}
-        for each in reversed(kept):
-            if each.id in going:
-                self._to.place(going[each.id])
-                return True
-        # How kept runs go on was told with each of them.
-        ways = [f"{self._background.way_on(each)} (in another process)" for each in elsewhere]
-        ways.append(f"/workflow {wanted.name} starts another")
-        self._face.say(
-            f"The mode is {self._to.mode}: {wanted.name} is not started again while a run of it "
-            f"goes on or is kept. {'; '.join(ways)}.",
-            kind="note",
-        )
-        return True
+    def _know_going(self, machine: Machine) -> None:
+        self._to.know(machine)
+        self._turning.recall(machine)
 
     def _tell_notices(self, more: Sequence[str] = ()) -> None:
         """Say what is wrong with files read so far, each thing once: reading more brings more."""
@@ -484,34 +427,6 @@ class AICoderConsole:
             if notice not in self._told:
                 self._told.add(notice)
                 self._face.say(notice, kind="warning")
-
-    def _first_line(self) -> str:
-        return f"sends to {self._to.home.name if self._to.mode.kind == 'workflow' else self._to.mode.name}"
-
-    def _names(self, before: str) -> tuple[tuple[str, str], ...]:
-        """Return the branches a line that begins with `@` may be meant for."""
-        machine = self.active()
-        if machine is None or " " in before:
-            return ()
-        named = what_addressing_does(machine.run)
-        return tuple((f"@{n}", does) for n, does in named.items() if f"@{n}".startswith(before))
-
-    def _notes(self, active: Machine | None) -> tuple[str, ...]:
-        """Return what else goes on: lines that wait, and the runs behind the active one."""
-        waiting = len(self.waiting_inputs())
-        others = [m.run for m in self.machines() if m is not active and not is_done(m)]
-        busy = sum(not run.is_parked for run in others)
-        asking = sum(bool(where(run).questions) for run in others)
-        can_choose = active is not None and len(lanes(active.run)) > 1
-        notes = (
-            "@name words: to one" if can_choose else "",
-            f"{waiting} waiting" if waiting else "",
-            f"{asking} in the background wait{'s' if asking == 1 else ''} for you"
-            if asking
-            else "",
-            f"{busy} in the background" if busy else "",
-        )
-        return tuple(note for note in notes if note)
 
     def hear(self, envelope: Envelope) -> None:
         """Show an event of a run, and what of it concerns a run that is not on the screen.
@@ -523,12 +438,15 @@ class AICoderConsole:
             if envelope.seq <= self._heard_upto.get(envelope.run, 0):
                 return
             self._heard_upto[envelope.run] = envelope.seq
+        self._status.hear(envelope)
+        self._past.hear(envelope)
         machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
         if isinstance(envelope.event, RunStarted):
-            self._known.add(envelope.run)
+            self._turning.began(envelope.run)
         elif machine is not None:
-            self._recall(machine)
+            self._turning.recall(machine)
         self._face.show(envelope)
+        self._sessions.hear(envelope, machine, self.models)
         event = envelope.event
         if machine is None:
             return
@@ -544,19 +462,6 @@ class AICoderConsole:
                 self._face.say(f"That was {name}, in the background.", kind="note")
 
 
-def _screen_id(run: str, question: str) -> str:
-    """Return the id of a question that tells it from those of all other runs."""
-    return f"{run}/{question}"
-
-
-def _run_and_question(screen_id: str) -> tuple[str, str]:
-    run, _, question = screen_id.partition("/")
-    return run, question
-
-
-def _is_taken(machine: Machine, receipt: Receipt) -> bool:
-    """Return whether words are on their way. What is said of them stands in the run's own events."""
-    record = machine.run.inbox.get(receipt.input_id)
-    if record is None:
-        return receipt.handling != "reject"  # kept for the process that will go on with the run
-    return record.disposition != "rejected"
+def _keys() -> str:
+    # Two columns are the console's own, before each of its lines.
+    return keys_text(columns() - 2)

@@ -45,6 +45,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...] = ()
     permission_mode: PermissionMode | None = None
     is_json: bool = False
+    continues: bool = False
+    resumes: str | None = None
 
 
 class SystemClock:
@@ -60,7 +62,10 @@ class SystemClock:
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is loaded once the prompt is on the screen. `is_lasting`: runs outlive the process."""
+    """What is loaded once the prompt is on the screen. `is_lasting`: runs outlive the process.
+
+    `no_model` is the notice that no model is configured, "" where one is.
+    """
 
     engine: "LocalEngine"
     store: "Store"
@@ -71,9 +76,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     permissions: "Permissions"
     sandbox: "Sandbox"
     mcp: "Approvals | None"
-    is_offline: bool
     is_lasting: bool
     notices: tuple[str, ...] = ()
+    no_model: str = ""
 
 
 def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) -> Parts:
@@ -140,6 +145,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         redactor=own_redactor(),
     )
     notices = (*map(str, problems), *mcp_notices, *trouble)
+    lacking = no_model(config.models) if is_offline else ""
     return Parts(
         engine=LocalEngine(
             world, kept, bells=None if trouble else bells(config), limits=config.budget
@@ -152,9 +158,9 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         permissions=permissions,
         sandbox=sandbox,
         mcp=mcp,
-        is_offline=is_offline,
         is_lasting=not trouble,
-        notices=(*notices, no_model(config.models)) if is_offline else notices,
+        notices=(*notices, lacking) if lacking else notices,
+        no_model=lacking,
     )
 
 

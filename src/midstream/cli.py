@@ -1,18 +1,21 @@
-"""The command line: arguments in, exit code out."""
+"""The command line: arguments in, exit code out.
+
+What a command does is imported once it is called: the console's prompt waits for none of it.
+"""
 
 import errno
-import io
 import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from midstream import __version__
 from midstream.cli_options import (
     common_options,
+    console_options,
     json_option,
     options_of,
     plain_options,
@@ -25,14 +28,17 @@ from midstream.process import (
     CleanStderr,
     OutputLost,
     Signalled,
+    complain,
     drop_stdout,
     open_missing_streams,
-    write_error,
 )
 from midstream.start_console import console
-from midstream.start_doctor import doctor
-from midstream.start_headless import chat, complain, listing, validate, workflow
-from midstream.start_trust import ask_trust, revoke_trust, trust, trusted
+
+if TYPE_CHECKING:
+    from midstream.config.manager import ConfigManager
+    from midstream.config.trust import TrustStatus, TrustStore
+
+NAME = "midstream"
 
 
 class _Commands(click.Group):
@@ -63,6 +69,7 @@ class _Commands(click.Group):
     def _take_families(self) -> None:
         if self._has_families:
             return
+        from midstream.cli_config import CONFIG_COMMANDS
         from midstream.cli_language import LANGUAGE_COMMANDS
         from midstream.cli_mcp import MCP_COMMANDS
         from midstream.cli_rehearse import REHEARSE_COMMANDS
@@ -76,6 +83,7 @@ class _Commands(click.Group):
             *REHEARSE_COMMANDS,
             *LANGUAGE_COMMANDS,
             *MCP_COMMANDS,
+            *CONFIG_COMMANDS,
         ):
             self.add_command(command)
 
@@ -87,14 +95,17 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="midstream")
 @click.option("--mode", metavar="TYPE:NAME", help="role:NAME or workflow:NAME.")
+@console_options
 @common_options
 @click.pass_context
 def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
     """A console for AI coding: chat with a role, or talk to a workflow while it runs."""
     if context.invoked_subcommand is None:
-        context.exit(console(options_of(common), mode=mode, asks=ask_trust))
+        context.exit(console(options_of(common), mode=mode, asks=_ask_trust, examines=_examine))
     if mode is not None:
         context.fail("--mode is for the console; a command has no mode.")
+    if common["continues"] or common["resumes"] is not None:
+        context.fail("--continue and --resume are for the console; midstream resume RUN goes on.")
     context.obj = common
 
 
@@ -108,6 +119,8 @@ def run(
     name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr."""
+    from midstream.start_headless import workflow
+
     return workflow(options_of(common), name, input=input, answers=answer, settings=settings)
 
 
@@ -118,28 +131,36 @@ def run(
 @common_options
 def chat_command(prompt: str, role: str, answer: tuple[str, ...], **common: Any) -> int:
     """Say one thing to a role and print the reply."""
+    from midstream.start_headless import chat
+
     return chat(options_of(common), prompt, role=role, answers=answer)
+
+
+def _listing(what: str, common: dict[str, Any]) -> int:
+    from midstream.start_headless import listing
+
+    return listing(options_of(common), what)
 
 
 @cli.command("workflows")
 @common_options
 def workflows(**common: Any) -> int:
     """List the workflows."""
-    return listing(options_of(common), "workflows")
+    return _listing("workflows", common)
 
 
 @cli.command("roles")
 @common_options
 def roles(**common: Any) -> int:
     """List the roles."""
-    return listing(options_of(common), "roles")
+    return _listing("roles", common)
 
 
 @cli.command("tools")
 @common_options
 def tools(**common: Any) -> int:
     """List the tools agents may use."""
-    return listing(options_of(common), "tools")
+    return _listing("tools", common)
 
 
 @cli.command("validate")
@@ -151,6 +172,8 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
 
     Without FILES, those of this folder's .midstream/. A workflow's name will do, too.
     """
+    from midstream.start_headless import validate
+
     options = plain_options(as_json=as_json)
     own = options.workspace / ".midstream"
     if not files and not own.is_dir():
@@ -164,6 +187,8 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
 @run_options
 def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
     """Look at what this workspace's .midstream/ would switch on, and trust it."""
+    from midstream.start_trust import revoke_trust, trust, trusted
+
     if lists:
         return trusted()
     options = options_of(common)
@@ -175,7 +200,21 @@ def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
 @common_options
 def doctor_command(sandbox: bool, **common: Any) -> int:
     """Say whether everything midstream needs is there, and what to do where it is not."""
+    from midstream.start_doctor import doctor
+
     return doctor(options_of(common), sandbox=sandbox)
+
+
+def _ask_trust(status: "TrustStatus", store: "TrustStore") -> bool:
+    from midstream.start_trust import ask_trust
+
+    return ask_trust(status, store)
+
+
+def _examine(config: "ConfigManager", width: int) -> str:
+    from midstream.start_doctor import examined
+
+    return examined(config, width=width)
 
 
 def main() -> None:
@@ -191,15 +230,11 @@ def main() -> None:
 def exit_code(arguments: list[str] | None = None) -> int:
     """Return the exit code of a command line (None: the process's own arguments)."""
     try:
-        return int(cli.main(arguments, standalone_mode=False) or 0)
+        return int(cli.main(arguments, prog_name=NAME, standalone_mode=False) or 0)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        told = io.StringIO()
-        error.show(told)  # it may hold whatever was typed, or named by a file
-        write_error(told.getvalue())
-        if isinstance(error, click.NoSuchOption) and _takes_words(error.ctx):
-            complain("Words that begin with a dash stand after --.")
+        complain(f"{NAME}: {_wrong_usage(error)}")
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
@@ -219,6 +254,22 @@ def exit_code(arguments: list[str] | None = None) -> int:
         complain(traceback.format_exc().rstrip())
         complain(f"midstream: {type(error).__name__}: {error}. {REPORT_BUG}")
         return FAILED
+
+
+def _wrong_usage(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, and how one is written."""
+    said = error.format_message().rstrip()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return said
+    ways = []
+    if isinstance(error, click.NoSuchOption) and _takes_words(context):
+        ways.append("Words that begin with a dash stand after --.")
+    path = context.command_path
+    if isinstance(error, click.MissingParameter) or type(error) is click.UsageError:
+        ways.append(f"Write {path} {' '.join(context.command.collect_usage_pieces(context))}.")
+    ways.append(f"{path} --help tells more.")
+    return " ".join((said if said.endswith((".", "?", ")")) else f"{said}.", *ways))
 
 
 def _takes_words(context: click.Context | None) -> bool:

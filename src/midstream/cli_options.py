@@ -44,6 +44,29 @@ def common_options(function: F) -> F:
     return function
 
 
+def console_options(function: F) -> F:
+    """Add the options of the console alone: which chat it goes on with."""
+    for option in (
+        click.option(
+            "--resume",
+            "resumes",
+            is_flag=False,
+            flag_value="",
+            metavar="[CHAT]",
+            help="Go on with a chat of this folder: its number in the list (1: the newest), its name or "
+            "the beginning of its id, in this order; without one choose from the list.",
+        ),
+        click.option(
+            "--continue",
+            "continues",
+            is_flag=True,
+            help="Go on with the newest chat of this folder.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def run_options(function: F) -> F:
     """Add the options of commands about runs, which need no model and read no settings."""
     for option in (
@@ -69,6 +92,8 @@ def options_of(common: dict[str, Any]) -> Options:
         allowed=tuple(picked.get("allow") or ()),
         permission_mode=_permission_mode(picked.get("permission_mode")),
         is_json=bool(picked["as_json"]),
+        continues=bool(picked.get("continues")),
+        resumes=common.get("resumes"),  # "" asks for the list
     )
 
 
@@ -88,7 +113,10 @@ def _permission_mode(mode: str | None) -> PermissionMode | None:
             )
         write_error(f"{FULL_WARNING}\n")
         if asked(f"Type {FULL_WORD!r} to go on: ", to=STDERR) != FULL_WORD:
-            raise UserMistake("Not started: the word was not typed.")
+            raise UserMistake(
+                "Not started: the word was not typed.",
+                hint=f"Type {FULL_WORD}, or choose another --permission-mode, such as auto.",
+            )
         click.get_current_context().meta[FULL_MEANT] = True
     return "full"
 

@@ -1,11 +1,18 @@
-"""Commands about a run's past: fork, undo, replay, export, import."""
+"""Commands about a run's past: fork, undo, redo, replay, export, import."""
 
 from pathlib import Path
 
 import click
 
 from midstream.cli_options import json_option, plain_options
-from midstream.start_travel import export_run, fork_run, import_run, replay_run, undo_run
+from midstream.start_travel import (
+    export_run,
+    fork_run,
+    import_run,
+    redo_run,
+    replay_run,
+    undo_run,
+)
 
 
 @click.command("fork")
@@ -22,11 +29,26 @@ def fork(run: str, at: int | None, put_back: bool, as_json: bool) -> int:
 
 @click.command("undo")
 @click.argument("run")
-@click.option("--put-back", is_flag=True, help="Put files back as they were then.")
+@click.option(
+    "--put-back/--keep-files",
+    default=True,
+    help="Put files back as they were then (the default), or leave them.",
+)
 @json_option
 def undo(run: str, put_back: bool, as_json: bool) -> int:
-    """Go back to before the last turn: the run ends, and its fork is there to go on with."""
+    """Go back to before the last turn, its file changes included.
+
+    The run ends, and its fork is there to go on with. `midstream redo` of the fork goes forward.
+    """
     return undo_run(plain_options(as_json=as_json), run, puts_back=put_back)
+
+
+@click.command("redo")
+@click.argument("run")
+@json_option
+def redo(run: str, as_json: bool) -> int:
+    """Go forward again from a run that undo made: its words and its files as they were."""
+    return redo_run(plain_options(as_json=as_json), run)
 
 
 @click.command("replay")
@@ -54,4 +76,4 @@ def import_command(file: Path, as_json: bool) -> int:
     return import_run(plain_options(as_json=as_json), file)
 
 
-TRAVEL_COMMANDS: tuple[click.Command, ...] = (fork, undo, replay, export, import_command)
+TRAVEL_COMMANDS: tuple[click.Command, ...] = (fork, undo, redo, replay, export, import_command)

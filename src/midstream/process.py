@@ -10,7 +10,9 @@ import contextlib
 import gc
 import io
 import os
+import shutil
 import signal
+import sys
 from collections.abc import Coroutine, Iterable
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -78,6 +80,29 @@ def settle_memory() -> None:
     gc.enable()
 
 
+def favour_the_loop() -> None:
+    """Let threads that compute give way to the loop after a millisecond, where Python has five.
+
+    The loop waits for them anew whenever it has waited for anything else: a key has to be read, looked
+    at, drawn and written, and each of these would cost five milliseconds beside a block of code that
+    is being coloured. So would every piece of every reply, without a screen, beside a file of one run
+    that is being read.
+    """
+    sys.setswitchinterval(0.001)
+
+
+def columns() -> int:
+    """Return how wide the person's terminal is; 80 where there is none and COLUMNS is not set.
+
+    While a face has the terminal, stdout leads to it, and only stdin still knows.
+    """
+    for number in (STDIN, STDOUT):
+        with contextlib.suppress(OSError):
+            if (found := os.get_terminal_size(number).columns) > 0:
+                return found
+    return shutil.get_terminal_size().columns
+
+
 def is_terminal(number: int) -> bool:
     """Return whether a stream is a terminal."""
     try:
@@ -114,6 +139,25 @@ def write_error(text: str) -> None:
     """Write text to stderr, made harmless and its secrets redacted. Unheard, it is lost."""
     with contextlib.suppress(OSError):
         _write(STDERR, sanitized(own_redactor().redacted(text)))
+
+
+def complain(text: str) -> None:
+    """Write a line to stderr, at a terminal broken between words; unheard, it is lost."""
+    if is_terminal(STDERR):
+        text = "\n".join(_between_words(line) for line in text.split("\n"))
+    write_error(f"{text}\n")
+
+
+def _between_words(line: str) -> str:
+    """Return a line of a terminal's width as several; a word longer than that is left whole."""
+    from textwrap import wrap  # no command that goes well needs it
+
+    width = columns()
+    if len(line) < width:
+        return line
+    return "\n".join(
+        wrap(line, width - 1, break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
+    )
 
 
 def erase_last(number: int, cells: int = 1) -> None:
@@ -165,13 +209,15 @@ def drop_stdout() -> None:
 def run_until_signalled(work: Coroutine[Any, Any, T], *, signals: Iterable[int]) -> T:
     """Return what `work` returns. The first of the signals cancels it, and is raised once it is done.
 
-    Later ones change nothing: cleaning up is bounded, and cut short it would leave tools running.
+    Later ones change nothing: cleaning up is bounded, and cut short it would leave tools running. Threads
+    give way to the work's loop soon: see `favour_the_loop`.
 
     Raises:
         Signalled: a signal came, and the work has ended.
         KeyboardInterrupt: SIGINT came, and is none of `signals`.
     """
     heard: list[int] = []
+    favour_the_loop()
 
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -5,10 +5,12 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
+from midstream.config.newcomer import is_new, remember_welcome
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.mode import Mode
@@ -29,47 +31,64 @@ from midstream.process import (
 
 if TYPE_CHECKING:
     from midstream.ai_coder_console import AICoderConsole
+    from midstream.desk.sessions import GoesOn
+    from midstream.engine.keeping import WorkspaceRuns
+
+
+Examines: TypeAlias = Callable[[ConfigManager, int], str]
 
 
 def console(
-    options: Options, *, mode: str | None, asks: Callable[[TrustStatus, TrustStore], bool]
+    options: Options,
+    *,
+    mode: str | None,
+    asks: Callable[[TrustStatus, TrustStore], bool],
+    examines: Examines,
 ) -> int:
     """Run the console in a terminal, or on lines where there is none; return the exit code.
 
-    `asks` asks a person at the terminal whether to trust the workspace's own files.
+    `asks` asks a person at the terminal whether to trust the workspace's own files; `examines` returns
+    what `midstream doctor` says, in lines of a width.
     """
     load_without_collecting()
     can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
     if can_draw and not options.is_json:
         config = configured(options, mode=mode, asks=asks)
-        return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
+        return run_until_signalled(_in_terminal(config, options, examines), signals=HANGUPS)
     config = configured(options, mode=mode)
     require_trust(config)
     if mode is not None:
         # Nobody would see that the lines go to somebody else.
         config.check_mode(Mode.parse(mode))
-    return run_until_signalled(_on_lines(config, options), signals=(signal.SIGINT, *HANGUPS))
+    return run_until_signalled(
+        _on_lines(config, options, examines), signals=(signal.SIGINT, *HANGUPS)
+    )
 
 
-async def _in_terminal(config: ConfigManager, options: Options) -> int:
+async def _in_terminal(config: ConfigManager, options: Options, examines: Examines) -> int:
     from midstream.console.interface import ConsoleInterface
 
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
     own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
     face = ConsoleInterface(
-        history_folder=config.state_dir, colour=not os.environ.get("NO_COLOR"), stdout=own
+        history_folder=config.state_dir,
+        colour=not os.environ.get("NO_COLOR"),
+        stdout=own,
+        notifications=config.notifications,
+        editing=config.editing,
+        folder=config.workspace,
     )
-    async with _opened(config, options, face, is_paced=True) as app:
+    async with _opened(config, options, face, examines, is_paced=True) as app:
         await face.run(app)
     if face.signal is not None:
         raise Signalled(face.signal)
     return FINISHED
 
 
-async def _on_lines(config: ConfigManager, options: Options) -> int:
+async def _on_lines(config: ConfigManager, options: Options, examines: Examines) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
     face = line_face(options, STDOUT)
-    async with _opened(config, options, face) as app:
+    async with _opened(config, options, face, examines) as app:
         await face.run(app)
         if face.lost is None and not app.is_leaving:
             await app.settled()
@@ -83,13 +102,24 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    config: ConfigManager, options: Options, face: Face, *, is_paced: bool = False
+    config: ConfigManager,
+    options: Options,
+    face: Face,
+    examines: Examines,
+    *,
+    is_paced: bool = False,
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.ai_coder_console import AICoderConsole
     from midstream.console.redirect import redirected
 
-    app = AICoderConsole(config, face, allowed=options.allowed)
+    app = AICoderConsole(
+        config,
+        face,
+        allowed=options.allowed,
+        goes_on=_goes_on(options),
+        doctor=partial(examines, config),
+    )
     loaded: list[Parts] = []
     try:
         with redirected(face):
@@ -104,6 +134,15 @@ async def _opened(
             await each.client.aclose()
             if each.mcp is not None:
                 await each.mcp.close()
+
+
+def _goes_on(options: Options) -> "GoesOn | None":
+    """Return with which chat the console begins, None: with a new one."""
+    if not options.continues and options.resumes is None:
+        return None
+    from midstream.desk.sessions import GoesOn
+
+    return GoesOn(which=options.resumes or "", is_newest=options.continues)
 
 
 async def _equip(
@@ -128,10 +167,21 @@ async def _loaded(
     *,
     is_paced: bool,
 ) -> None:
+    from midstream.ai.naming import is_offline
     from midstream.desk.addressing import Equipment
-    from midstream.engine.keeping import WorkspaceRuns
 
-    made = await in_thread(lambda: parts(config, options, is_paced=is_paced))
+    is_welcomed = is_paced and await _welcomed(app, config, options)
+
+    def load() -> "tuple[Parts, WorkspaceRuns]":
+        # Imported in the thread: on the loop the first keys would wait for it, and the first `/`.
+        from midstream.command.table import COMMANDS
+        from midstream.engine.keeping import WorkspaceRuns
+
+        assert COMMANDS
+        made = parts(config, options, is_paced=is_paced)
+        return made, WorkspaceRuns(made.engine, made.library, is_lasting=made.is_lasting)
+
+    made, keeping = await in_thread(load)
     loaded.append(made)
     if made.mcp is not None:
         made.mcp.servers.told = app.tell
@@ -139,16 +189,40 @@ async def _loaded(
     await app.equip(
         Equipment(
             engine=made.engine,
-            keeping=WorkspaceRuns(made.engine, made.library, is_lasting=made.is_lasting),
+            keeping=keeping,
             library=made.library,
             models=made.models,
             tools=made.tools,
             permits=made.permissions,
             mcp=made.mcp,
         ),
-        notices=(*made.notices, *([] if unknown is None else [str(unknown)])),
+        notices=(
+            *_unsaid(made, is_welcomed, at_terminal=is_paced),
+            *([] if unknown is None else [str(unknown)]),
+        ),
     )
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
     app.look_again()
-    if not made.is_offline:
-        await made.client.warm_up()
+    if not all(map(is_offline, made.client.describe().values())):
+        await made.client.warm_up()  # half of all the memory is for models that are asked
+
+
+async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Options) -> bool:
+    """Show somebody new the first screen; return whether they are.
+
+    Before the parts are loaded: that holds up everything else for a second, and who is new would
+    look at an empty screen.
+    """
+    if options.continues or options.resumes is not None or not is_new(config):
+        return False
+    await app.welcome()
+    await in_thread(lambda: remember_welcome(config))
+    return True
+
+
+def _unsaid(made: Parts, is_welcomed: bool, *, at_terminal: bool) -> tuple[str, ...]:
+    """Return the notices of the parts, without what the first screen has said better."""
+    if not at_terminal or not made.no_model:
+        return made.notices
+    others = tuple(each for each in made.notices if each != made.no_model)
+    return others if is_welcomed else (*others, f"{made.no_model} /welcome looks what there is.")

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -23,14 +23,17 @@ from midstream.config.opening import open_settings
 from midstream.config.trust import TrustStore
 from midstream.console.lines import Line, rows
 from midstream.core.errors import MidstreamError
+from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.process import STDOUT, is_terminal, write_out
+from midstream.process import STDIN, STDOUT, is_terminal, write_out
 from midstream.tool.programs import found_program
 
 CONNECT_S = 5.0
 """How long a model's server may take to take a connection."""
 
 _HINT_AT = 14
+_LEAST = 30
+"""Columns the words need beside what they are about; with fewer they stand below it."""
 
 Mark: TypeAlias = Literal["ok", "note", "bad"]
 _MARKS: dict[Mark, str] = {"ok": "✓", "note": "·", "bad": "✗"}
@@ -50,51 +53,83 @@ def doctor(options: Options, *, sandbox: bool) -> int:
     config = open_settings(
         options.workspace, model=options.model, trusts_workspace=options.trusts_workspace
     )
-    found = list(_sandbox(config, again=True, whole=True) if sandbox else _all(config))
+    found = list(_sandbox(config, again=True, whole=True) if sandbox else _all(config, STDOUT))
     if options.is_json:
         for each in found:
             write_out(f"{json.dumps(msgspec.to_builtins(each))}\n")
     else:
-        width = max(len(each.about) for each in found)
-        for each in found:
-            _say(each.words, f"{_MARKS[each.mark]} {each.about.ljust(width)}  ")
-            if each.hint:
-                _say(each.hint, f"  {' ' * min(width, _HINT_AT)}  → ")
+        width = os.get_terminal_size(STDOUT).columns or 80 if is_terminal(STDOUT) else None
+        write_out("".join(f"{line}\n" for line in _told(found, width)))
     return FAILED if any(each.mark == "bad" for each in found) else FINISHED
 
 
-def _say(words: str, mark: str) -> None:
-    """Write words behind their mark; where a terminal wraps them, each further row stands below them."""
-    if not is_terminal(STDOUT):
-        write_out(f"{mark}{words}\n")
+def examined(config: ConfigManager, *, width: int) -> str:
+    """Return what `doctor` says, in lines of that width, in a console whose stdout is redirected.
+
+    Blocks, for seconds where a model's server does not answer; must not run on a loop.
+    """
+    return "\n".join(_told([*_all(config, STDIN)], width))
+
+
+def _told(found: Sequence[Finding], width: int | None) -> Iterator[str]:
+    room = max(len(each.about) for each in found)
+    if width is not None and width < room + _LEAST:
+        for each in found:
+            yield f"{_MARKS[each.mark]} {each.about.strip()}"
+            yield from _rows(each.words, "  ", width)
+            if each.hint:
+                yield from _rows(each.hint, "  → ", width)
+        yield from _rows(_in_all(found), "", width)
         return
-    line = Line((("", words),), mark, rest=" " * len(mark))
-    for row in rows(line, os.get_terminal_size(STDOUT).columns or 80):
-        write_out("".join(part for _, part in row) + "\n")
+    for each in found:
+        yield from _rows(each.words, f"{_MARKS[each.mark]} {each.about.ljust(room)}  ", width)
+        if each.hint:
+            yield from _rows(each.hint, f"  {' ' * min(room, _HINT_AT)}  → ", width)
+    yield from _rows(_in_all(found), "", width)
 
 
-def _all(config: ConfigManager) -> Iterator[Finding]:
+def _rows(words: str, mark: str, width: int | None) -> Iterator[str]:
+    """Yield words behind their mark; where a terminal wraps them, each further row stands below them."""
+    if width is None:
+        yield f"{mark}{words}"
+        return
+    for row in rows(Line((("", words),), mark, rest=" " * len(mark)), width):
+        yield "".join(part for _, part in row)
+
+
+def _in_all(found: Sequence[Finding]) -> str:
+    """Return how things stand in all, and what the marks mean."""
+    bad = [each.about.strip() for each in found if each.mark == "bad"]
+    if bad:
+        return f"✗ is missing, and midstream cannot do without: {', '.join(bad)}."
+    if any(each.mark == "note" for each in found):
+        return "Everything midstream needs is there. What has a · is worth knowing."
+    return "Everything midstream needs is there."
+
+
+def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield Finding(
         about="midstream",
         mark="ok",
         words=f"{__version__}, Python {platform.python_version()}, {platform.system()} "
         f"{platform.release()} {platform.machine()}",
     )
-    yield _terminal()
+    yield _terminal(terminal)
     yield _settings(config)
     yield _workspace(config)
     yield _journal(config)
     yield from _models(config)
+    yield from _local_models()
     yield from _programs(config.workspace)
     yield from _sandbox(config, again=False, whole=False)
     yield from _servers(config)
 
 
-def _terminal() -> Finding:
-    if not is_terminal(STDOUT):
+def _terminal(fd: int) -> Finding:
+    if not is_terminal(fd):
         words = "none: lines in, lines out"
         return Finding(about="terminal", mark="note", words=words)
-    size = shutil.get_terminal_size()
+    size = os.get_terminal_size(fd)
     name = os.environ.get("TERM", "")
     encoding = sys.stdout.encoding or "?"
     words = f"{name or 'TERM is not set'}, {size.columns} x {size.lines}, {encoding}"
@@ -110,9 +145,14 @@ def _terminal() -> Finding:
 def _settings(config: ConfigManager) -> Finding:
     where = str(config.user_file)
     if config.notices:
-        words = f"{len(config.notices)} problems; the first: {config.notices[0]}"
-        return Finding(about="settings", mark="note", words=words, hint=f"Mend {where}.")
-    there = where if config.user_file.exists() else f"{where} (not there: the defaults count)"
+        count = len(config.notices)
+        words = (
+            f"{'a problem' if count == 1 else f'{count} problems; the first'}: {config.notices[0]}"
+        )
+        return Finding(
+            about="settings", mark="note", words=words, hint="midstream config edit opens your own."
+        )
+    there = where if config.user_file.exists() else f"the defaults (there is no {where})"
     words = f"{there}; permission mode {config.permissions.mode}"
     return Finding(about="settings", mark="ok", words=words)
 
@@ -124,7 +164,7 @@ def _workspace(config: ConfigManager) -> Finding:
         return Finding(about="workspace", mark="note", words=error.what, hint=error.hint)
     words = {
         "no_files": "has no files of its own to trust",
-        "trusted": f"is trusted as it stands ({len(status.files)} files)",
+        "trusted": f"is trusted as it stands ({counted(len(status.files), 'file')})",
         "changed": "has changed since you trusted it: none of it is used",
         "untrusted": "has files of its own that you have not trusted: none of them is used",
     }[status.kind]
@@ -156,7 +196,7 @@ def _journal(config: ConfigManager) -> Finding:
         return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
     size = path.stat().st_size if path.exists() else 0
     free = shutil.disk_usage(path.parent).free
-    words = f"{path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    words = f"keeps every run in {path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
     if free < 50_000_000:
         return Finding(about="journal", mark="note", words=words, hint="Make room on that disk.")
     mode = path.stat().st_mode & 0o777
@@ -171,25 +211,53 @@ def _some_runs(count: int) -> str:
 
 
 def _models(config: ConfigManager) -> Iterator[Finding]:
-    from midstream.ai.naming import is_offline, no_model, require_key
+    from midstream.ai.naming import is_offline, key_names, provider_of, require_key
     from midstream.ai.providers import address_of
 
     asked: dict[str, list[str]] = {}
     for level, name in config.models.items():
         asked.setdefault(name, []).append(level)
+    lacking: dict[str, dict[str, list[str]]] = {}
     for name, levels in asked.items():
         about = f"model {'/'.join(levels)}"
         if is_offline(name):
-            words = f"{name}: the offline stand-in answers"
-            yield Finding(about=about, mark="note", words=words, hint=no_model(config.models))
+            words = f"{name}: the built-in offline model answers, which is no LLM"
+            yield Finding(about=about, mark="note", words=words, hint=_CHOOSE)
             continue
         try:
             require_key(name, os.environ)
+        except MidstreamError:
+            lacking.setdefault(provider_of(name), {})[name] = levels
+            continue
+        try:
             address = address_of(name, os.environ)
         except MidstreamError as error:
             yield Finding(about=about, mark="note", words=f"{name}: {error.what}", hint=error.hint)
             continue
         yield _reached(about, name, address)
+    for provider, names in lacking.items():
+        keys = " or ".join(key_names(provider))
+        yield Finding(
+            about=f"model {'/'.join(level for levels in names.values() for level in levels)}",
+            mark="note",
+            words=f"{', '.join(names)}: cannot be asked, {keys} is not set",
+            hint=f"Set it, or choose another model. {_CHOOSE}",
+        )
+
+
+_CHOOSE = "midstream config set models PROVIDER:MODEL keeps one, --model takes one this time."
+
+
+def _local_models() -> Iterator[Finding]:
+    """Yield the servers of models that answer on this machine, with the way to use them."""
+    from midstream.ai.localhost import servers_here
+    from midstream.core.views.welcome import way_to
+
+    for each in asyncio.run(servers_here()):
+        count = len(each.models)
+        models = f"{count} model{'' if count == 1 else 's'}"
+        words = f"{each.program} answers on this machine, port {each.port}: {models}"
+        yield Finding(about="local models", mark="ok", words=words, hint=way_to(each))
 
 
 def _reached(about: str, name: str, address: str) -> Finding:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
+from midstream.config.files import CHECK_NAME
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
 from midstream.config.places import WORKSPACE_FOLDER
@@ -27,8 +28,8 @@ from midstream.process import (
     HANGUPS,
     STDERR,
     OutputLost,
+    complain,
     run_until_signalled,
-    write_error,
     write_out,
 )
 
@@ -355,7 +356,7 @@ def _file_of(path: Path, config: ConfigManager) -> Path:
     if os.path.lexists(path):
         return path
     if path.name != str(path):
-        raise UserMistake(f"There is no file {str(path)!r}.")
+        raise UserMistake(f"There is no file {str(path)!r}.", hint=CHECK_NAME)
     name = path.name.removesuffix(".json")
     own = config.workspace / WORKSPACE_FOLDER / "workflows" / f"{name}.json"
     if os.path.isfile(own):
@@ -368,11 +369,6 @@ def _file_of(path: Path, config: ConfigManager) -> Path:
         f"There is no file {path.name!r}, and no workflow of that name.",
         hint=did_you_mean(name, names),
     )
-
-
-def complain(text: str) -> None:
-    """Write a line to stderr; one that cannot be written is lost."""
-    write_error(f"{text}\n")
 
 
 def _print(text: str) -> None:

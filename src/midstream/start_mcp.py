@@ -93,7 +93,7 @@ def forget(options: Options, name: str) -> int:
 def _with(options: Options, work: "Callable[[Approvals], Awaitable[int]]") -> int:
     made, _ = mcp_of(configured(options))
     if made is None:
-        raise UserMistake(NONE)
+        raise UserMistake(NONE, hint="midstream config edit opens it.")
 
     async def whole() -> int:
         try:

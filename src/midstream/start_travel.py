@@ -1,10 +1,9 @@
-"""Going to a run's past and carrying it elsewhere: fork, undo, replay, export, import.
+"""Going to a run's past and carrying it elsewhere: fork, undo, redo, replay, export, import.
 
 No model, tool or handler is needed for any of it, and none is loaded.
 """
 
 import contextlib
-import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
@@ -14,7 +13,6 @@ import msgspec
 
 from midstream.asking import is_yes
 from midstream.assembly import Options, SystemClock, configured, opened_store
-from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.names import Json
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.offloop import in_thread
@@ -29,6 +27,8 @@ from midstream.process import (
 )
 
 if TYPE_CHECKING:
+    from midstream.core.views.side_effects import SideEffects
+    from midstream.engine.redoing import WayForward
     from midstream.engine.replaying import Replayed
     from midstream.engine.travel import Fork, Returned
     from midstream.storage import Store
@@ -50,47 +50,99 @@ def fork_run(options: Options, run: str, *, at: int | None, puts_back: bool) -> 
 
 
 def undo_run(options: Options, run: str, *, puts_back: bool) -> int:
-    """Leave a run for its fork to before the last turn; return the exit code.
+    """Leave a run for its fork to before the last turn, files included; return the exit code.
 
     Raises:
         RunOwned: another process runs it.
     """
 
-    async def work() -> "Fork":
+    async def work() -> "tuple[Fork, Sequence[Returned]]":
         from midstream.engine.opening import found
+        from midstream.engine.redoing import files_undone
         from midstream.engine.resuming import stop_here
-        from midstream.engine.travel import before_last_turn, fork
+        from midstream.engine.travel import UNDONE, before_last_turn, fork
 
         async with _opened(options) as store:
             kept = await found(store, run)
             point = await before_last_turn(store, kept.id)
             if not kept.is_foreign and not kept.summary.is_over:
-                await stop_here(store, SystemClock(), kept.id, reason="undone")
-            return await fork(store, kept.id, point)
+                await stop_here(store, SystemClock(), kept.id, reason=UNDONE)
+            made = await fork(store, kept.id, point)
+            if not puts_back:
+                return made, ()
+            workspace = Path(made.workspace)
+            return made, await files_undone(store, made, workspace, now=SystemClock().now())
 
-    return _shown_fork(options, _done(work()), puts_back=puts_back)
+    made, returned = _done(work())
+    return _shown_fork(options, made, returned=returned)
 
 
-def _shown_fork(options: Options, made: "Fork", *, puts_back: bool) -> int:
-    """Say what the fork is, offer to put files back, and say what became of them."""
+def redo_run(options: Options, run: str) -> int:
+    """Leave a run that came of an undo for what was undone; return the exit code.
+
+    Raises:
+        UserMistake: it did not, or something was said or changed since.
+        RunOwned: another process runs it.
+    """
+
+    async def work() -> "tuple[WayForward, Fork | None, Sequence[Returned]]":
+        from midstream.engine.opening import found
+        from midstream.engine.redoing import REDONE, gone_forward, way_forward
+        from midstream.engine.resuming import stop_here
+
+        async with _opened(options) as store:
+            kept = await found(store, run)
+            way = await way_forward(store, kept.id)
+            if not kept.summary.is_over:
+                await stop_here(store, SystemClock(), kept.id, reason=REDONE)
+            return way, *await gone_forward(store, way, Path(way.workspace))
+
+    way, made, returned = _done(work())
+    if made is not None:
+        return _shown_fork(options, made, returned=returned, way=way)
+    if options.is_json:
+        listed = msgspec.to_builtins(returned)
+        _object({"type": "redone", "run": way.target, "returned": listed})
+        return FINISHED
+    _say(f"Run {way.target} stands as it had ended.")
+    for one in returned:
+        _say(f"  {_returned_words(one, way.workspace, way)}")
+    return FINISHED
+
+
+def _shown_fork(
+    options: Options,
+    made: "Fork",
+    *,
+    puts_back: bool | None = None,
+    returned: "Sequence[Returned]" = (),
+    way: "WayForward | None" = None,
+) -> int:
+    """Say what the fork is, offer to put files back, and say what became of them.
+
+    With `puts_back` None nothing is offered: `returned` is what became of them already. `way` is how
+    it went forward, if it did.
+    """
     from midstream.core.views.side_effects import in_words
 
-    files = made.effects.files
+    # What was put back already is not offered again.
+    files = () if returned else made.effects.files
     if not options.is_json:
         _say(f"{made.id} is run {made.source} as it stood after fact {made.seq}.")
-        if made.effects:
+        stays = _staying(made, returned)
+        if stays:
             _say("Done after that, and still so:")
-            for line in in_words(made.effects, workspace=made.workspace):
+            for line in in_words(stays, workspace=made.workspace):
                 _say(f"  {line}")
         if made.damaged is not None:
             _say(f"What was done from fact {made.damaged} on is not known: it is damaged.")
-    returned: Sequence[Returned] = ()
     if files and made.is_foreign:
         _note(options, "It was imported: its files are not those here, and are not put back.")
-    elif files and (puts_back or _wants_back(options, len(files))):
+    elif files and puts_back is not None and (puts_back or _wants_back(options, len(files))):
         returned = _done(_put_back(options, made))
     elif files:
-        _note(options, "The files were left as they are; --put-back puts them back.")
+        how = "" if puts_back is None else "; --put-back puts them back"
+        _note(options, f"The files were left as they are{how}.")
     if options.is_json:
         effects: dict[str, Json] = msgspec.to_builtins(made.effects)
         head: dict[str, Json] = {
@@ -103,9 +155,16 @@ def _shown_fork(options: Options, made: "Fork", *, puts_back: bool) -> int:
         _object(head | effects | {"returned": msgspec.to_builtins(returned)})
     else:
         for one in returned:
-            _say(f"  {_returned_words(one, made.workspace)}")
+            _say(f"  {_returned_words(one, made.workspace, way)}")
         _say(f"Go on with it: midstream resume {made.id}")
     return FINISHED
+
+
+def _staying(made: "Fork", returned: "Sequence[Returned]") -> "SideEffects":
+    """Return what was done after a fork's point, less the files that were put back."""
+    back = {one.path for one in returned if one.result != "left"}
+    files = tuple(change for change in made.effects.files if change.path not in back)
+    return msgspec.structs.replace(made.effects, files=files)
 
 
 async def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
@@ -115,9 +174,13 @@ async def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
         return await put_back(store, made.effects.files, Path(made.workspace))
 
 
-def _returned_words(one: "Returned", workspace: str) -> str:
+def _returned_words(one: "Returned", workspace: str, way: "WayForward | None" = None) -> str:
     from midstream.core.views.side_effects import short_path
 
+    if way is not None:
+        from midstream.engine.redoing import again_words
+
+        return f"{short_path(one.path, workspace)}: {again_words(way, one)}"
     words = {
         "put_back": "put back",
         "removed": "removed, as it was not there before",
@@ -204,29 +267,14 @@ def export_run(options: Options, run: str, file: Path | None, *, with_files: boo
         for line in lines:
             write_out(line.decode())
     else:
-        _write_new(file, lines)
+        from midstream.engine.exchange import write_new
+
+        write_new(file, lines)
     if missing:
         _note(options, f"The contents of {missing} files are not kept any more.")
     holds = "It holds all that the run read and said: look through it before you give it away."
     _note(options, f"Exported run {id}. {holds}")
     return FINISHED
-
-
-def _write_new(path: Path, lines: Sequence[bytes]) -> None:
-    """Write a file only its owner can read, which must not be there yet; all of it or none."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError as error:
-        raise UserMistake(f"{path} is there already.", hint="Name another file.") from error
-    except OSError as error:
-        raise WorldTrouble(f"{path} cannot be written: {error.strerror}.") from error
-    try:
-        with open(handle, "wb") as stream:
-            stream.writelines(lines)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        raise WorldTrouble(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def import_run(options: Options, file: Path) -> int:

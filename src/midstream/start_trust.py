@@ -7,9 +7,11 @@ from midstream.asking import asked
 from midstream.assembly import Options
 from midstream.config.looking import difference, enables
 from midstream.config.places import user_state_dir
-from midstream.config.trust import TrustStatus, TrustStore, session_grant
+from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
 from midstream.console.lines import Line, rows
 from midstream.core.errors import MidstreamError
+from midstream.core.guidance import AGENTS_FILE
+from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.process import STDIN, STDOUT, is_terminal, write_out
 
@@ -34,12 +36,13 @@ def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
 
 
 def _show(status: TrustStatus, store: TrustStore) -> None:
-    _say(f"This workspace has its own .midstream/ ({status.workspace}):")
+    whose = ".midstream/" if status.acts else "AGENTS.md"
+    _say(f"This workspace has its own {whose} ({status.workspace}):")
     given = session_grant(status)
     changed = {change.name: change.how for change in status.changes}
     for file in status.files:
         mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
-        _say(f"{file.name}  {file.size:,} bytes{mark}", "  ")
+        _say(f"{_shown(file.name)}  {file.size:,} bytes{mark}", "  ")
         try:
             found = enables(file.name, given.read(file.name))
         except MidstreamError as error:
@@ -59,14 +62,19 @@ def _show(status: TrustStatus, store: TrustStore) -> None:
         if change.how == "changed" and before is None:
             _say(f"{change.name}: what it held when you trusted it was not kept.", "  ")
         else:
-            for line in difference(change.name, before, after):
+            for line in difference(_shown(change.name), before, after):
                 _say(line, "  │ ")
+
+
+def _shown(name: str) -> str:
+    """Return a file's name as a person knows it: AGENTS.md stands beside `.midstream`, not in it."""
+    return AGENTS_FILE if name == AGENTS else name
 
 
 def _look(status: TrustStatus) -> None:
     given = session_grant(status)
     for file in status.files:
-        _say(f"── {file.name}")
+        _say(f"── {_shown(file.name)}")
         try:
             text = given.read(file.name).decode("utf-8", "replace")
         except MidstreamError as error:
@@ -96,7 +104,7 @@ def trust(options: Options) -> int:
         _say(f"{status.workspace} has no files of its own to trust.")
         return FINISHED
     if status.kind == "trusted":
-        _say(f"{status.workspace} is trusted as it stands ({len(status.files)} files).")
+        _say(f"{status.workspace} is trusted as it stands ({counted(len(status.files), 'file')}).")
         return FINISHED
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
         _show(status, store)
@@ -119,7 +127,7 @@ def trusted() -> int:
         except MidstreamError as error:
             kind = error.what
         now = {"trusted": "as it stands", "changed": "CHANGED since: it asks again"}.get(kind, kind)
-        _say(f"{workspace}  {len(files)} files, {now}")
+        _say(f"{workspace}  {counted(len(files), 'file')}, {now}")
     if not rows:
         _say("No workspace is trusted.")
     return FINISHED

@@ -59,7 +59,17 @@ class Catalogue(Protocol):
         """
 
 
-LetterKind: TypeAlias = Literal["say", "halt", "stop", "approve", "revoke", "withdraw", "unsuspend"]
+LetterKind: TypeAlias = Literal[
+    "say",
+    "halt",
+    "stop",
+    "approve",
+    "revoke",
+    "withdraw",
+    "unsuspend",
+    "compact",
+    "rename",
+]
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +79,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
     `question`, `granted`, `for_run`, `edited`, and `text` as the note; for `revoke`: `text` is the
     permission. For `stop`: `text` is the reason. For
-    `withdraw`: `text` is the id of the words. `at` is in seconds since 1970.
+    `withdraw`: `text` is the id of the words. For `compact`: `text` is what to keep in mind; for
+    `rename`: the name. `at` is in seconds since 1970.
     """
 
     id: str

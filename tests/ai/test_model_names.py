@@ -4,6 +4,7 @@ import pytest
 from ai_kit import Ears, ask, client_of, said
 
 from midstream.ai.api_client import is_configured
+from midstream.ai.naming import known_names
 from midstream.core.errors import UserMistake
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.openai_server import OpenAIServer, Reply, refused_url
@@ -88,3 +89,13 @@ def test_one_configured_level_is_enough() -> None:
     levels = {"base": "anthropic:claude-sonnet-4-5", "fast": "openai:gpt-5-mini"}
 
     assert is_configured({"OPENAI_API_KEY": "sk-1"}, levels)
+
+
+def test_models_are_offered_by_name_where_there_is_a_key_for_them() -> None:
+    import pydantic_ai.models  # known names are only those of a library that is loaded
+
+    assert pydantic_ai.models is not None
+    assert known_names({}) == ()
+    offered = known_names({"ANTHROPIC_API_KEY": "key"})
+    assert offered
+    assert all(name.startswith("anthropic:") for name in offered)

@@ -153,7 +153,8 @@ def test_a_broken_user_file_is_a_notice_and_the_defaults_count(place: Place, tex
 def test_a_user_file_that_is_no_file_or_no_text_is_a_notice(place: Place) -> None:
     (place.user / "application.json").mkdir(parents=True)
     assert place.config().notices == (
-        "config/application.json is not a regular file. It is ignored.",
+        "config/application.json is not a regular file. Put a plain file in its place. "
+        "It is ignored.",
     )
 
     (place.user / "application.json").rmdir()

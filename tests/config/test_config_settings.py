@@ -98,6 +98,39 @@ def test_auto_resume_is_a_yes_or_no(text: str, settings: dict[str, str], said: l
     assert read(f'{{"autoResume": {text}}}') == (settings, said)
 
 
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ('"bell"', {"notifications": "bell"}, []),
+        ('"desktop"', {"notifications": "desktop"}, []),
+        (
+            '"bel"',
+            {},
+            [
+                "a.json:1:19 $.notifications: expected one of off, bell, desktop, "
+                'found "bel". Did you mean "bell"?'
+            ],
+        ),
+        (
+            "true",
+            {},
+            ["a.json:1:19 $.notifications: expected text, found true."],
+        ),
+    ],
+)
+def test_how_a_person_is_called_is_one_of_three(
+    text: str, settings: dict[str, str], said: list[str]
+) -> None:
+    assert read(f'{{"notifications": {text}}}') == (settings, said)
+
+
+def test_a_workspace_calls_nobody() -> None:
+    settings, said = read('{"notifications": "bell"}', is_workspace=True)
+
+    assert settings == {}
+    assert "a workspace may not call you" in said[0]
+
+
 def test_a_workspace_lets_no_run_go_on_by_itself() -> None:
     settings, said = read('{"autoResume": true}', is_workspace=True)
 
@@ -106,6 +139,30 @@ def test_a_workspace_lets_no_run_go_on_by_itself() -> None:
         "a.json:1:16 $.autoResume: a workspace may not let runs go on; ignored. "
         "Set it in your own application.json."
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ('"vi"', {"editing": "vi"}, []),
+        ('"emacs"', {"editing": "emacs"}, []),
+        ("true", {}, ["a.json:1:13 $.editing: expected text, found true."]),
+        (
+            '"vim"',
+            {},
+            ['a.json:1:13 $.editing: expected emacs or vi, found "vim". Did you mean "vi"?'],
+        ),
+    ],
+)
+def test_whose_keys_edit_the_line(text: str, settings: dict[str, str], said: list[str]) -> None:
+    assert read(f'{{"editing": {text}}}') == (settings, said)
+
+
+def test_a_workspace_does_not_change_the_keys() -> None:
+    settings, said = read('{"editing": "vi"}', is_workspace=True)
+
+    assert settings == {}
+    assert "a workspace may not change the keys" in said[0]
 
 
 def test_a_workspace_may_set_the_mode_and_nothing_that_loosens() -> None:

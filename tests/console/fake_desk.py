@@ -7,17 +7,21 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from midstream.core.decision import Decision
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
     Interrupted,
     QuestionAnswered,
     QuestionAsked,
+    RunFinished,
+    StateTransition,
     ToolCalled,
     ToolReturned,
     WorkflowOutput,
@@ -25,7 +29,12 @@ from midstream.core.events import (
 from midstream.core.names import Policy
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
-from midstream.ports import Desk, Face, Status, Submitted
+from midstream.core.run import Run
+from midstream.core.spec import Definition, Workflow
+from midstream.core.views.turns import Turn
+from midstream.core.views.waiting import Waiting
+from midstream.desk.own_commands import run_own_command
+from midstream.ports import Desk, Face, OwnCommandEnded, Status, Submitted
 
 MARKDOWN = """\
 # Findings
@@ -39,6 +48,7 @@ Some **bold** words and `code`.
 | ---- | ----- |
 | a.py | 12    |
 """
+FILES = ("@README.md", "@src/", "@src/app.py", "@src/other.py")
 HOSTILE = "before\x1b[2J\x1b[31m\x1b]0;title\x07\x9b5Aafter \u202egnp.exe\n› /exit\n\x1b[1A\rprompt"
 
 
@@ -67,7 +77,12 @@ class FakeDesk:
         self.busy = False
         self.returns = 0
         self.seq = 0
+        self.waiting: list[Waiting] = []
+        self.permission = "ask"
+        self.earlier: tuple[Turn, ...] = ()
         self.tasks: list[asyncio.Task[None]] = []
+        self.run: Run | None = None
+        self.last_run = Run(id="r1", definition=GRAPHED, state="start", visits={"start": 1})
 
     def tell(self, event: AnyFact | AnyNotice) -> None:
         """Show an event of the one run."""
@@ -93,6 +108,7 @@ class FakeDesk:
                 agent=question.agent,
                 call_id=question.call_id,
                 choices=question.choices,
+                schema=question.schema,
             )
         )
         assert self.face is not None
@@ -117,6 +133,9 @@ class FakeDesk:
             model="offline",
             cost="$0.01",
             busy=self.busy,
+            permission="" if self.permission == "ask" else self.permission,
+            tab="queues" if self.busy else "",
+            run="" if self.run is None else self.run.id,
         )
 
     def open_questions(self) -> tuple[Question, ...]:
@@ -146,7 +165,10 @@ class FakeDesk:
             self.returns -= 1
             return Submitted(kind="returned", reason="that is not one of the choices")
         short = line if len(line) < 60 else f"{len(line)} characters"
-        self.note(f"got {short!r} question={question} new={as_new} seen={sorted(seen)}")
+        if policy is not None:
+            self.waiting.append(_waits(line, policy))
+        how = "" if policy is None else f" policy={policy}"
+        self.note(f"got {short!r} question={question} new={as_new} seen={sorted(seen)}{how}")
         if question is not None:
             self.close(question, line)
         return Submitted(kind="taken")
@@ -154,9 +176,19 @@ class FakeDesk:
     def _command(self, name: str, rest: str = "") -> Submitted:
         if name == "exit":
             return Submitted(kind="exit")
+        if name == "redo":
+            return Submitted(kind="returned", reason="nothing to redo", to_mend=False)
         actions: dict[str, Callable[[], object]] = {
             "ask": lambda: self.ask(asked(1, rest or "Which colour?", choices=("red", "blue"))),
             "two": self._two,
+            "list": lambda: self.ask(
+                asked(1, "Which one?", choices=tuple(f"choice {n}" for n in range(1, 13)))
+            ),
+            "form": lambda: self.ask(msgspec.structs.replace(asked(3, "What is it?"), schema=FORM)),
+            "several": lambda: self.ask(
+                msgspec.structs.replace(asked(4, "Which of them?"), schema=SEVERAL)
+            ),
+            "idle": lambda: setattr(self, "busy", False),
             "approve": lambda: self.ask(
                 asked(9, rest or 'execute_terminal {"command":"rm -rf build"}', kind="approval")
             ),
@@ -168,6 +200,7 @@ class FakeDesk:
                     why="Commands ask without a sandbox.",
                 )
             ),
+            "gone": lambda: self._soon(lambda: self.close("q3", "elsewhere"), rest),
             "later": lambda: self._soon(lambda: self.ask(asked(1, "Which colour?")), rest),
             "flood": lambda: self._soon_flood(int(rest or 1000)),
             "stream": self._stream,
@@ -181,6 +214,11 @@ class FakeDesk:
             "busy": lambda: setattr(self, "busy", True),
             "boom": self._boom,
             "respond": lambda: self.tell(AgentResponded(agent="ada", text=rest)),
+            "turns": lambda: setattr(self, "earlier", turns(int(rest))),
+            "follow": self._follow,
+            "move": lambda: self._move(rest),
+            "over": self._over,
+            "away": lambda: setattr(self, "run", None),
             "pid": lambda: self.note(f"pid {os.getpid()}"),
         }
         if name not in actions:
@@ -189,6 +227,23 @@ class FakeDesk:
         assert self.face is not None
         self.face.refresh()
         return Submitted(kind="taken")
+
+    def _follow(self) -> None:
+        self.run = self.last_run
+        assert self.face is not None
+        # The face goes on asking of a run the desk has left.
+        assert self.face.follow(lambda: self.run or self.last_run)
+
+    def _move(self, state: str) -> None:
+        run = self.last_run
+        self.tell(StateTransition(source=run.state, target=state, reason="next"))
+        visits = {**run.visits, state: run.visits.get(state, 0) + 1}
+        self.last_run = self.run = msgspec.structs.replace(run, state=state, visits=visits)
+
+    def _over(self) -> None:
+        ended = msgspec.structs.replace(self.last_run, status="finished", phase="ended")
+        self.last_run, self.run = ended, None
+        self.tell(RunFinished())
 
     def _two(self) -> None:
         self.ask(asked(1, "First?"))
@@ -236,19 +291,35 @@ class FakeDesk:
         self.busy = False
         self.note("halted")
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        granted: bool,
-        for_run: bool = False,
-        note: str = "",
-        command: str | None = None,
-    ) -> None:
+    async def approve(self, question: str, decision: Decision) -> None:
         """Say what was decided."""
-        instead = "" if command is None else f" command={command!r}"
-        self.note(f"decided {question} granted={granted} for_run={for_run} note={note!r}{instead}")
-        self.close(question, "yes" if granted else "no")
+        edited = decision.edited or {}
+        instead = "".join(f" {name}={value!r}" for name, value in edited.items())
+        what = f"granted={decision.granted} for_run={decision.for_run} note={decision.note!r}"
+        self.note(f"decided {question} {what}{instead}")
+        self.close(question, "yes" if decision.granted else "no")
+
+    async def mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        """Give the files of a small workspace, the second half only later."""
+        if not mention.startswith("@"):
+            return
+        found = tuple((f, "file") for f in FILES if mention[1:] in f)
+        yield found[:1]
+        await asyncio.sleep(0.01)
+        yield found
+
+    async def own_command(
+        self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
+    ) -> OwnCommandEnded:
+        """Run a command as the real desk does."""
+        return await run_own_command(command, Path.cwd(), stop=stop, hears=hears)
+
+    def next_permission_mode(self) -> str:
+        """Go from ask to auto, plan and back."""
+        modes = ("ask", "auto", "plan")
+        self.permission = modes[(modes.index(self.permission) + 1) % 3]
+        self.calls.append(f"mode {self.permission}")
+        return f"{self.permission}: from the next call on"
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return the commands that begin like that; a desk with a bug in it for `/crash`."""
@@ -257,13 +328,72 @@ class FakeDesk:
         words = (("/help", "what there is"), ("/hello", "greet"), ("/workflow", "start one"))
         return tuple(pair for pair in words if before and pair[0].startswith(before))
 
-    def waiting_inputs(self) -> tuple[str, ...]:
-        """Return nothing: every line is delivered at once."""
-        return ()
+    def waiting_inputs(self) -> tuple[Waiting, ...]:
+        """Return the lines that were given a policy: they are never delivered."""
+        return tuple(self.waiting)
+
+    async def turns(self) -> tuple[Turn, ...]:
+        """Return three turns, where `/turns` asked for them."""
+        return self.earlier
+
+    async def go_back(self, turn: Turn) -> None:
+        """Say to where, and hand the words back."""
+        self.note(f"back to {turn.at}")
+        assert self.face is not None
+        self.face.hand(turn.words)
 
     async def take_back(self) -> str | None:
-        """Return nothing, like `waiting_inputs`."""
-        return None
+        """Take the newest of them back."""
+        return self.waiting.pop().text if self.waiting else None
+
+
+def turns(count: int) -> tuple[Turn, ...]:
+    """Return so many turns, the newest first."""
+    return tuple(Turn(run="", at=n, words=f"do thing {n}\nwell") for n in range(count, 0, -1))
+
+
+GRAPHED = Definition(
+    workflow=msgspec.convert(
+        {
+            "workflow_name": "triage",
+            "states": [
+                {"name": "start", "next": "look"},
+                {
+                    "name": "look",
+                    "description": "Find out what is wrong, and where.",
+                    "transitions": [{"when": "found > 3", "to": "plan"}],
+                    "next": "mend",
+                },
+                {"name": "plan", "next": "mend"},
+                {"name": "mend", "next": "review"},
+                {
+                    "name": "review",
+                    "transitions": [{"when": "not good", "to": "mend"}],
+                    "next": "stop",
+                },
+                {"name": "stop"},
+            ],
+        },
+        Workflow,
+    ),
+    roles={},
+)
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["bug", "feature"]},
+        "lines": {"type": "integer", "minimum": 1},
+        "note": {"type": "string", "pattern": "^[a-z ]+$"},
+    },
+    "required": ["kind", "lines"],
+}
+SEVERAL: dict[str, Any] = {"type": "array", "items": {"enum": ["tests", "docs", "types"]}}
+
+
+def _waits(line: str, policy: Policy) -> Waiting:
+    fates = {"steer": ("joins the next request of ada", "next request")}
+    fate, brief = fates.get(policy, ("waits until review is done", "after review"))
+    return Waiting(id=f"w{line}", text=line, fate=fate, brief=brief)
 
 
 def _wait_for_file(name: str) -> None:
@@ -281,7 +411,11 @@ async def _main(folder: str, fresh_s: float) -> int:
     face = ConsoleInterface(
         history_folder=Path(folder) if folder else None,
         fresh_s=fresh_s,
+        leave_s=float(os.environ.get("LEAVE_S", "60")),
         colour="NO_COLOR" not in os.environ,
+        notifications="bell" if "BELL" in os.environ else "off",
+        away_s=0.0,
+        editing="vi" if os.environ.get("EDITING") == "vi" else "emacs",
     )
     desk = FakeDesk()
     desk.face = face

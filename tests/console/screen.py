@@ -18,8 +18,9 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import pyte
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
@@ -32,6 +33,16 @@ ALT_ENTER = "\x1b\r"
 def pasted(text: str) -> str:
     """Return what a terminal sends for a bracketed paste."""
     return f"\x1b[200~{text}\x1b[201~"
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process has not ended; one that nobody has buried yet has."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat")
+        return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 class ScreenTimeout(AssertionError):
@@ -251,3 +262,12 @@ class Screen:
             self.process.wait() if self.process.isalive() else None
             self.process.close()
         return None if self.process.exitstatus is None else int(self.process.exitstatus)
+
+
+Spawn: TypeAlias = Callable[..., Screen]
+"""What starts a program in a terminal; see the fixture `spawn`."""
+
+
+def editor_line(screen: Screen) -> str:
+    """Return the row the cursor stands on."""
+    return screen.lines()[screen.cursor()[1]]

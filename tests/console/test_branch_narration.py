@@ -167,7 +167,7 @@ def test_a_branchs_tool_call_is_labelled_before_and_after() -> None:
     )
 
     assert '? #1 left ▌ dude wants to run\n│ write {"at":"a"}\n' in told
-    assert "✓ left ▌ write(at=a)  ok\n" in told
+    assert "✓ left ▌ write(a) · ok\n" in told
 
 
 # --- halts ------------------------------------------------------------------------------------
@@ -229,6 +229,27 @@ def test_words_to_one_branch_that_is_held_let_all_go_on() -> None:
     assert told == "→ left ▌ left → left  interrupted\n▶ right, third  go on\n"
 
 
+def test_a_halt_says_which_branches_had_finished_before() -> None:
+    narrator = reader()
+    run, facts = tell(reviews("left", "right"), within("left", replies("Fine.")))
+    read(narrator, *facts)
+
+    told = read(narrator, *go(run, says("stop"))[1])
+
+    assert told.startswith("⏹ interrupted · right: dude cut off · finished before: left\n")
+
+
+def test_a_halt_of_a_handler_or_a_wait_names_the_state() -> None:
+    for workflow in (
+        flow(state("start", "dude", pre_handler="prepare"), state("resume", "dude")),
+        flow(State(name="start", wait=Wait(seconds=60)), state("resume", "dude")),
+    ):
+        run, _ = tell(workflow)
+        assert read(reader(), *go(run, says("stop"))[1]).startswith(
+            "⏹ interrupted · start cut off\n"
+        )
+
+
 def test_words_to_one_branch_halt_that_one_alone() -> None:
     run, narrator = halted()
     narrator.streamed("r", "dude", "Right wo", branch="right")
@@ -288,7 +309,7 @@ def test_an_error_that_is_tried_again_is_one_line_behind_what_failed() -> None:
 
     told = story(workflow, done("call_1", "exit 2", "failed"))
 
-    assert told == "✗ look()  failed: exit 2\n· start: again in 10 s (2 of 3)\n"
+    assert told == "✗ look() · failed: exit 2\n· start: again in 10 s (2 of 3)\n"
 
 
 def test_an_error_nothing_was_told_of_yet_is_told_with_what_comes() -> None:
@@ -306,7 +327,7 @@ def test_a_caught_error_is_told_once_and_then_where_it_leads() -> None:
 
     told = story(workflow, done("call_1", "exit 2", "failed"))
 
-    assert told == "✗ look()  failed: exit 2\n→ start → after  tool error\n"
+    assert told == "✗ look() · failed: exit 2\n→ start → after  tool error\n"
 
 
 def test_a_state_that_ran_out_of_time_was_stopped_not_interrupted() -> None:

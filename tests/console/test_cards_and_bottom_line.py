@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from fake_desk import asked
 
-from midstream.console.cards import approval_keys, bottom_line, card_rows
+from midstream.console.cards import approval_keys, bottom_line, card_rows, key_rows
 from midstream.console.lines import Row, rows, to_plain, width_of
 from midstream.console.live import LiveText
 from midstream.console.painting import answer_line, question_lines
@@ -77,6 +77,52 @@ def test_a_hint_takes_the_place_of_the_rest() -> None:
     )
 
 
+@pytest.mark.parametrize("width", range(1, 140))
+def test_a_key_and_a_sum_are_shown_whole_or_not_at_all(width: int) -> None:
+    status = msgspec.structs.replace(
+        STATUS,
+        enter="interrupts 2 branches",
+        tab="queues",
+        cost="<$0.0001",
+        notes=("@name words: to one", "2 waiting"),
+    )
+    parts = text_of(bottom_line(status, width=width)).split(" · ")
+
+    assert width_of(" · ".join(parts)) <= max(1, width - 1)
+    for whole in ("Tab queues", "Esc stops", "<$0.0001", "@name words: to one"):
+        cut = [part for part in parts if part[:3] == whole[:3] and part != whole]
+        assert not cut, cut
+
+
+def test_the_state_is_cut_before_the_key_that_stops_it() -> None:
+    status = msgspec.structs.replace(STATUS, state="a long name of a state", notes=())
+    text = text_of(bottom_line(status, width=60))
+
+    assert "Esc stops" in text
+    assert "a long" in text
+    assert "a long name of a state" not in text
+
+
+def test_a_long_name_of_the_mode_is_cut_before_the_key_that_stops() -> None:
+    status = msgspec.structs.replace(
+        STATUS, mode="workflow:code_architecture_review", tab="queues", permission="asks first"
+    )
+    text = text_of(bottom_line(status, width=80))
+
+    assert text.startswith("⏎ answers #1 · Tab queues · workflow:code_archi")
+    assert " · asks first · " in text
+    assert "Esc stops" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_keys_of_a_dialog_are_whole_the_way_out_first(width: int) -> None:
+    hint = "⏎ takes it · Space picks · ↑ back · Esc leaves, kept"
+    parts = text_of(bottom_line(STATUS, width=width, hint=hint)).strip().split(" · ")
+
+    assert set(parts) <= set(hint.split(" · "))
+    assert ("Esc leaves, kept" in parts) == (width >= 40)
+
+
 def test_foreign_words_in_the_status_are_sanitized() -> None:
     status = Status(mode="role:\x1b[2J", enter="a\nb")
 
@@ -102,6 +148,14 @@ def test_a_card_without_room_counts_what_it_leaves_out() -> None:
     assert sum(len(rows(line, 60)) for line in question_lines(card)) == 31
 
 
+def test_a_card_of_two_rows_says_what_is_asked() -> None:
+    card = asked(2, "Which?", choices=("red", "blue"))
+
+    found = [text_of(row) for row in card_rows(card, is_focused=False, height=2, width=40)]
+
+    assert found == ["? #2 ada asks: Which?", "│ +2 more lines, Tab"]
+
+
 def test_cards_work_on_twenty_columns() -> None:
     card = asked(1, "A question that is longer than twenty columns", choices=("yes", "no"))
 
@@ -123,7 +177,7 @@ def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() ->
     assert len(found) <= 8
     assert "▌ ada 49" in found
     assert "▌ bob speaks" in found
-    assert found[-1] == "⋯ search(q=x) 20 %"
+    assert found[-1] == "⋯ search(x) 20 %"
 
 
 def test_what_became_scrollback_leaves_the_live_region() -> None:
@@ -176,6 +230,16 @@ def test_the_key_for_the_run_names_all_that_it_grants() -> None:
 
     assert "r for this run (net: any host; exec: xxx" in keys
     assert SHOWN not in keys
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_no_key_is_torn_from_what_it_does_where_there_is_room(width: int) -> None:
+    keys = "y once · r for this run · n no · w no, and say why · e edit"
+    found = ["".join(text for _, text in row)[2:] for row in key_rows(keys, width)]
+
+    assert all(len(line) + 2 <= width for line in found)
+    assert " · ".join(found).split(" · ") == keys.split(" · ") or width == 20
+    assert len(found) == {20: 5, 40: 2, 80: 1, 200: 1}[width]
 
 
 def test_an_approval_shows_line_ends_that_look_like_none() -> None:

@@ -1,8 +1,6 @@
 """ConsoleInterface in a real pty, read as a person reads it."""
 
 import signal
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,35 +17,11 @@ from screen import (
     TAB,
     UP,
     Screen,
+    Spawn,
+    editor_line,
 )
 
-PROGRAM = str(Path(__file__).with_name("fake_desk.py"))
-Spawn = Callable[..., Screen]
-
-
-@pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    screens: list[Screen] = []
-
-    def started(
-        *, folder: str = "", fresh_s: float = 0.0, cols: int = 80, rows: int = 24, **env: str
-    ) -> Screen:
-        screen = Screen.spawn(
-            [sys.executable, PROGRAM, folder, str(fresh_s)], env, cols=cols, rows=rows
-        )
-        screens.append(screen)
-        screen.wait_for("⏎")
-        return screen
-
-    yield started
-    for screen in screens:
-        screen.close()
-
-
-def editor_line(screen: Screen) -> str:
-    """The row the cursor stands on."""
-    return screen.lines()[screen.cursor()[1]]
-
+from midstream.console.lines import width_of
 
 # --- typing -----------------------------------------------------------------------------------
 
@@ -147,9 +121,25 @@ def test_ctrl_r_searches_the_history(spawn: Spawn) -> None:
         screen.wait_for(f"got '{line}'")
     screen.type(CTRL_R + "alp")
     screen.wait_until(lambda s: s.lines().count("› alpha one") == 2)
-    screen.type(ENTER + ENTER)
+    screen.wait_for("⏎ takes the line · Ctrl-R further back · Ctrl-C leaves")
+    screen.type(ENTER)
+    screen.wait_for("⏎ sends to dude")
+    screen.type(ENTER)
 
     screen.wait_until(lambda s: s.text().count("got 'alpha one'") == 2)
+
+
+def test_ctrl_c_leaves_the_search_and_not_the_console(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("alpha one" + ENTER)
+    screen.wait_for("got 'alpha one'")
+    screen.type("half")
+    screen.type(CTRL_R + "alp")
+    screen.wait_for("Ctrl-C leaves")
+    screen.type(CTRL_C)
+
+    screen.wait_gone("Ctrl-C leaves")
+    screen.wait_until(lambda s: editor_line(s) == "› half")
 
 
 def test_tab_completes_a_command_and_shows_the_choices(spawn: Spawn) -> None:
@@ -193,6 +183,24 @@ def test_esc_stops_the_turn_and_keeps_the_line(spawn: Spawn) -> None:
 
     screen.wait_for("halted")
     assert editor_line(screen) == "› half typed"
+
+
+@pytest.mark.parametrize(
+    "reply", ["\x1b]11;rgb:ffff/ffff/ffff\x07", "\x1bP>|XTerm(367)\x1b\\", "\x1b[I", "\x1b[?997;1n"]
+)
+def test_what_the_terminal_itself_says_is_no_key(spawn: Spawn, tmp_path: Path, reply: str) -> None:
+    opened = tmp_path / "opened"
+    screen = spawn(EDITOR=f"touch {opened} --", VISUAL="")
+    screen.type("/busy" + ENTER)
+    screen.wait_for("Esc stops")
+    screen.type("half ")
+    screen.type(reply)
+    screen.settle(0.3)
+    screen.type("typed")
+
+    screen.wait_until(lambda s: editor_line(s) == "› half typed")
+    assert "halted" not in screen.text()
+    assert not opened.exists()
 
 
 def test_ctrl_c_clears_then_stops_then_leaves(spawn: Spawn) -> None:
@@ -320,7 +328,7 @@ def test_a_tool_call_is_one_line(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/tool" + ENTER)
 
-    screen.wait_for("✓ read_files(path=a.py)  one (+2 more lines)")
+    screen.wait_for("✓ read_files(a.py) · 3 lines")
 
 
 def test_without_colour_none_is_sent(spawn: Spawn) -> None:
@@ -565,6 +573,20 @@ def test_a_resize_redraws_and_keeps_the_line(spawn: Spawn) -> None:
     screen.type(" more" + ENTER)
 
     screen.wait_for("got 'half typed more'")
+
+
+@pytest.mark.parametrize("word", ["❤️", "👩\u200d👧", "می\u200cخواهم", "क्\u200dष"])
+def test_joiners_of_scripts_and_emoji_are_no_garbage_under_the_cursor(
+    spawn: Spawn, word: str
+) -> None:
+    screen = spawn()
+    screen.type(f"{word} x")
+    screen.wait_until(lambda s: editor_line(s).endswith("x"))
+    assert "\ufffd" not in editor_line(screen)
+    assert screen.cursor()[0] == width_of(editor_line(screen))
+
+    screen.type(BACKSPACE * (len(word) + 1) + "y")
+    screen.wait_until(lambda s: editor_line(s) in (f"› {word[0]}y", f"› {word[:2]}y"))
 
 
 def test_a_tiny_terminal_does_not_break_it(spawn: Spawn) -> None:

@@ -1,17 +1,21 @@
 """The editor: what a line was begun under, what comes back, what is folded."""
 
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
 from midstream.console.editor import Editor
-from midstream.console.history import history_in
+from midstream.console.history import LineHistory, history_in
 from midstream.console.pasting import Pastes
 
 
 class Desk:
     """What is on the screen."""
 
-    def __init__(self) -> None:
+    def __init__(self, history: History | None = None) -> None:
         self.on_screen: frozenset[str] = frozenset()
         self.editor = Editor(
-            history_in(None, lambda text: None),
+            history or history_in(None, lambda text: None),
             on_screen=lambda: self.on_screen,
             completions=lambda before: (("say:help", ""), ("say:hello", "")),
         )
@@ -85,3 +89,18 @@ def test_a_lone_surrogate_in_a_paste_is_replaced() -> None:
     editor.paste("a\ud800b")
 
     assert editor.take().text == "a\ufffdb"
+
+
+def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
+    tmp_path: Path,
+) -> None:
+    first = Desk(history_in(tmp_path, print)).editor
+    first.paste("x\n" * 100)
+    first.buffer.insert_text("in short")
+    first.clear()
+    assert first.buffer.history.get_strings() == ["[pasted 101 lines #1]in short"]
+    first.paste("y" * 30_000)
+    first.take()
+
+    later = LineHistory(tmp_path / "history", print).load_history_strings()
+    assert list(later) == ["(pasted 30000 characters, not kept)", "x\n" * 100 + "in short"]

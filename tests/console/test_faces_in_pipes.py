@@ -133,7 +133,7 @@ async def test_a_plain_face_sanitizes_and_prints_no_colour(pipes: Pipes) -> None
     assert "\x1b" not in out
     assert "▌ › /exit\n" in out
     assert "▌ # Findings\n" in out
-    assert "✓ read_files(path=a.py)  one (+2 more lines)\n" in out
+    assert "✓ read_files(a.py) · 3 lines\n" in out
 
 
 async def test_streaming_words_are_not_printed_twice(pipes: Pipes) -> None:

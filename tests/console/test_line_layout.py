@@ -32,6 +32,12 @@ def test_a_long_line_breaks_at_spaces_and_repeats_its_gutter() -> None:
     assert shown(line, 12) == ["▌ one two ", "▌ three four"]
 
 
+def test_no_row_begins_with_the_blank_the_line_breaks_at() -> None:
+    line = Line((("", "one two three"),), "| ", "", "| ")
+
+    assert shown(line, 9) == ["| one ", "| two ", "| three"]
+
+
 def test_styles_survive_a_break_in_the_middle_of_a_fragment() -> None:
     line = Line((("31", "red red red"), ("32", "green")), "")
 
@@ -79,3 +85,53 @@ def test_lines_after_the_first_stand_under_it() -> None:
 def test_without_colour_bold_stays() -> None:
     assert without_colour("1;36") == "1"
     assert to_ansi([("1;36", "x"), ("31", "y")], colour=False) == "\x1b[1mx\x1b[0my"
+
+
+# --- text that runs from right to left ----------------------------------------------------------
+
+
+def test_right_to_left_text_turns_round_within_its_fragment_alone() -> None:
+    row = [("36", "▌ "), ("", "שלום עולם"), ("2", " · 120 lines")]
+
+    drawn = to_ansi(row)
+    assert drawn == (
+        "\x1b[36m▌ \u200e\x1b[0mשלום עולם\u200e\x1b[0m\x1b[2m · 120 lines\u200e\x1b[0m"
+    )
+    assert drawn.replace("\u200e", "").replace("\x1b[0m", "").endswith(" · 120 lines")
+
+
+@pytest.mark.parametrize("text", ["plain", "中文 👍", "été", "ру́сский"])
+def test_any_other_text_gets_no_such_mark(text: str) -> None:
+    assert "\u200e" not in to_ansi([("36", "▌ "), ("", text)])
+
+
+@pytest.mark.parametrize("text", ["שלום", "مرحبا بالعالم", "ܫܠܡܐ", "ﷺ"])
+def test_the_mark_takes_no_cell(text: str) -> None:
+    drawn = to_ansi([("", "▌ "), ("", text)])
+
+    assert drawn.count("\u200e") == 2
+    assert width_of("\u200e") == 0
+
+
+# --- lines that shrink --------------------------------------------------------------------------
+
+
+LONG = Line(
+    (("", f"run({'x' * 60})"), ("2", " · exit 1 · 40 lines")),
+    "✗ ",
+    "31",
+    shrinks=f"run({'x' * 60})",
+)
+
+
+def test_a_line_shrinks_where_it_then_fits_on_one_row() -> None:
+    assert shown(LONG, 60) == [f"✗ run({'x' * 33}… · exit 1 · 40 lines"]
+    assert shown(LONG, 200) == [f"✗ run({'x' * 60}) · exit 1 · 40 lines"]
+
+
+def test_what_would_not_fit_anyway_is_shown_whole() -> None:
+    assert "".join(shown(LONG, 30)).count("x") == 61
+
+
+def test_in_a_pipe_nothing_is_cut() -> None:
+    assert to_plain([LONG]) == f"✗ run({'x' * 60}) · exit 1 · 40 lines\n"

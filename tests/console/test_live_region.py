@@ -23,7 +23,7 @@ def test_a_running_tool_shows_what_it_says_however_long_its_command_is() -> None
     [row] = live.shown([("run", call)], height=4, width=60)
 
     text = "".join(part for _, part in row)
-    assert text.startswith("⋯ execute_terminal(command=make")
+    assert text.startswith("⋯ execute_terminal(make")
     assert text.endswith("120 tests passed")
     assert len(text) < 60
 
@@ -33,7 +33,7 @@ def test_a_silent_tool_has_the_row_for_its_command() -> None:
 
     [row] = LiveText().shown([("run", call)], height=4, width=60)
 
-    assert "".join(part for _, part in row) == f"⋯ get(path={'x' * 40})"
+    assert "".join(part for _, part in row) == f"⋯ get({'x' * 40})"
 
 
 def as_drawn(live: LiveText) -> str:
@@ -133,7 +133,7 @@ def test_a_branchs_line_shows_its_tool_and_what_that_says_last() -> None:
     live.add_progress("r", "c1", "10 %\n20 %\n")
 
     assert drawn(live, LEFT, RIGHT, calls=[call]) == [
-        "⋯ left ▌ get(at=a) 20 %",
+        "⋯ left ▌ get(a) 20 %",
         "⋯ right ▌ dude is thinking",
     ]
 
@@ -168,6 +168,19 @@ def test_branches_without_room_are_counted() -> None:
     assert found[-1] == "  +7 more at work"
 
 
+def test_without_room_those_at_work_stand_before_those_who_wait_for_a_person() -> None:
+    parked = [lane(f"p{n}", doing=f"waits for #{n}", is_parked=True) for n in range(3)]
+
+    found = drawn(LiveText(), *parked, LEFT, RIGHT, height=4)
+
+    assert [row.split(" ▌")[0] for row in found] == [
+        "⋯ left",
+        "⋯ right",
+        "? p0",
+        "  +2 more at work",
+    ]
+
+
 @pytest.mark.parametrize("height", [0, 1, 2, 5])
 def test_no_line_of_a_branch_is_wider_than_the_screen(height: int) -> None:
     for width in range(1, 60):
@@ -184,3 +197,105 @@ def check_width(width: int, height: int) -> None:
 
     assert len(found) <= height
     assert all(width_of(row) <= max(width, 2) for row in found), found
+
+
+# --- who is at work outside of branches, and other runs ---------------------------------------
+
+
+OWN = Lane(run="r", path="", state="", doing="dude is thinking", agent="dude")
+OTHER = Lane(run="o", path="", state="look", doing="ada is thinking", label="review (ab12)")
+
+
+def test_an_agent_outside_of_branches_has_a_line_with_time_and_tokens() -> None:
+    live = LiveText()
+    lane = Lane(run="r", path="", state="", doing="dude is thinking", agent="dude", tokens=1200)
+
+    assert drawn(live, lane, now=5.0) == ["⋯ dude is thinking · 1.2k tokens"]
+    assert drawn(live, lane, now=19.0) == ["⋯ dude is thinking · 14 s · 1.2k tokens"]
+    assert drawn(live, lane, width=30, now=19.0) == ["⋯ dude is thinking · 14 s"]
+
+
+def test_tokens_that_stream_are_an_estimate() -> None:
+    live = LiveText()
+    live.add_words("r", "dude", "word " * 200)
+
+    assert drawn(live, OWN)[-1] == "⋯ dude is writing · ~250 tokens"
+    live.drop_agent("r", "dude")
+    assert drawn(live, OWN) == ["⋯ dude is thinking"]
+
+
+def test_a_running_tool_is_on_its_agents_line_and_several_have_their_own() -> None:
+    live = LiveText()
+    calls = [
+        ToolCalled(call_id=name, name=name, arguments={}, agent="dude") for name in ("one", "two")
+    ]
+
+    assert drawn(live, OWN, calls=calls[:1]) == ["⋯ one()"]
+    assert drawn(live, OWN, calls=calls) == ["⋯ one()", "⋯ two()", "⋯ dude is thinking"]
+
+
+def test_of_other_runs_nothing_streams_and_each_has_a_line() -> None:
+    live = LiveText()
+    live.add_words("o", "ada", "words in the background")
+    live.add_words("r", "dude", "words in front")
+    call = ToolCalled(call_id="c", name="look", arguments={}, agent="ada")
+
+    shown = live.shown([("o", call)], height=8, width=80, lanes=(OWN, OTHER), run="r")
+    assert ["".join(text for _, text in row) for row in shown] == [
+        "▌ dude",
+        "▌ words in front",
+        "⋯ dude is writing",
+        "⋯ review (ab12) ▌ look · look()",
+    ]
+
+
+def test_how_far_a_run_is_stands_above_those_at_work() -> None:
+    live = LiveText()
+    live.add_words("r", "dude", "words")
+
+    def shown(height: int) -> list[str]:
+        found = live.shown(
+            [], height=height, width=40, lanes=(OWN,), run="r", progress="review · step 2 of 5"
+        )
+        return ["".join(text for _, text in row) for row in found]
+
+    assert shown(8) == ["▌ dude", "▌ words", "▶ review · step 2 of 5", "⋯ dude is writing"]
+    assert len(shown(3)) == 3
+    assert shown(2) == ["▌ words", "⋯ dude is writing"]
+
+
+@pytest.mark.parametrize("height", range(1, 12))
+@pytest.mark.parametrize("width", [10, 40, 80, 200])
+def test_the_region_never_grows_beyond_its_height_or_width(height: int, width: int) -> None:
+    live = LiveText()
+    for name in ("dude", "ada"):
+        live.add_words("r", name, "many words 中文 " * 300)
+    lanes = [lane(str(number)) for number in range(30)]
+
+    shown = live.shown(
+        [], height=height, width=width, lanes=lanes, run="r", progress="far · step 1 of 9"
+    )
+    assert len(shown) <= height
+    assert all(sum(width_of(text) for _, text in row) <= width for row in shown)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "is_told", "named"), [(3, True, 3), (4, False, 4), (10, True, 2)]
+)
+def test_how_far_a_run_is_takes_no_row_from_who_is_at_work(
+    lanes: int, is_told: bool, named: int
+) -> None:
+    live = LiveText()
+    live.add_words("r", "dude", "left\nwords\nof\nmany\nlines", branch="1")
+
+    shown = live.shown(
+        [],
+        height=8,
+        width=80,
+        lanes=[lane(str(number)) for number in range(lanes)],
+        run="r",
+        progress="far · step 1 of 9",
+    )
+    told = ["".join(text for _, text in row) for row in shown]
+    assert ("▶ far · step 1 of 9" in told) is is_told
+    assert sum(row.startswith("⋯ ") for row in told) == named

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from midstream.console.lines import to_plain
+import pytest
+
+from midstream.console.lines import Line, rows, to_plain
 from midstream.console.narrator import Narrator
 from midstream.console.painting import Words, plain_words
 from midstream.core.conversation import ToolCall
@@ -29,9 +31,10 @@ from midstream.core.events import (
     StateTransition,
     ToolCalled,
     ToolReturned,
+    WordsJoined,
     WorkflowOutput,
 )
-from midstream.core.names import Outcome
+from midstream.core.names import Disposition, Outcome, QuestionKind
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -86,7 +89,7 @@ def test_a_reply_that_only_calls_tools_says_nothing() -> None:
 def test_a_tool_call_is_one_line_with_the_beginning_of_its_result() -> None:
     story = narrated(called(path="a.py"), returned("first\nsecond\nthird"))
 
-    assert story == "✓ read_files(path=a.py)  first (+2 more lines)\n"
+    assert story == "✓ read_files(a.py) · 3 lines\n"
 
 
 def test_what_is_left_out_of_a_result_is_counted() -> None:
@@ -98,7 +101,7 @@ def test_what_is_left_out_of_a_result_is_counted() -> None:
 def test_a_failed_call_says_so() -> None:
     story = narrated(called(), returned("no such file", outcome="failed"))
 
-    assert story == "✗ read_files()  failed: no such file\n"
+    assert story == "✗ read_files() · failed: no such file\n"
 
 
 def test_a_question_shows_its_number_and_choices() -> None:
@@ -123,6 +126,17 @@ def test_with_cards_a_question_is_told_when_it_is_answered() -> None:
 
     assert narrated(asked, with_cards=True) == ""
     assert narrated(asked, answered, with_cards=True) == "✓ #1 Which?  red\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "mark"),
+    [("approval", "no", "✗"), ("approval", "yes", "✓"), ("question", "no", "✓")],
+)
+def test_a_refusal_has_no_tick(kind: QuestionKind, answer: str, mark: str) -> None:
+    asked = QuestionAsked(question_id="q1", number=1, kind=kind, text="edit_file", agent="ada")
+    answered = QuestionAnswered(question_id="q1", answer=answer)
+
+    assert narrated(asked, answered, with_cards=True) == f"{mark} #1 edit_file  {answer}\n"
 
 
 def test_a_superseded_question_says_why() -> None:
@@ -212,6 +226,60 @@ def test_a_line_that_was_never_delivered_is_shown_again() -> None:
     assert story.endswith("! Not delivered: and rename it (the run ended first)\n")
 
 
+def test_words_whose_turn_has_come_are_told_as_no_interruption() -> None:
+    story = narrated(
+        InputReceived(input_id="i1", text="and the tests?", source="user", handling="queue"),
+        AgentResponded(agent="ada", text="Done."),
+        Interrupted(epoch=1, text="and the tests?", state="start"),
+        InputDisposed(input_id="i1", disposition="queued"),
+        StateTransition(source="start", target="resume", reason="queued words"),
+    )
+
+    assert story == (
+        "· waits for the end of this state\n▌ ada\n▌ Done.\n· heard now: and the tests?\n"
+        "→ start → resume  queued words\n"
+    )
+
+
+def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed() -> None:
+    story = narrated(
+        InputReceived(
+            input_id="i1", text="in German\nplease\nnow", source="user", handling="steer"
+        ),
+        called(),
+        returned("one"),
+        WordsJoined(context="chat", text="in German\nplease\nnow"),
+        InputDisposed(input_id="i1", disposition="steered"),
+        AgentResponded(agent="ada", text="Ja."),
+    )
+
+    assert story == (
+        "· joins the next request\n✓ read_files() · one\n"
+        "· heard now: in German (+2 more lines)\n▌ ada\n▌ Ja.\n"
+    )
+
+
+def test_words_heard_take_one_row() -> None:
+    narrator = Narrator(with_cards=True)
+    received = InputReceived(input_id="i1", text="word " * 99, source="user", handling="queue")
+    narrator.told(Envelope(run="r1", at=0.0, event=received, seq=1))
+    heard = InputDisposed(input_id="i1", disposition="queued")
+
+    (line,) = narrator.told(Envelope(run="r1", at=0.0, event=heard, seq=2))
+
+    assert isinstance(line, Line)
+    assert all(len(rows(line, width)) == 1 for width in (40, 80))
+
+
+@pytest.mark.parametrize("disposition", ["withdrawn", "answered", "interrupted"])
+def test_a_line_that_waited_for_nothing_or_was_taken_back_is_not_heard(
+    disposition: Disposition,
+) -> None:
+    received = InputReceived(input_id="i1", text="no", source="user", handling="interrupt")
+
+    assert narrated(received, InputDisposed(input_id="i1", disposition=disposition)) == ""
+
+
 def test_words_from_elsewhere_say_where_they_came_from() -> None:
     fact = InputReceived(input_id="i1", text="hurry", source="web", handling="interrupt")
 
@@ -258,11 +326,33 @@ def test_a_failure_is_told_once() -> None:
 # --- runs that one process leaves and another goes on with ---------------------------------------
 
 
+FLOW = Definition(workflow=Workflow(workflow_name="w", states=(State(name="start"),)), roles={})
+
+
+def taken_up(definition: Definition, fact: RunRecovered) -> str:
+    """Return what is told once it is known what run it is, whichever comes first."""
+    known = Run(id="r1", definition=definition)
+    late, early = Narrator(with_cards=True), Narrator(with_cards=True)
+    envelope = Envelope(run="r1", at=0.0, event=fact, seq=1)
+    assert late.told(envelope) == []
+    blocks = late.recall(known)
+    assert early.recall(known) == []
+    assert early.told(envelope) == blocks
+    return to_plain([block for block in blocks if isinstance(block, Line)])
+
+
 def test_a_run_that_is_taken_up_says_whether_it_was_cut() -> None:
-    assert narrated(RunRecovered(was_cut=True)) == (
+    assert taken_up(FLOW, RunRecovered(was_cut=True)) == (
         "· Run r1 goes on in this process. It was cut off where it stood.\n"
     )
-    assert narrated(RunRecovered()) == "· Run r1 goes on in this process.\n"
+    assert taken_up(FLOW, RunRecovered()) == "· Run r1 goes on in this process.\n"
+
+
+def test_of_a_chat_that_is_taken_up_only_that_it_was_cut_is_news() -> None:
+    chat = chat_definition("dude", Role(), {})
+
+    assert taken_up(chat, RunRecovered()) == ""
+    assert taken_up(chat, RunRecovered(was_cut=True)) == "· It was cut off where it stood.\n"
 
 
 def test_a_suspended_run_says_why_and_how_it_goes_on() -> None:
@@ -334,4 +424,4 @@ def test_a_refused_call_says_what_it_was_and_how_it_could_be_allowed() -> None:
         ToolReturned(call_id="c1", name="run", outcome="denied", result=f"Refused: {reason}"),
     )
 
-    assert story == f"✗ run(command=rm)  denied: {reason}\n"
+    assert story == f"✗ run(rm) · denied: {reason}\n"

@@ -189,7 +189,7 @@ def cut_call() -> Run:
 def test_a_call_that_did_not_happen_is_made_again() -> None:
     run = cut_call()
     (question,) = run.open_questions
-    assert "was cut off while it ran" in question.text
+    assert question.text == "A call was cut off while it ran. What became of it?\nshell {}"
 
     run, facts = go(run, says("2", question.id))
 

@@ -75,7 +75,7 @@ def test_where_says_what_a_run_does_and_what_enter_would_do(
 def test_a_run_that_waits_for_its_input_starts_with_the_line() -> None:
     run, _ = tell(flow(state("start"), start_condition="on_user_input"), input=None)
 
-    assert where(run) == Where(state="", doing="waiting for your words", enter="starts")
+    assert where(run) == Where(state="", doing="waiting for your words", enter="starts w")
     assert where(Run(id="r")).doing == "not started"
 
 

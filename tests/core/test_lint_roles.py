@@ -81,7 +81,7 @@ def test_every_problem_is_told_and_only_wrong_roles_are_left_out() -> None:
         "expected an object {...}, found 1.",
         'r.json:5:1 $[""]: "" cannot name a role: expected a plain name.',
         "r.json:6:6 $.d: expected an object {...}, found a list [...]. Its keys: level, systemMessage, "
-        "includedTools, excludedTools, parsingTools, reminder, description.",
+        "includedTools, excludedTools, parsingTools, reminder, description, agentsFile.",
         'r.json:7:28 $.fine.includedTools[0]: warning: there is no tool "reed". '
         'Did you mean "read"?',
     ]

@@ -120,6 +120,12 @@ def test_a_line_to_a_branch_answers_nothing() -> None:
     assert to_branches("@dude hm", asked_in("spots", kind="input")) == Unasked(text="@dude hm")
 
 
+def test_a_file_that_is_called_nearly_like_a_branch_is_no_branch() -> None:
+    line = "@tests.py what does it do?"
+    assert to_branches(line) == Unasked(text=line)
+    assert to_branches("@./tests is a folder") == Unasked(text="@./tests is a folder")
+
+
 def test_a_name_that_is_nearly_right_comes_back() -> None:
     assert to_branches("@testz only src") == Returned(
         reason="No branch 'testz' is at work. Did you mean @tests?"

@@ -84,7 +84,7 @@ def test_denying_comes_before_asking_and_asking_before_allowing() -> None:
             "in the workspace's application.json refuses it.",
         ),
         (Policy(mode="plan"), "The mode is plan, which only looks"),
-        (Policy(mode="ask"), "The mode is ask, which asks about the command npm test."),
+        (Policy(mode="ask"), "The mode is ask, which asks about the command `npm test`."),
     ],
 )
 def test_a_verdict_says_which_rule_and_where_it_stands(policy: Policy, said: str) -> None:

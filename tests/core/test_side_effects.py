@@ -219,3 +219,19 @@ def test_a_path_is_short_only_below_the_workspace() -> None:
     effects = done(called("write"), wrote("/work-old/a", "A", "B"), returned("write"))
 
     assert in_words(effects, workspace="/work") == ("/work-old/a: changed",)
+
+
+def test_the_folders_of_all_writes_of_a_file_are_those_that_were_made_for_it() -> None:
+    first = wrote("/w/p/s/a", None, "A")
+    again = wrote("/w/p/s/a", None, "B", id="c2")  # somebody had removed it all in between
+    effects = done(
+        called("write"),
+        msgspec.structs.replace(first, folders=("/w/p/s",)),
+        returned("write"),
+        called("write", id="c2"),
+        msgspec.structs.replace(again, folders=("/w/p", "/w/p/s")),
+        returned("write", id="c2"),
+    )
+
+    (change,) = effects.files
+    assert sorted(change.folders) == ["/w/p", "/w/p/s"]

@@ -220,6 +220,12 @@ def test_what_the_person_says_becomes_the_calls_result(line: str, outcome: str) 
     assert not of(facts, ToolCalled)
 
 
+def test_a_command_that_was_cut_is_shown_as_it_is() -> None:
+    run, _ = tell(PLAIN, replies("", call("shell", command='echo "a"')), DIED)
+
+    assert run.open_questions[0].text.endswith('What became of it?\nshell $ echo "a"')
+
+
 def test_anything_else_goes_back_to_the_editor() -> None:
     run, facts = go(_asked(), says("hm", "q1"))
 

@@ -6,18 +6,28 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from screen import Screen
 
+from midstream.config.newcomer import SHOWN
 from midstream.testing.openai_server import OpenAIServer
 
 MIDSTREAM = (sys.executable, "-m", "midstream")
 DEADLINE_S = 60.0
 
 
-def environment(home: Path, server: OpenAIServer | None = None) -> dict[str, str]:
-    """Return an environment without anybody's settings, keys or history."""
+def environment(
+    home: Path, server: OpenAIServer | None = None, *, is_new: bool = False
+) -> dict[str, str]:
+    """Return an environment without anybody's settings, keys or history.
+
+    Unless `is_new`, its person has seen the first screen: it is not what most tests are about.
+    """
+    if not is_new and not (home / "state").is_file():
+        (home / "state").mkdir(mode=0o700, parents=True, exist_ok=True)
+        (home / "state" / SHOWN).touch(mode=0o600)
     kept = {
         key: value
         for key, value in os.environ.items()
@@ -40,11 +50,13 @@ def console(
     workspace: Path | None = None,
     cols: int = 100,
     rows: int = 30,
+    is_new: bool = False,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> Screen:
     """Start the console in a terminal and return its screen."""
     return Screen.spawn(
         [*MIDSTREAM, "--workspace", str(workspace or _workspace(home)), *options],
-        env=environment(home, server),
+        env={**environment(home, server, is_new=is_new), **environ},
         cols=cols,
         rows=rows,
         deadline_s=DEADLINE_S,

@@ -1,7 +1,7 @@
 """AICoderConsole over real runs, a scripted model and a store in memory, with everything in sight."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +14,12 @@ from midstream.core.errors import UserMistake
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.policy import Policy
-from midstream.core.spec import Definition, Role
+from midstream.core.spec import Definition, Guidance, Role
 from midstream.desk.addressing import Equipment
+from midstream.desk.sessions import GoesOn
 from midstream.engine.keeping import WorkspaceRuns
 from midstream.engine.local import LocalEngine
-from midstream.ports import Desk, Handlers, Submitted
+from midstream.ports import ChangedFile, Desk, Handlers, InFull, Submitted
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -55,6 +56,7 @@ class Listener(Chronicle):
     def __init__(self) -> None:
         super().__init__()
         self.said: list[str] = []
+        self.handed = ""
         self._is_news = asyncio.Event()
 
     show = Chronicle.__call__
@@ -73,12 +75,31 @@ class Listener(Chronicle):
     def recall(self, run: Run) -> None:
         """Need no memory."""
 
+    def past(self, run: Run) -> None:
+        """Remember what was said in the past."""
+        self.said += [m.text for messages in run.contexts.values() for m in messages]
+
     def turned_to(self, questions: Sequence[Question]) -> None:
         """Remember what was being asked."""
         self.said += [question.text for question in questions]
 
+    def show_in_full(self, what: InFull) -> None:
+        """Show everything anyway."""
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Remember which files."""
+        self.said += [f"{each.diff.path} {each.note}\n{each.diff.diff}" for each in changes]
+
+    def hand(self, words: str) -> None:
+        """Remember which words."""
+        self.handed = words
+
     def refresh(self) -> None:
         """Draw nothing."""
+
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Have no place for a graph."""
+        return False
 
     async def run(self, desk: Desk) -> None:
         """Read nothing."""
@@ -96,6 +117,10 @@ class Shelf:
     def roles(self) -> dict[str, Role]:
         """Return the roles."""
         return {"dude": Role(), "coder": Role()}
+
+    def guidance(self) -> tuple[Guidance, ...]:
+        """Return no words of AGENTS.md."""
+        return ()
 
     def workflows(self) -> dict[str, str]:
         """Return the workflows."""
@@ -122,12 +147,31 @@ class OneModel:
         """Return its name."""
         return "scripted"
 
-    def use(self, name: str | None) -> None:
+    def use(self, name: str | None, level: str | None = None) -> None:
         """Change nothing."""
+
+    def levels(self) -> tuple[tuple[str, str, str], ...]:
+        """Return the one level there is."""
+        return (("base", "scripted", "scripted"),)
+
+    async def doubts(self, name: str) -> str:
+        """Have none."""
+        return ""
+
+    def names(self) -> tuple[str, ...]:
+        """Return none."""
+        return ()
 
     def known(self) -> tuple[tuple[str, str], ...]:
         """Return none."""
         return ()
+
+    async def look_here(self) -> None:
+        """Find nobody."""
+
+    async def window(self, level: str) -> tuple[str, int | None]:
+        """Return a model that takes a hundred thousand tokens."""
+        return "scripted", 100_000
 
 
 class Scene:
@@ -140,6 +184,7 @@ class Scene:
         tools: FakeTools | None = None,
         store: MemoryStore | None = None,
         rules: Policy | None = None,
+        goes_on: GoesOn | None = None,
     ) -> None:
         self.rules = rules
         self.model = ScriptedModel(*script)
@@ -157,7 +202,8 @@ class Scene:
         self.engine = LocalEngine(world, self.store)
         self.library = Shelf(self.tools)
         environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
-        self.console = AICoderConsole(ConfigManager(home, environ=environ), self.face)
+        config = ConfigManager(home, environ=environ)
+        self.console = AICoderConsole(config, self.face, goes_on=goes_on)
 
     async def equip(self) -> None:
         """Have everything loaded."""
@@ -195,10 +241,11 @@ async def scene(
     *script: Line,
     tools: FakeTools | None = None,
     store: MemoryStore | None = None,
+    goes_on: GoesOn | None = None,
 ) -> AsyncIterator[Scene]:
     """Give a console that is loaded; let go of its runs at the end."""
     async with asyncio.timeout(DEADLINE_S):
-        made = Scene(home, *script, tools=tools, store=store)
+        made = Scene(home, *script, tools=tools, store=store, goes_on=goes_on)
         await made.equip()
         yield made
         await made.console.close()

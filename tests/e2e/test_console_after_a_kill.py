@@ -10,6 +10,7 @@ from console_kit import console, write_workflow
 from pipes_kit import OFFLINE, run
 from screen import CTRL_D, Screen
 
+from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
@@ -86,6 +87,7 @@ def test_a_question_open_at_the_kill_is_open_again_and_is_answered(tmp_path: Pat
         screen.type(f"/resume {id[:4]}\r")
         screen.wait_for("Which one?")
         screen.wait_for("answers #1")
+        screen.settle(FRESH_S * 2)  # a number sooner after the card was drawn is asked about
         screen.type("2\r")
         screen.wait_for("Blue it is.")
         screen.wait_for("✓ finished")
@@ -180,6 +182,7 @@ def test_a_question_of_one_console_is_answered_from_another(tmp_path: Path) -> N
         other.wait_for("runs in another process")
         other.type(f"/attach {id[:4].upper()}\r")
         other.wait_for("answers #1")
+        other.settle(FRESH_S * 2)
         other.type("2\r")
         other.wait_for("Blue it is.")
         owner.wait_for("Blue it is.")

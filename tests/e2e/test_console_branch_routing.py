@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from scene_kit import WORKFLOWS, WORKS, Scene, scene
 
+from midstream.core.decision import Decision
 from midstream.core.events import Interrupted, QuestionAnswered, ToolCalled
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import (
@@ -71,7 +72,7 @@ async def test_the_screen_is_told_of_each_branch_and_of_what_words_do(tmp_path: 
         assert [lane.path for lane in status.lanes] == ["left", "right"]
         assert (status.thinking, status.busy) == ("", True)
         assert status.notes[0] == "@name words: to one"
-        assert made.console.completions("@le") == (("@left", "interrupts left"),)
+        assert made.console.completions("@le") == (("@left", "to one: interrupts left"),)
         assert made.console.completions("@left wo") == ()
 
         await made.type("@left shorter")
@@ -108,7 +109,7 @@ async def test_a_line_that_waits_for_a_branch_comes_back_as_it_was_typed(tmp_pat
     async with scene(tmp_path, *script) as made:
         await both_at_work(made, *gates)
         await made.type("/queue @left and the tests?")
-        assert made.console.waiting_inputs() == ("@left and the tests?",)
+        assert [w.text for w in made.console.waiting_inputs()] == ["@left and the tests?"]
         assert await made.console.take_back() == "@left and the tests?"
 
 
@@ -119,7 +120,7 @@ async def test_approvals_in_two_branches_are_decided_one_by_one(tmp_path: Path) 
         await made.type("/workflow parallel")
         await made.asked(2)
         right = next(q for q in made.console.open_questions() if q.branch == "right")
-        await made.console.approve(right.id, granted=True)
+        await made.console.approve(right.id, Decision(granted=True))
         assert [fact.arguments for fact in made.face.of(ToolCalled)] == [{"at": "r"}]
         assert [q.branch for q in made.console.open_questions() if q.kind == "approval"][:1] == [
             "left"

@@ -9,6 +9,7 @@ import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, console, environment, json_lines, run, write_workflow
 from screen import ESC, Screen
 
+from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Body, Call, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
@@ -106,8 +107,8 @@ def test_one_branch_streams_and_the_others_have_a_line_each(home: Path) -> None:
         assert "· tests ▌ tests: again at once (2 of 2)" in shown
         assert "→ tests ▌ tests → red  tool error" in shown
         assert ("layers one," in shown) != ("names one," in shown), shown
-        assert "⏎ answers #1 · workflow:review · asks" in shown
-        assert " · start · @name words: to one" in shown
+        assert "⏎ answers #1 · Tab queues · workflow:review · asks" in shown
+        assert " · start · " in shown
 
         screen.type("@nam")
         screen.type("\t")
@@ -118,6 +119,7 @@ def test_one_branch_streams_and_the_others_have_a_line_each(home: Path) -> None:
         assert "▸ #1 spots ▌ dude asks" in screen.text(), "the question is still open"
         assert "⏹ layers" not in screen.text()
 
+        screen.settle(FRESH_S * 2)
         screen.type("1\r")
         screen.wait_for("✓ spots ▌ #1 Which files?  src")
         screen.wait_for("▌ Two hot spots.")
@@ -173,11 +175,12 @@ def test_what_is_at_work_can_be_looked_up(home: Path) -> None:
         wait_for_row(screen, "#1 spots ▌ dude asks")
         screen.wait_for("✓ tests ▌ finished")
         screen.type("/state\r")
-        screen.wait_for("visits: start 1")
-        told = [line.strip() for line in screen.scrollback()]
-        assert "▌ layers [layers]: dude is thinking" in told
-        assert "▌ spots [spots]: waits for #1" in told
-        assert "#1 spots: Which files?" in told
+        screen.wait_for("└ contexts")
+        told = [line.strip(" │├└") for line in screen.scrollback()]
+        assert "▸ start  layers, names at work; waiting for your answer to #1" in told
+        assert "▌ layers  dude is thinking" in told
+        assert "▌ spots  dude is waiting for your answer to #1" in told
+        assert "#1 spots ▌ dude  Which files?" in told
         screen.type("/graph\r")
         screen.wait_for("spots")
 
@@ -191,6 +194,7 @@ def test_no_colour_is_used_where_none_is_wanted(home: Path) -> None:
         options = [*MODEL, "--allow", "execute_terminal"]
         with Screen.spawn([*argv, *options], env=env, deadline_s=DEADLINE_S) as screen:
             wait_for_row(screen, "#1 spots ▌ dude asks")
+            screen.settle(FRESH_S * 2)
             screen.type("1\r")
             screen.wait_for("4 branches joined")
             styles = re.findall(rb"\x1b\[([0-9;]*)m", bytes(screen.raw))

@@ -139,7 +139,7 @@ async def test_words_that_waited_when_the_process_died_are_delivered_once(tmp_pa
         dying.die()
     async with scene(tmp_path, "Busy no more.", "The tests too.", store=store.beside()) as made:
         await made.type("/resume")
-        assert made.console.waiting_inputs() == ("and the tests?",)
+        assert [w.text for w in made.console.waiting_inputs()] == ["and the tests?"]
         await made.face.until("run_finished")
         [machine] = made.engine.machines()
         assert [r.disposition for r in machine.run.inbox.values()] == ["queued"]
@@ -397,6 +397,48 @@ async def test_undo_takes_back_the_last_turn_in_a_copy_that_has_the_lines(tmp_pa
         await active.settled()
         heard = [m.text for m in made.model.requests[-1].messages if m.role == "user"]
         assert heard == ["first", "another"]
+
+
+async def test_an_answer_in_a_workflow_is_undone_and_brought_forward(tmp_path: Path) -> None:
+    script = (asks("Which colour?"), asks("And which size?"), "Done.")
+    async with scene(tmp_path, *script) as made:
+
+        def open_now() -> list[str]:
+            return [question.text for question in made.console.open_questions()]
+
+        await made.type("/workflow review")
+        await made.asked()
+        await made.type("red")
+        await made.asked(2)
+        for line, question in (
+            ("/undo", "Which colour?"),
+            ("/redo", "And which size?"),
+            ("/undo", "Which colour?"),
+            ("/redo", "And which size?"),
+        ):
+            assert (await made.type(line)).kind == "taken"
+            assert open_now() == [question]
+            assert str(made.console.mode) == "workflow:review"
+        await made.type("large")
+        await made.face.until("run_finished")
+        assert len(made.model.requests) == 3
+
+
+async def test_what_is_typed_while_it_goes_back_is_for_where_that_leads(tmp_path: Path) -> None:
+    async with scene(tmp_path, "One.", "Two.", "Other.") as made:
+        for line in ("first", "second"):
+            await made.type(line)
+            await made.engine.machines()[0].settled()
+
+        lines = ("/undo", "/redo", "/undo", "another")
+        done = await asyncio.gather(*(made.type(line) for line in lines))
+
+        assert [each.kind for each in done] == ["taken"] * 4
+        active = made.console.active()
+        assert active is not None
+        await active.settled()
+        assert [r.text for r in active.run.inbox.values()] == ["first", "another"]
+        assert len(made.engine.machines()) == 4
 
 
 async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from scene_kit import Scene
 
+from midstream.core.decision import Decision
 from midstream.core.names import Json
 from midstream.core.safety.capability import SHOWN
 from midstream.core.safety.policy import Policy
@@ -63,7 +64,7 @@ async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
     machine = scene.console.machines()[0]
     await machine.settled()
     [question] = scene.console.open_questions()
-    await scene.console.approve(question.id, granted=True, for_run=True)
+    await scene.console.approve(question.id, Decision(granted=True, for_run=True))
     await machine.settled()
     await scene.type("/permissions")
     listing = scene.face.said[-1]
@@ -90,7 +91,9 @@ async def test_a_changed_command_is_the_one_that_runs(scene: Scene) -> None:
     await machine.settled()
     [question] = scene.console.open_questions()
     assert question.command == "make"
-    await scene.console.approve(question.id, granted=True, command="make test")
+    await scene.console.approve(
+        question.id, Decision(granted=True, edited={"command": "make test"})
+    )
     await machine.settled()
 
     assert [called.arguments for called in scene.tools.calls] == [{"command": "make test"}]

@@ -52,8 +52,8 @@ def test_the_bottom_line_follows_the_line_being_typed(tmp_path: Path) -> None:
         wait_for_bottom(screen, "sends to dude")
         screen.type("hello\r")
         wait_for_bottom(screen, "⏎ interrupts dude")
-        assert "dude is thinking" in bottom(screen)
-        assert "thinking is thinking" not in bottom(screen)
+        screen.wait_for("⋯ dude is thinking")
+        assert "is thinking" not in bottom(screen)
         screen.type("/cost")
         wait_for_bottom(screen, "⏎ runs the command")
         screen.type("\x15//cost")
@@ -122,6 +122,29 @@ def test_what_a_run_ended_without_comes_back_with_up(tmp_path: Path) -> None:
         screen.wait_for("The chat heard it.")
 
 
+def test_a_line_typed_while_its_workflow_ends_is_sent_to_nobody_else_by_one_enter(
+    tmp_path: Path,
+) -> None:
+    write_workflow(tmp_path / "config", "works", {"workflow_name": "works", **WORKS})
+    gate = Gate()
+    replies = [Reply(text="All is well.", gate=gate, gate_after=0), Reply(text="Hello to you.")]
+    with OpenAIServer(replies) as server, console(tmp_path, *MODEL, server=server) as screen:
+        wait_for_bottom(screen, "sends to dude")
+        screen.type("/workflow works\r")
+        wait_for_bottom(screen, "⏎ interrupts dude")
+        screen.type("the tests, too")
+        wait_for_line(screen, "the tests, too")
+        gate.open()
+        wait_for_bottom(screen, "⏎ asks once more: works has ended")
+        screen.type("\r")
+        screen.wait_for("works ended while you typed. Enter now sends to dude.")
+        wait_for_line(screen, "the tests, too")
+        assert len(server.requests) == 1
+        wait_for_bottom(screen, "⏎ sends to dude")
+        screen.type("\r")
+        screen.wait_for("Hello to you.")
+
+
 def test_a_line_that_waits_is_taken_back_with_up(tmp_path: Path) -> None:
     write_workflow(
         tmp_path / "config", "patient", {**WORKS, "workflow_name": "patient", "on_input": "queue"}
@@ -154,9 +177,9 @@ def test_a_workflow_that_waits_for_its_input_says_what_it_wants(tmp_path: Path) 
         screen.close()
 
 
-def test_a_refused_answer_is_explained_once(tmp_path: Path) -> None:
+def test_a_refused_answer_is_explained_once_with_the_way_past_the_question(tmp_path: Path) -> None:
     with (
-        OpenAIServer([Reply(calls=(COLOURS,))]) as server,
+        OpenAIServer([Reply(calls=(COLOURS,)), Reply(text="As you like.")]) as server,
         console(tmp_path, *MODEL, server=server) as screen,
     ):
         wait_for_bottom(screen, "sends to dude")
@@ -167,6 +190,11 @@ def test_a_refused_answer_is_explained_once(tmp_path: Path) -> None:
         screen.settle()
         told = [line for line in screen.scrollback() if "is not one of the choices" in line]
         assert len(told) == 1
+        rows = (line.strip() for line in screen.scrollback())
+        assert "1 red, 2 blue. /interrupt TEXT says something else." in " ".join(rows)
+        screen.type("\x15/interrupt something else\r")
+        screen.wait_for("As you like.")
+        assert server.requests[-1]["messages"][-1]["content"] == "something else"
 
 
 def is_running(word: str) -> bool:
@@ -192,7 +220,7 @@ def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
         screen = console(tmp_path, *MODEL, "--allow", "execute_terminal", server=server)
         wait_for_bottom(screen, "sends to dude")
         screen.type("wait\r")
-        wait_for_bottom(screen, "is using execute_terminal")
+        screen.wait_for("⋯ execute_terminal(")
         deadline = time.monotonic() + 60
         while not (begun.exists() and is_running(seconds)):
             assert time.monotonic() < deadline, screen.text()
@@ -230,8 +258,11 @@ def test_a_terminal_without_any_skill_gets_plain_lines(tmp_path: Path) -> None:
         env={**environment(tmp_path), "TERM": "dumb"},
         deadline_s=DEADLINE_S,
     )
+    screen.wait_for("role:dude. Enter sends a line, /help lists the commands, Ctrl-D leaves.")
     screen.type("hello\r")
     screen.wait_for("offline model")
+    assert "› hello" not in "\n".join(screen.scrollback()), "the terminal has shown it already"
+    screen.wait_for("▌ configured, so I")
     screen.type("/exit\r")
     assert screen.wait_exit() == 0
     assert b"\x1b" not in bytes(screen.raw)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scene_kit import DEADLINE_S, Scene, scene
 
+from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, QuestionAnswered, RunStarted
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, calls, says
 
@@ -127,7 +128,7 @@ async def test_an_approval_counts_for_the_run_whose_card_was_shown(tmp_path: Pat
         [shown] = made.in_view()
         await made.type("/workflow survey")
         await made.asked(2)
-        await made.console.approve(shown, granted=True)
+        await made.console.approve(shown, Decision(granted=True))
         await made.face.until("tool_returned")
         review, survey = made.engine.machines()
         assert [called.arguments for called in tools.calls] == [{"path": "a"}]
@@ -180,9 +181,9 @@ async def test_a_line_that_waits_can_be_taken_back(tmp_path: Path) -> None:
         await gate.reached()
         for words in ("first", "second"):
             await made.type(words)
-        assert made.console.waiting_inputs() == ("first", "second")
+        assert [w.text for w in made.console.waiting_inputs()] == ["first", "second"]
         assert await made.console.take_back() == "second"
-        assert made.console.waiting_inputs() == ("first",)
+        assert [w.text for w in made.console.waiting_inputs()] == ["first"]
         assert await made.console.take_back() == "first"
         assert await made.console.take_back() is None
         gate.open()

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import json_lines, run, write_workflow
+from console_kit import console, json_lines, run, write_workflow
+from screen import ENTER
 
 ENDPOINT = "OPENAI_BASE_URL"
 
@@ -82,3 +83,34 @@ def test_the_probes_of_the_sandbox_are_listed(tmp_path: Path) -> None:
     else:
         assert len(lines) > 15
         assert done.returncode == (0 if level == "full" else 1)
+
+
+def test_models_without_a_key_are_one_line_and_the_offline_model_says_how_to_choose(
+    tmp_path: Path,
+) -> None:
+    found = findings(tmp_path)
+    assert "OPENAI_API_KEY or OPENAI_BASE_URL is not set" in found["model base/smart/fast"]["words"]
+
+    found = findings(tmp_path, "--model", "offline")
+    assert found["model base/smart/fast"]["hint"].startswith("midstream config set models ")
+
+
+def test_a_person_hears_at_the_end_how_things_stand_in_all(tmp_path: Path) -> None:
+    done = run(tmp_path, "doctor", "--model", "offline")
+
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Everything midstream needs is there." if not done.returncode else "✗")
+
+
+@pytest.mark.parametrize("cols", [40, 80, 200])
+def test_the_console_says_the_same_without_leaving_it(tmp_path: Path, cols: int) -> None:
+    with console(tmp_path, "--model", "offline", cols=cols) as screen:
+        screen.wait_for("sends to dude")
+        screen.type("/doctor" + ENTER)
+        screen.wait_for("✓ bash")
+        screen.wait_for("sends to dude")
+
+        text = " ".join(" ".join(screen.scrollback()).split())
+        assert f"✓ terminal xterm-256color, {cols} x 30, utf-8 ✓ settings" in text
+        assert "✓ journal keeps every run in" in text
+        assert "· model base/smart/fast offline: the built-in offline model" in text

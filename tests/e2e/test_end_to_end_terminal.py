@@ -52,6 +52,7 @@ def test_the_review_runs_in_the_background_and_can_be_talked_to(tmp_path: Path) 
         screen.wait_for("total")
         screen.type("what about naming?\r")
         screen.wait_for("is not one of the choices")
+        screen.settle(FRESH_S * 2)  # a lone number begun sooner after the card is asked about
         screen.type("\x15" + "2\r")
         screen.wait_for("→ findings → challenge")
         screen.type("look at naming too\r")

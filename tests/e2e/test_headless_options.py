@@ -45,6 +45,26 @@ def test_a_wrong_command_line_is_exit_code_2_with_what_to_do(
     assert words in ended.told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run",), "Missing argument 'WORKFLOW'. Write midstream run [OPTIONS] WORKFLOW [INPUT]. "),
+        (("runs", "--nope"), "No such option '--nope'. "),
+        (("config", "blah"), "No such command 'blah'. midstream config "),
+        (("--permission-mode", "x"), "'x' is not one of 'plan', 'ask', 'auto', 'full'. midstream "),
+    ],
+    ids=["missing", "option", "command", "value"],
+)
+def test_a_wrong_command_line_is_told_in_the_form_of_every_error(
+    tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    [line] = run(tmp_path, *arguments).told.splitlines()
+
+    assert line.startswith("midstream: ")
+    assert told in line
+    assert line.endswith(" --help tells more.")
+
+
 @pytest.mark.parametrize("input", [(), ("",), (" ",)], ids=["none", "empty", "blank"])
 def test_a_workflow_that_waits_for_its_input_parks_without_one(
     tmp_path: Path, input: tuple[str, ...]

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from pipes_kit import MODEL, OFFLINE, finished, started
 
+from midstream.process import run_until_signalled
 from midstream.testing.openai_server import Call, Fault, OpenAIServer, Reply
 
 COMMAND = "trap '' INT; sleep {seconds} & echo begun; wait"
@@ -102,3 +104,15 @@ def test_a_signal_ends_a_console_that_waits_for_lines(
     process.send_signal(number)
 
     assert finished(process).code == code
+
+
+def test_beside_threads_that_compute_the_loop_of_every_face_has_not_long_to_wait() -> None:
+    async def interval() -> float:
+        return sys.getswitchinterval()
+
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(0.005)
+        assert run_until_signalled(interval(), signals=()) == pytest.approx(0.001)
+    finally:
+        sys.setswitchinterval(before)

@@ -26,7 +26,7 @@ def test_a_chat_ends_with_where_it_stands_and_not_with_an_interruption(tmp_path:
     assert ended.err == ""
     assert ended.out.startswith("› hello\n")
     assert "▌ [offline]" in ended.out
-    assert ended.out.splitlines()[-1].endswith("role:dude [start]: waiting for your words")
+    assert ended.out.splitlines()[-1].endswith("role:dude: waiting for your words")
 
 
 def test_a_question_is_answered_as_lines_arrive(tmp_path: Path) -> None:

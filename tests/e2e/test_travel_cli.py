@@ -21,6 +21,7 @@ from midstream.store.sqlite import SqliteStore
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 BEFORE = "def f(x):\n    return x if x else 0\n"
+SHIFT_TAB = "\x1b[Z"
 AFTER = "def f(x):\n    return x or 0\n"
 
 
@@ -72,6 +73,11 @@ def worked_in(home: Path) -> Path:
     return home
 
 
+def in_one_line(screen: Screen) -> str:
+    """Return all that is on the screen, however it was wrapped."""
+    return " ".join(" ".join(screen.scrollback()).split())
+
+
 def travel(home: Path, *words: str) -> Ended:
     """Run a command that needs no model, with nothing to reach one by."""
     return run(home, *words)
@@ -85,18 +91,18 @@ def the_run(home: Path) -> str:
 def test_undo_takes_the_turn_back_and_the_files_with_it(home: Path) -> None:
     id = the_run(home)
 
-    ended = travel(home, "undo", id, "--put-back")
+    ended = travel(home, "undo", id)
 
     workspace = workspace_of(home)
     assert ended.code == 0, ended.err
     assert f"is run {id} as it stood after fact" in ended.out
     assert "  execute_terminal: echo built > built.txt (completed)\n" in ended.out
-    assert "  app.py: changed\n" in ended.out
-    assert "  docs/new.md: created\n" in ended.out
+    assert "app.py: changed" not in ended.out
     assert "  app.py: put back\n" in ended.out
     assert "  docs/new.md: removed, as it was not there before\n" in ended.out
     assert (workspace / "app.py").read_text(encoding="utf-8") == BEFORE
-    assert not (workspace / "docs/new.md").exists()
+    assert "  docs/: removed, as it was not there before\n" in ended.out
+    assert not (workspace / "docs").exists()
     assert (workspace / "built.txt").exists()
     old, new = runs(home)
     assert f"midstream resume {new}" in ended.out
@@ -131,7 +137,8 @@ def test_json_is_one_object(home: Path) -> None:
     assert (told["type"], told["source"], told["run"]) == ("forked", *runs(home))
     assert [call["command"] for call in told["calls"]] == ["", "echo built > built.txt"]
     assert [file["path"].rpartition("/")[2] for file in told["files"]] == ["app.py", "new.md"]
-    assert [one["result"] for one in told["returned"]] == ["put_back", "removed"]
+    ends = [(one["path"].partition("/workspace/")[2], one["result"]) for one in told["returned"]]
+    assert ends == [("app.py", "put_back"), ("docs/new.md", "removed"), ("docs/", "removed")]
     assert ended.err == ""
 
 
@@ -149,6 +156,91 @@ def test_in_a_terminal_it_asks(home: Path, key: str, held: str) -> None:
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == held
 
 
+def test_redo_brings_the_turn_and_its_files_forward(home: Path) -> None:
+    app = workspace_of(home) / "app.py"
+    travel(home, "undo", the_run(home))
+    old, undone = runs(home)
+
+    ended = travel(home, "redo", undone)
+
+    assert ended.code == 0, ended.err
+    *_, new = runs(home)
+    assert f"{new} is run {old} as it stood after fact" in ended.out
+    assert "  app.py: changed again\n" in ended.out
+    assert "  docs/new.md: created again\n" in ended.out
+    assert app.read_text(encoding="utf-8") == AFTER
+    assert (workspace_of(home) / "docs/new.md").read_text(encoding="utf-8") == "# New\n"
+    for id in (old, undone, new):
+        assert json.loads(travel(home, "replay", id, "--json").out)["damaged"] is None
+    again = travel(home, "redo", new)
+    assert again.code == 2
+    assert "There is nothing to go forward to" in again.told
+
+
+def test_redo_is_refused_over_a_file_changed_since(home: Path) -> None:
+    app = workspace_of(home) / "app.py"
+    travel(home, "undo", the_run(home))
+    app.write_text("mine\n", encoding="utf-8")
+    *_, undone = runs(home)
+
+    ended = travel(home, "redo", undone)
+
+    assert ended.code != 0
+    assert "app.py: it has been changed since" in ended.told
+    assert app.read_text(encoding="utf-8") == "mine\n"
+    assert not (workspace_of(home) / "docs/new.md").exists()
+    assert len(runs(home)) == 2
+
+
+def test_undo_can_keep_the_files(home: Path) -> None:
+    ended = travel(home, "undo", the_run(home), "--keep-files")
+
+    assert "The files were left as they are." in ended.told
+    assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
+
+
+@pytest.mark.parametrize("cols", [40, 80, 200])
+def test_in_the_console_undo_and_redo_take_files_along(tmp_path: Path, cols: int) -> None:
+    script = [EDIT, WRITE, Reply(text="All done.")]
+    allowed = ("--allow", "edit_file", "--allow", "write_file")
+    folder = workspace_of(tmp_path)
+    with (
+        OpenAIServer(script) as server,
+        console(
+            tmp_path, *MODEL, *allowed, server=server, workspace=folder, cols=cols, rows=70
+        ) as screen,
+    ):
+        screen.wait_for("sends to dude")
+        screen.type("mend it\r")
+        screen.wait_for("All done.")
+        screen.type("/diff\r")
+        screen.wait_for("docs/new.md  +1 -0  (new)")
+        assert screen.text().count("+    return x or 0") == 2
+        screen.type("/undo\r")
+        screen.wait_for("Taken back: “mend it”")
+        screen.wait_until(lambda s: "removed · /redo goes forward" in in_one_line(s))
+        assert "“mend it” · app.py put back · docs/new.md removed" in in_one_line(screen)
+        assert (folder / "app.py").read_text(encoding="utf-8") == BEFORE
+        assert not (folder / "docs" / "new.md").exists()
+        screen.type("/redo\r")
+        screen.wait_for("Brought forward: “mend it”")
+        again = "Brought forward: “mend it” · app.py changed again · docs/new.md created again"
+        screen.wait_until(lambda s: again in in_one_line(s))
+        for bookkeeping in ("goes on from event", "goes on in this process", "Here is"):
+            assert bookkeeping not in in_one_line(screen)
+        assert (folder / "app.py").read_text(encoding="utf-8") == AFTER
+        screen.type("/redo\r")
+        screen.wait_for("There is nothing to go forward to")
+        screen.type(f"{CTRL_C}/cost\r")
+        screen.wait_for("No budget is set")
+        screen.type("/model smart offline\r")
+        screen.wait_for("smart  offline (the")
+        screen.settle(0.5)
+        screen.type(SHIFT_TAB)
+        screen.wait_for("auto: edits")
+        assert max(map(len, screen.lines())) <= cols
+
+
 def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None:
     script = [EDIT, WRITE, Reply(text="All done.")]
     allowed = ("--allow", "edit_file", "--allow", "write_file")
@@ -162,7 +254,7 @@ def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None
         screen.wait_for("No file is to be put back.")
         screen.type(f"{CTRL_C}mend it\r")
         screen.wait_for("All done.")
-        screen.type("/undo\r")
+        screen.type("/undo --keep-files\r")
         screen.wait_for("/putback puts the files back as they were then.")
         assert (folder / "app.py").read_text(encoding="utf-8") == AFTER
         screen.type("/putback\r")

@@ -85,6 +85,20 @@ def test_a_change_is_shown_as_a_difference(tmp_path: Path) -> None:
     assert "CHANGED since" in run(tmp_path, "trust", "--list", workspace=workspace).stdout
 
 
+def test_a_single_file_is_one_file(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    (workspace / ".midstream").mkdir(parents=True)
+    (workspace / ".midstream" / "application.json").write_text('{"currentMode": "role:coder"}')
+    screen = console(tmp_path, "trust", workspace=workspace)
+    screen.wait_for("[n] ›")
+    screen.press("t\r")
+    assert screen.wait_exit() == 0
+
+    assert "(1 file)" in run(tmp_path, "trust", workspace=workspace).stdout
+    assert "  1 file, as it stands" in run(tmp_path, "trust", "--list", workspace=workspace).stdout
+    assert "(1 file)" in run(tmp_path, "doctor", workspace=workspace).stdout
+
+
 def test_trust_is_taken_back(tmp_path: Path) -> None:
     workspace = hostile(tmp_path)
     screen = console(tmp_path, "trust", workspace=workspace)

@@ -43,6 +43,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from midstream.core.decision import Decision
 from midstream.core.errors import JournalFull, RunOwned, UserMistake
 from midstream.core.events import (
     AnyFact,
@@ -57,6 +58,7 @@ from midstream.core.events import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    Compact,
     FileChanging,
     Halt,
     HandlerFailed,
@@ -65,6 +67,7 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Recovered,
+    Rename,
     RequestedCall,
     Resume,
     Revoke,
@@ -262,6 +265,10 @@ class AnyOrder(RuleBasedStateMachine):
                 )
             case "revoke":
                 return Revoke(permission=letter.text)
+            case "compact":
+                return Compact(note=letter.text)
+            case "rename":
+                return Rename(name=letter.text)
             case "withdraw":
                 return Withdraw(input_id=letter.text)
             case "halt":
@@ -487,7 +494,7 @@ class AnyOrder(RuleBasedStateMachine):
     def approve(self, data: st.DataObject, granted: bool, for_run: bool) -> None:
         shadow, question = data.draw(st.sampled_from(self.approvals()))
         approving = shadow.owner.machine(shadow.id).approve(
-            question, granted=granted, for_run=for_run, note="hm"
+            question, Decision(granted=granted, for_run=for_run, note="hm")
         )
         input = Approve(question=question, granted=granted, for_run=for_run, note="hm")
         self.do(self.person(shadow, approving, input))

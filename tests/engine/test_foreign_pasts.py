@@ -12,6 +12,7 @@ from travel_kit import DEADLINE_S
 from midstream.config.manager import ConfigManager
 from midstream.core.apply import apply
 from midstream.core.conversation import ToolCall
+from midstream.core.decision import Decision
 from midstream.core.errors import DefinitionDiffers, UserMistake
 from midstream.core.events import (
     AgentResponded,
@@ -125,7 +126,7 @@ async def test_a_call_it_had_begun_in_a_branch_is_not_made(here: Here) -> None:
     async with asyncio.timeout(DEADLINE_S):
         machine = await engine.start(define(flow, tools=here.tools))
         await machine.settled()
-        await machine.approve(machine.run.open_questions[0].id, granted=True)
+        await machine.approve(machine.run.open_questions[0].id, Decision(granted=True))
         await gate.reached()
         facts = [fact.event for fact in await there.read(machine.id)]
         await engine.close()

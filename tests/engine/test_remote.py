@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from two_processes import DEADLINE_S, Place, place
 
+from midstream.core.decision import Decision
 from midstream.core.errors import UserMistake
 from midstream.core.events import InputReceived
 from midstream.core.notices import Envelope
@@ -239,7 +240,7 @@ async def test_a_tool_call_is_approved_from_another_process(place: Place) -> Non
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as remote:
-            await remote.approve("q1", granted=True)
+            await remote.approve("q1", Decision(granted=True))
             run = await remote.wait()
 
         assert run.status == "finished"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from midstream.core.decision import Decision
 from midstream.core.names import Json
 from midstream.core.run import Run
 from midstream.engine.local import LocalEngine
@@ -81,7 +82,7 @@ async def lived(machine: WorkflowStateMachine, *lines: str) -> Run:
     while not (await machine.settled()).is_over:
         asked = next((q for q in machine.run.open_questions if q.kind != "input"), None)
         if asked is not None and asked.kind == "approval":
-            await machine.approve(asked.id, granted=True)
+            await machine.approve(asked.id, Decision(granted=True))
         elif asked is not None:
             await machine.say(asked.choices[0] if asked.choices else "yes", question=asked.id)
         elif todo:

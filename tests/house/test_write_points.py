@@ -15,6 +15,7 @@ WRITE_POINTS = {
 }
 CHILDREN = {
     "tool/measurement.py": "a child process that answers to its parent's pipe",
+    "tool/codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tool/sandbox/inside.py": "a child process that answers to its parent's pipe",
     "testing/openai_server.py": "a program for tests",
     "core/views/reference.py": "makes a page of the docs",

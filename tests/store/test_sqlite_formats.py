@@ -29,6 +29,8 @@ CHECKSUMS = {
     "2/journal.sql": "86a10e15ec6f5bbdd2538423bc5af133ed49453590ce984ee5bc70ae6e010e32",
     "3/export.jsonl": "5623d4e3fd16aee3ac1c855c24a8595b83fc2103ff1fff7bbcb7962e38c3c110",
     "3/journal.sql": "a41c8e317fa36a3ce6cf90aa0ee1a0ee0992bcca5a816ba0c523e5694b7fa520",
+    "4/export.jsonl": "9f9864daa55d9856332496ba09547d2bb0fd97b5577f78c73af46527dbdd687f",
+    "4/journal.sql": "9798e1bd7abac82c0d5b1c39ea017b1a9000da5e7fba0191ae275f2fc084de72",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -150,6 +152,21 @@ async def test_the_journal_of_the_third_format_is_read_whole(tmp_path: Path) -> 
         kinds = {envelope.type for envelope in told}
         assert kinds >= {"call_edited", "permission_granted", "permission_revoked"}
         assert kinds >= {"budget_reached", "time_spent"}
+
+
+async def test_the_journal_of_the_fourth_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 4)
+    async with opened(path) as store:
+        told = await store.read("golden55")
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+            ("golden55", len(told), ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+        ]
+        kinds = {envelope.type for envelope in told}
+        assert kinds >= {"run_renamed", "compaction_began", "conversation_compacted"}
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

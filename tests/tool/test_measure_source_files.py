@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.tool.source_files import changes, git_output, listed, read_regular
+from midstream.tool.source_files import changes, listed, read_regular
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -149,11 +149,6 @@ def test_the_trap_above_would_catch_a_bare_git(tmp_path: Path) -> None:
     subprocess.run(["git", "status"], cwd=tmp_path, capture_output=True, check=True)
 
     assert sprung.exists()
-
-
-def test_git_that_fails_says_nothing(tmp_path: Path) -> None:
-    assert git_output(tmp_path, "no-such-command") is None
-    assert git_output(tmp_path / "nowhere", "status") is None
 
 
 def test_what_git_variables_point_at_is_not_looked_at(

@@ -180,6 +180,17 @@ async def test_a_command_tells_its_exit_code_and_output_alike(tmp_path: Path) ->
         assert "no-such-program: not found" in missing
 
 
+async def test_output_is_told_while_a_command_runs_alike(tmp_path: Path) -> None:
+    line = "echo ready >&2; until [ -e go ]; do sleep 0.05; done; echo over"
+    for bench in benches(tmp_path):
+        async with asyncio.TaskGroup() as group:
+            call = group.create_task(bench.call("execute_terminal", command=line))
+            await bench.until_told("ready")
+            (bench.context.workspace / "go").touch()
+
+        assert call.result().text.endswith("ready\nover\n")
+
+
 async def test_an_argv_is_started_with_its_words_as_they_are(tmp_path: Path) -> None:
     for bench in benches(tmp_path):
         text = await bench.text("execute_terminal", command="/bin/echo -n ' a  b' '*' \"c d\"")

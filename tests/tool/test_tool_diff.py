@@ -99,6 +99,17 @@ def test_no_file_can_hold_the_line_that_says_what_is_left_out() -> None:
     assert "--- b.md" not in told
 
 
+@pytest.mark.parametrize(("before", "after"), [("a\nb\n", "a\nb  \n"), ("\n", "\t\n")])
+def test_lines_that_look_the_same_are_said_to_differ(before: str, after: str) -> None:
+    seen = shown_change("a.md", before.encode(), after.encode()).split("\n")
+
+    assert seen[-1].startswith("[Lines that look the same differ in the blanks")
+
+
+def test_lines_that_were_only_moved_are_not_said_to_look_the_same() -> None:
+    assert "look the same" not in shown_change("a.md", b"a\nb\nc \n", b"b\nc \na\nd\n")
+
+
 def test_a_rewritten_file_is_shown_whole_instead_of_compared_for_ever() -> None:
     before = "".join(f"{number % 7}\n" for number in range(1_400))
     after = "".join(f"{number % 5}\n" for number in range(1_400))

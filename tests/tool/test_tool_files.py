@@ -7,8 +7,11 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.tool import files as files_module
-from midstream.tool.files import MAX_LINES
-from midstream.tool.paths import MAX_FILE_BYTES
+from midstream.tool.base import Stopped, check_stop
+from midstream.tool.files import MAX_READ_BYTES
+from midstream.tool.paths import locate, read_in_slices
+from midstream.tool.reading import MAX_LINES
+from midstream.tool.text import MAX_CHARS
 
 POEM = "Roses are red,\n  violets are blue,\nsugar is sweet,\n  and so are you.\n"
 
@@ -20,6 +23,56 @@ def bench(tmp_path: Path) -> Bench:
 
 
 # --- read_files ---------------------------------------------------------------------------------
+
+
+async def test_a_large_file_is_read_in_slices_and_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = b"".join(b"line %07d\n" % number for number in range(200_000))
+    (bench.context.workspace / "large.txt").write_bytes(large)
+    sizes = sliced(monkeypatch)
+
+    text = await bench.text("read_files", paths=["large.txt:199999-"])
+
+    assert text.splitlines() == [
+        "== large.txt (200000 lines) ==",
+        "199999\tline 0199998",
+        "200000\tline 0199999",
+    ]
+    assert max(sizes) <= 1 << 18
+    assert sum(sizes) == len(large)
+
+
+def test_reading_a_large_file_ends_with_the_slice_it_was_stopped_in(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench.context.workspace / "large.txt").write_bytes(b"x" * 10_000_000)
+    sizes = sliced(monkeypatch)
+    bench.stop.set()
+
+    with pytest.raises(Stopped):
+        read_in_slices(
+            locate(bench.context.workspace, "large.txt"),
+            max_bytes=MAX_READ_BYTES,
+            check=lambda: check_stop(bench.context),
+        )
+
+    assert len(sizes) == 1
+
+
+def sliced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return what is going to be the sizes of the pieces that are read."""
+    sizes: list[int] = []
+    real = os.read
+
+    def read(handle: int, size: int) -> bytes:
+        data = real(handle, size)
+        if len(data) > 100_000 or data.endswith(b"\n"):
+            sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "read", read)
+    return sizes
 
 
 async def test_files_come_with_line_numbers(bench: Bench) -> None:
@@ -76,7 +129,8 @@ async def test_only_a_newline_starts_a_line(bench: Bench) -> None:
 
     text = await bench.text("read_files", paths=["feed.txt"])
 
-    assert text == "== feed.txt (2 lines) ==\n     1\ta\x0cb\u2028c\n     2\td"
+    head = "== feed.txt (2 lines; Windows line ends) =="
+    assert text == f"{head}\n     1\ta\x0cb\u2028c\n     2\td"
 
 
 async def test_long_files_say_how_to_read_on(bench: Bench) -> None:
@@ -97,6 +151,35 @@ async def test_what_does_not_fit_in_one_result_says_how_to_read_on(bench: Bench)
     assert "read them with b.txt:" in text
 
 
+async def test_a_large_file_does_not_take_the_room_of_small_ones(bench: Bench) -> None:
+    (bench.context.workspace / "large.txt").write_text("a line of some length\n" * 9_000)
+    (bench.context.workspace / "small.txt").write_text("one\ntwo\n")
+
+    text = await bench.text("read_files", paths=["large.txt", "small.txt", "large.txt:9000-"])
+
+    large, small, end = text.split("\n\n")
+    assert large.startswith("== large.txt (9000 lines) ==\n     1\ta line")
+    assert "lines left out" not in small
+    assert small == "== small.txt (2 lines) ==\n     1\tone\n     2\ttwo"
+    assert end == "== large.txt (9000 lines) ==\n  9000\ta line of some length"
+    assert len(text) > 0.9 * MAX_CHARS
+
+
+@pytest.mark.parametrize("path", ["a.txt:-5", "a.txt#L1-L2", "a.txt:L1", "a.txt:1,2", "a.txt:1:2"])
+async def test_a_range_that_is_written_in_another_way_is_explained(bench: Bench, path: str) -> None:
+    (bench.context.workspace / "a.txt").write_text("one\n")
+
+    words = await bench.failure("read_files", paths=[path])
+
+    assert "is no range of lines of a.txt. Write a.txt:FIRST-LAST, such as a.txt:10-40" in words
+
+
+async def test_a_range_of_a_secret_does_not_say_that_there_is_one(bench: Bench) -> None:
+    (bench.context.workspace / ".env").write_text("KEY=x\n")
+
+    assert "range" not in await bench.failure("read_files", paths=[".env:L1"])
+
+
 async def test_long_lines_are_shortened(bench: Bench) -> None:
     (bench.context.workspace / "min.js").write_text("z" * 100_000)
 
@@ -108,9 +191,9 @@ async def test_long_lines_are_shortened(bench: Bench) -> None:
 
 async def test_too_large_a_file_is_refused_with_a_way_on(bench: Bench) -> None:
     with (bench.context.workspace / "huge.bin").open("wb") as file:
-        file.truncate(MAX_FILE_BYTES + 1)
+        file.truncate(MAX_READ_BYTES + 1)
 
-    assert "exact_search" in await bench.failure("read_files", paths=["huge.bin"])
+    assert "grep" in await bench.failure("read_files", paths=["huge.bin"])
 
 
 # --- write_file ---------------------------------------------------------------------------------
@@ -133,6 +216,15 @@ async def test_replacing_keeps_the_permissions_and_leaves_nothing_beside(bench: 
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert script.read_bytes() == b"new\r\n"
     assert files_in(bench.context.workspace) == ["poem.txt", "run.sh"]
+
+
+async def test_what_a_whole_new_text_loses_is_told(bench: Bench) -> None:
+    (bench.context.workspace / "dos.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+
+    text = await bench.text("write_file", path="dos.txt", content="one\nthree\n")
+
+    assert "no byte order mark any more" in text
+    assert "line ends were \\r\\n and are \\n now" in text
 
 
 async def test_a_full_disk_leaves_the_file_as_it_was(

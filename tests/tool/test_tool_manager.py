@@ -303,6 +303,7 @@ def test_every_built_in_tool_says_what_it_may_do() -> None:
         "edit_file": ("once", True),
         "exact_search": ("read", False),
         "execute_terminal": ("once", True),
+        "explain_codebase": ("read", False),
         "get_time": ("read", False),
         "list_directory": ("read", False),
         "measure_code": ("read", False),

@@ -1,14 +1,16 @@
 """What the file tools say they would do, before they do it."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 import pytest
-from toolbench import Bench, files_in
+from toolbench import Bench, a_tool, files_in
 
 from midstream.core.names import Json
 from midstream.core.safety.policy import Policy
-from midstream.ports import Review
+from midstream.ports import Review, ToolContext
+from midstream.tool import manager, validation
 from midstream.tool.base import Planned
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager
@@ -167,3 +169,68 @@ async def test_a_rule_that_asks_about_reading_asks_and_is_satisfied_by_a_yes(ben
 
 def test_without_such_a_rule_reading_is_not_even_looked_at(bench: Bench) -> None:
     assert not bench.manager.specs()["read_files"].reviewed
+
+
+async def test_what_runs_is_what_was_checked_whatever_a_plan_does_to_it(tmp_path: Path) -> None:
+    seen: list[Json] = []
+    given: dict[str, Json] = {"names": ["a"]}
+
+    def plan_and_change(arguments: dict[str, Json], context: ToolContext) -> Planned:
+        names = arguments["names"]
+        assert isinstance(names, list)
+        names.append("b")
+        given["names"] = ["c"]
+        return Planned(requests=())
+
+    def work(arguments: dict[str, Json], context: ToolContext) -> str:
+        seen.append(arguments["names"])
+        return ""
+
+    tool = msgspec.structs.replace(a_tool(work), plan=plan_and_change)
+    bench = Bench(tmp_path, ToolManager([tool], policy=lambda: Policy(mode="full")))
+    async with asyncio.timeout(10):
+        await bench.manager.call("thing", given, bench.context)
+
+    assert seen == [["a"]]
+
+
+async def test_arguments_are_checked_once_for_a_review_and_once_for_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[Json] = []
+
+    def counted(value: Json, schema: dict[str, Json]) -> str:
+        checked.append(value)
+        return validation.validate(value, schema)
+
+    monkeypatch.setattr(manager, "validate", counted)
+    bench = Bench(tmp_path)
+    arguments: dict[str, Json] = {"path": "a.txt", "content": "x"}
+    async with asyncio.timeout(10):
+        await bench.manager.review("write_file", arguments, bench.context)
+        await bench.manager.call("write_file", arguments, bench.context)
+
+    assert checked == [arguments, arguments]
+
+
+async def test_arguments_that_no_longer_fit_after_their_review_are_not_run(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def work(arguments: dict[str, Json], context: ToolContext) -> str:
+        ran.append("yes")
+        return ""
+
+    loose = a_tool(work, effect="once")
+    strict = a_tool(
+        work,
+        effect="once",
+        parameters={"type": "object", "properties": {"n": {"type": "integer"}}},
+    )
+    bench = Bench(tmp_path, ToolManager([loose], policy=lambda: Policy(mode="full")))
+    async with asyncio.timeout(10):
+        review = await bench.manager.review("thing", {"n": "one"}, bench.context)
+    bench.manager.put([strict], instead_of=["thing"])
+
+    assert review.kind == "allow"
+    assert "'one' is not of type 'integer'" in await bench.failure("thing", n="one")
+    assert ran == []

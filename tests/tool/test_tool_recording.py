@@ -1,7 +1,7 @@
 """Before a tool changes a file, what it holds is recorded; where that fails, nothing is changed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,11 +25,15 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[tuple[Path, bytes | None, bytes | None]] = []
         self.seen: list[bytes | None] = []
+        self.folders: list[tuple[str, ...]] = []
         self.trouble: Exception | None = None
         self.meanwhile: Callable[[], object] = lambda: None
 
-    async def __call__(self, path: Path, before: bytes | None, after: bytes | None) -> None:
+    async def __call__(
+        self, path: Path, before: bytes | None, after: bytes | None, folders: Sequence[Path] = (), /
+    ) -> None:
         await asyncio.sleep(0)
+        self.folders.append(tuple(folder.name for folder in folders if not folder.exists()))
         self.told.append((path, before, after))
         self.seen.append(held(path))
         self.meanwhile()
@@ -66,6 +70,16 @@ async def test_a_new_file_was_nothing_before(bench: Bench, recorder: Recorder) -
 
     assert recorder.told == [(bench.context.workspace / "a/b.txt", None, b"new")]
     assert recorder.seen == [None]
+
+
+async def test_the_folders_a_new_file_takes_are_told_before_they_are_made(
+    bench: Bench, recorder: Recorder
+) -> None:
+    for path in ("a/b/c.txt", "a/b/d/e.txt", "a/b/c.txt", "f.txt"):
+        await bench.text("write_file", path=path, content="new")
+        await bench.text("read_files", paths=[path])
+
+    assert recorder.folders == [("a", "b"), ("d",), (), ()]
 
 
 async def test_an_edit_is_recorded_with_the_whole_file(bench: Bench, recorder: Recorder) -> None:

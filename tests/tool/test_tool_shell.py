@@ -2,6 +2,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -105,6 +106,7 @@ def test_the_environment_of_commands_is_a_list_of_names() -> None:
         "PAGER": "cat",
         "GIT_PAGER": "cat",
         "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONUNBUFFERED": "1",
     }
 
 
@@ -117,6 +119,20 @@ async def test_output_is_told_while_the_command_runs(bench: Bench, tmp_path: Pat
 
     assert "".join(bench.told) == "ready\nlate\n"
     assert call.result().text.endswith("ready\nlate\n")
+
+
+async def test_what_python_prints_is_told_at_once(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\nprint('ready')\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\n"
+    )
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(
+            bench.call("execute_terminal", command=f"{sys.executable} slow.py")
+        )
+        await bench.until_told("ready")
+        (tmp_path / "go").touch()
+
+    assert call.result().outcome == "completed"
 
 
 async def test_endless_output_keeps_head_and_tail(bench: Bench) -> None:
@@ -181,7 +197,7 @@ async def test_nothing_outlives_the_command(bench: Bench, command: str) -> None:
     text = await bench.text("execute_terminal", command=command)
 
     assert "started" in text
-    assert "1 background processes outlived it and were ended" in text
+    assert "1 background process outlived it and was ended" in text
     assert alive_in(bench.context.workspace) == []
 
 

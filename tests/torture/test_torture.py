@@ -59,6 +59,12 @@ def test_no_secret_comes_out_wherever_its_text_is_cut() -> None:
     assert "  300      300        0" in tortured("redaction", "--texts", "300")
 
 
+def test_a_console_keeps_what_is_typed_whatever_keys_output_and_sizes_come() -> None:
+    assert "console                               1        1        0" in tortured(
+        "console", "--consoles", "1"
+    )
+
+
 def test_a_short_part_of_every_torture_is_done_by_these_tests() -> None:
     source = (PROJECT / "torture" / "__init__.py").read_text(encoding="utf-8")
     table = source.partition("TORTURES: Final = ")[2].partition("\n}\n")[0] + "}"

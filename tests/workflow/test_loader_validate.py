@@ -89,8 +89,8 @@ def test_what_cannot_be_read_or_known_is_said() -> None:
         write("y.json", "[1"),
         write("workflows/z.json", b"\xff"),
     ) == [
-        "gone.json: There is no file gone.json.",
-        "pipe.json: this file is not a regular file.",
+        "gone.json: There is no file gone.json. Check the name.",
+        "pipe.json: this file is not a regular file. Put a plain file in its place.",
         "x.json:1:1 $: this is no workflow, no role file and no application.json. "
         'A workflow has "states", a role file is {"NAME": {"systemMessage": ...}}.',
         'y.json:1:3 $: expected "," or "]", found the end of the file. '

@@ -12,6 +12,7 @@ import pytest
 from machine_kit import PLAIN, RESUMING, START, Scene, flow, scene
 
 from midstream.core.codec import decode_fact, encode_fact
+from midstream.core.decision import Decision
 from midstream.core.errors import AuthorMistake, JournalFull, UserMistake
 from midstream.core.events import (
     AgentFailed,
@@ -28,7 +29,7 @@ from midstream.core.names import Json
 from midstream.core.spec import State
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeShelf, FakeTool, Gate, Scripted, asks, call, says
-from midstream.workflow import effects, json_values
+from midstream.workflow import capping, json_values
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.words import value_of
 
@@ -88,7 +89,7 @@ def written(here: Scene) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """Let few characters be many, and return how few."""
-    monkeypatch.setattr(effects, "MAX_TEXT", 100)
+    monkeypatch.setattr(capping, "MAX_TEXT", 100)
     return 100
 
 
@@ -138,8 +139,8 @@ async def test_a_long_reply_is_capped_and_the_whole_is_on_the_shelf(short: int) 
 async def test_a_reply_of_a_hundred_megabytes_ends_a_turn_like_any_other() -> None:
     whole = "x" * 100_000_000
     async with scene(PLAIN, Scripted(pieces=()), whole[:1]) as here:
-        text = await effects.capped(whole, shelf_of(here))
-        assert len(text) < effects.MAX_TEXT + 200
+        text = await capping.capped(whole, shelf_of(here))
+        assert len(text) < capping.MAX_TEXT + 200
         assert f"{len(whole)} characters" in text
         await here.machine.start("tidy")
         await here.machine.wait()
@@ -213,7 +214,7 @@ async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
         await here.machine.start("tidy")
         await here.machine.wait()
         (failed,) = here.told.of(AgentFailed)
-        assert len(failed.error) < effects.MAX_ERROR + 100
+        assert len(failed.error) < capping.MAX_ERROR + 100
     written(here)
 
 
@@ -349,7 +350,7 @@ async def test_what_a_handler_raises_is_kept_short_and_readable() -> None:
 
     (failed,) = (await handled(go)).told.of(RunFailed)
     assert failed.fault == "author"
-    assert len(failed.error) < effects.MAX_ERROR + 100
+    assert len(failed.error) < capping.MAX_ERROR + 100
 
 
 # --- people and programs --------------------------------------------------------------------------
@@ -405,7 +406,7 @@ async def test_reasons_and_notes_are_made_readable() -> None:
     async with scene(PLAIN, call("write"), asks("Which?"), tools=[write]) as here:
         await here.machine.start("tidy")
         await here.machine.settled()
-        await here.machine.approve(here.question(), granted=False, note="half \ud800")
+        await here.machine.approve(here.question(), Decision(granted=False, note="half \ud800"))
         await here.machine.settled()
         await here.machine.say("x", question="q\ud8009")
         await here.machine.stop("half \ud800")

@@ -3,6 +3,7 @@
 from machine_kit import START, Scene, flow, replayed, rounds, scene
 
 from midstream.core.budget_words import STOP_THERE
+from midstream.core.decision import Decision
 from midstream.core.errors import JournalFull
 from midstream.core.events import TimeSpent
 from midstream.core.names import Json
@@ -46,7 +47,7 @@ async def test_an_hour_before_a_yes_does_not_count() -> None:
         await here.machine.start("tidy")
         await here.machine.settled()
         here.clock.jump(3600)
-        await here.machine.approve(here.question(), granted=True)
+        await here.machine.approve(here.question(), Decision(granted=True))
         await gate.reached()
 
         assert here.run.worked_s == 0

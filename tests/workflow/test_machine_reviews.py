@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from machine_kit import PLAIN, RESUMING, flow, scene
 
+from midstream.core.decision import Decision
 from midstream.core.events import (
     PermissionGranted,
     PermissionRevoked,
@@ -51,7 +52,7 @@ async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None
         assert asked.why == "Commands ask."
         assert asked.asks == ("exec: make", f"{SHOWN}exec: make")
         assert here.told.of(ToolCalled) == []
-        await here.machine.approve(asked.id, granted=True)
+        await here.machine.approve(asked.id, Decision(granted=True))
         await here.machine.wait()
 
         assert here.tools.calls[0].context.granted == ("exec: make", f"{SHOWN}exec: make")
@@ -77,7 +78,9 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
     async with scene(PLAIN, *script, tools=[terminal()]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.run.open_questions[0].id, granted=True, for_run=True)
+        await here.machine.approve(
+            here.run.open_questions[0].id, Decision(granted=True, for_run=True)
+        )
         await here.machine.settled()
 
         assert [c.arguments["command"] for c in here.tools.calls] == ["make"] * 3
@@ -103,7 +106,9 @@ async def test_a_person_may_change_a_call_before_it_is_made() -> None:
     async with scene(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.question(), granted=True, edited={"command": "ls"})
+        await here.machine.approve(
+            here.question(), Decision(granted=True, edited={"command": "ls"})
+        )
         await here.machine.wait()
 
         assert [called.arguments for called in here.tools.calls] == [{"command": "ls"}]
@@ -111,6 +116,35 @@ async def test_a_person_may_change_a_call_before_it_is_made() -> None:
         assert result == 'The user changed the arguments before it ran, to {"command":"ls"}.\n\nran'
         # What the model had asked for stays what it had asked for.
         assert here.model.requests[1].messages[-1].calls[0].arguments == {"command": "rm -rf /"}
+
+
+async def test_what_a_person_does_not_change_of_a_call_stays() -> None:
+    asked = call("run", command="rm -rf /", timeout_s=5)
+    async with scene(PLAIN, asked, "Ok.", tools=[terminal()]) as here:
+        await here.machine.start()
+        await here.machine.settled()
+        await here.machine.approve(
+            here.question(), Decision(granted=True, edited={"command": "ls"})
+        )
+        await here.machine.wait()
+
+        made = [called.arguments for called in here.tools.calls]
+        assert made == [{"command": "ls", "timeout_s": 5}]
+
+
+async def test_a_changed_call_for_a_closed_question_or_none_makes_no_call() -> None:
+    async with scene(PLAIN, call("run", command="rm -rf /"), "Ok.", tools=[terminal()]) as here:
+        changed = Decision(granted=True, edited={"command": "ls"})
+        await here.machine.start()
+        await here.machine.settled()
+        await here.machine.approve("q0", changed)
+        closed = here.question()
+        await here.machine.approve(closed, Decision(granted=False))
+        await here.machine.approve(closed, changed)
+        await here.machine.wait()
+
+        assert here.tools.calls == []
+        assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["denied"]
 
 
 async def test_a_changed_call_that_is_denied_is_not_made() -> None:
@@ -123,7 +157,9 @@ async def test_a_changed_call_that_is_denied_is_not_made() -> None:
     async with scene(PLAIN, call("run", command="ls"), "Ok.", tools=[tool]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.question(), granted=True, edited={"command": "evil"})
+        await here.machine.approve(
+            here.question(), Decision(granted=True, edited={"command": "evil"})
+        )
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -150,7 +186,7 @@ async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
         await here.machine.settled()
         question = here.question()
         await here.machine.say("stop that")
-        await here.machine.approve(question, granted=True)
+        await here.machine.approve(question, Decision(granted=True))
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -162,7 +198,7 @@ async def test_a_tool_state_is_asked_about_like_an_agents_call() -> None:
     async with scene(workflow, tools=[terminal()]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.question(), granted=True)
+        await here.machine.approve(here.question(), Decision(granted=True))
         await here.machine.wait()
 
         assert here.run.status == "finished"

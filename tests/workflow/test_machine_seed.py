@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
 
+from midstream.core.decision import Decision
 from midstream.core.errors import WorldTrouble
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
 from midstream.core.spec import ParsingTool, Role
@@ -419,7 +420,7 @@ async def test_a_call_that_needs_approval_waits_for_it() -> None:
         assert here.tools.calls == []
         words = await here.machine.say("yes", question=here.question())
         assert "words do not approve" in words.reason
-        await here.machine.approve(here.question(), granted=True)
+        await here.machine.approve(here.question(), Decision(granted=True))
         await here.machine.wait()
 
         assert [called.arguments for called in here.tools.calls] == [{"path": "a"}]
@@ -430,7 +431,7 @@ async def test_a_refused_call_is_not_made_and_the_model_is_told() -> None:
     async with scene(PLAIN, call("write"), "Fine.", tools=[write]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.question(), granted=False, note="not there")
+        await here.machine.approve(here.question(), Decision(granted=False, note="not there"))
         await here.machine.wait()
 
         assert here.tools.calls == []
@@ -443,7 +444,9 @@ async def test_approval_for_the_run_is_asked_once() -> None:
     async with scene(PLAIN, two, call("write", n=3), "Done.", tools=[write]) as here:
         await here.machine.start()
         await here.machine.settled()
-        await here.machine.approve(here.run.open_questions[0].id, granted=True, for_run=True)
+        await here.machine.approve(
+            here.run.open_questions[0].id, Decision(granted=True, for_run=True)
+        )
         await here.machine.wait()
 
         assert [called.arguments["n"] for called in here.tools.calls] == [1, 2, 3]
@@ -466,7 +469,7 @@ async def test_a_late_yes_starts_nothing_that_was_halted() -> None:
         await here.machine.settled()
         question = here.question()
         await here.machine.say("no, leave it")
-        await here.machine.approve(question, granted=True)
+        await here.machine.approve(question, Decision(granted=True))
         await here.machine.wait()
 
         assert here.tools.calls == []

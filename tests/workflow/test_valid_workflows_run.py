@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, event, given, settings
 from random_workflows import HANDLERS, INNER, ROLES, TOOLS, WORK, every_key, keys_of, workflows
 
 from midstream.ai.offline import smallest
+from midstream.core.decision import Decision
 from midstream.core.events import (
     AnyFact,
     BranchFailed,
@@ -178,7 +179,7 @@ async def _act(machine: WorkflowStateMachine, clock: JumpingClock) -> None:
     if run.open_questions and not is_late:
         question = run.open_questions[0]
         if question.kind == "approval":
-            await machine.approve(question.id, granted=True)
+            await machine.approve(question.id, Decision(granted=True))
             return
         said = question.choices[0] if question.choices else '["x"]'
         if question.schema is not None:

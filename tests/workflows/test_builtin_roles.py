@@ -11,7 +11,10 @@ from midstream.tool.manager import ToolManager
 
 FILES = sorted((DEFAULTS / "roles").glob("*.json"))
 TOOLS = tuple(ToolManager().specs())
-READING = {"read_files", "list_directory", "exact_search", "measure_code", "request_users_input"}
+READING = {
+    *("read_files", "list_directory", "exact_search", "explain_codebase", "measure_code"),
+    "request_users_input",
+}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playing import Gate, Play, play, small_project
 
+from midstream.core.decision import Decision
 from midstream.core.events import BranchFinished, BranchStarted, Prompted, QuestionAsked
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
@@ -121,7 +122,9 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
         run = await work.machine.settled()
         assert [question.kind for question in run.open_questions] == ["approval"] * 3
         while run.open_questions:
-            await work.machine.approve(run.open_questions[0].id, granted=True, for_run=True)
+            await work.machine.approve(
+                run.open_questions[0].id, Decision(granted=True, for_run=True)
+            )
             run = await work.machine.settled()
 
     asked = [e.event for e in work.events if isinstance(e.event, QuestionAsked)]

@@ -100,6 +100,7 @@ class AIAPIClient:
     ) -> None:
         self._levels = dict(levels)
         self._model = model
+        self._chosen: dict[str, str] = {}
         self._clock = clock
         self._validator = validator
         self._offline = offline
@@ -112,25 +113,37 @@ class AIAPIClient:
 
     # --- which model ------------------------------------------------------------------------------
 
-    def use(self, model: str | None) -> None:
-        """Answer every level with this model from now on; None goes back to the levels' own.
+    def use(self, model: str | None, level: str | None = None) -> None:
+        """Answer every level, or one, with this model from now on; None goes back to the levels' own.
+
+        What is used for every level ends what was used for one.
 
         Raises:
-            UserMistake: the name has not the form `provider:model`; nothing changed.
+            UserMistake: the name has not the form `provider:model`, or there is no such level;
+                nothing changed.
         """
-        self._model = None if model is None else checked(model)
+        if level is None:
+            self._model, self._chosen = (None if model is None else checked(model)), {}
+        else:
+            own = named(level, self._levels)
+            self._chosen[level] = own if model is None else checked(model)
 
     def model_for(self, level: str = "base", model: str | None = None) -> str:
-        """Return the name of the model that answers: `model`, else the one in use, else the level's.
+        """Return the name of the model that answers: `model`, else the one in use, else the level's own.
 
         Raises:
             UserMistake: there is no such level, or the name is none of a model.
         """
-        return checked(model or self._model or named(level, self._levels))
+        return checked(
+            model or self._chosen.get(level) or self._model or named(level, self._levels)
+        )
 
     def describe(self) -> dict[str, str]:
         """Return the name of the model that answers now, for each level."""
-        return {level: self._model or name for level, name in self._levels.items()}
+        return {
+            level: self._chosen.get(level) or self._model or name
+            for level, name in self._levels.items()
+        }
 
     # --- a request --------------------------------------------------------------------------------
 
@@ -265,7 +278,7 @@ class AIAPIClient:
             if heard.is_nothing:
                 raise WorldTrouble(
                     f"{name} reached its limit for one reply before it said anything.",
-                    hint="Shorten the conversation (/clear), or use a model with a larger limit.",
+                    hint="Shorten the conversation (/compact), or use a model with a larger limit.",
                 )
             heard.say(CUT_AT_LIMIT)
         tools = {tool.name: tool for tool in request.tools}

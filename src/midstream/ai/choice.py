@@ -2,9 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from midstream.ai.api_client import AIAPIClient
-from midstream.ai.naming import OFFLINE, checked, require_key
+from midstream.ai.localhost import NamesHere
+from midstream.ai.naming import OFFLINE, checked, checked_among, known_names, require_key
+from midstream.ai.providers import doubts_about
+from midstream.ai.window import window_of
+from midstream.offloop import in_thread
 
 
 class ModelChoice:
@@ -15,7 +20,8 @@ class ModelChoice:
         levels: the model of each level, as the settings name them.
         is_offline: none of them can be reached, so the offline model stands for all unless another
             one is chosen.
-        remember: hears every choice, so that the settings tell the truth about it.
+        remember: hears every choice as (model, level; None: all), so that the settings tell the
+            truth about it.
         environ: where keys and endpoints stand; by default the process's environment.
     """
 
@@ -25,7 +31,7 @@ class ModelChoice:
         levels: Mapping[str, str],
         *,
         is_offline: bool,
-        remember: Callable[[str | None], None] = lambda _name: None,
+        remember: Callable[[str | None, str | None], None] = lambda _name, _level: None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
@@ -33,19 +39,44 @@ class ModelChoice:
         self._levels = dict(levels)
         self._is_offline = is_offline
         self._remember = remember
+        self._here = NamesHere(self._environ)
         self.use(None)
 
     def describe(self) -> str:
         """Return the model of the base level, or the one that stands for all."""
         return self._client.describe()["base"]
 
-    def use(self, name: str | None) -> None:
-        """Use this model for every level; None: what the settings name, or offline."""
+    def levels(self) -> tuple[tuple[str, str, str], ...]:
+        """Return each level, the model that answers it now, and the one the settings name."""
+        used = self._client.describe()
+        return tuple((level, used[level], name) for level, name in self._levels.items())
+
+    def use(self, name: str | None, level: str | None = None) -> None:
+        """Use this model for every level, or for one; None: what the settings name, or offline."""
         if name is not None:
             require_key(checked(name), self._environ)
-        self._client.use(OFFLINE if name is None and self._is_offline else name)
-        self._remember(name)
+        stands_in = name is None and self._is_offline
+        self._client.use(OFFLINE if stands_in else name, level)
+        self._remember(name, level)
+
+    async def doubts(self, name: str) -> str:
+        """Return what speaks against a name that may be right all the same; see the port `Models`."""
+        require_key(checked_among(name, self.names()), self._environ)
+        return await in_thread(partial(doubts_about, name, self._environ))
+
+    async def window(self, level: str) -> tuple[str, int | None]:
+        """Return the model that answers a level now, and how many tokens it takes."""
+        name = self._client.model_for(level)
+        return name, await in_thread(partial(window_of, name))
 
     def known(self) -> tuple[tuple[str, str], ...]:
         """Return the model of each level, and the offline model."""
         return (*self._levels.items(), ("no LLM", OFFLINE))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the models found on this machine, then those the library knows and has a key for."""
+        return tuple(dict.fromkeys((*self._here.names, *known_names(self._environ))))
+
+    async def look_here(self) -> None:
+        """Ask servers on this machine which models they have; see the port `Models`."""
+        await self._here.look()

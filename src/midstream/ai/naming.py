@@ -1,7 +1,8 @@
 """Models by name: what `openai:gpt-5` needs, and what it is called where a level is meant."""
 
+import sys
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import Final, get_args
 
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
@@ -19,10 +20,13 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "deepseek": ("DEEPSEEK_API_KEY",),
     "groq": ("GROQ_API_KEY",),
     "mistral": ("MISTRAL_API_KEY",),
-    "ollama": ("OLLAMA_BASE_URL",),
+    "ollama": (),
     "xai": ("XAI_API_KEY",),
 }
-"""The environment variables of which one is enough to use a provider's models."""
+"""The environment variables of which one is enough to use a provider's models.
+
+Ollama takes no key, and is where it always is, unless OLLAMA_BASE_URL says otherwise.
+"""
 
 
 def key_names(provider: str) -> tuple[str, ...]:
@@ -54,6 +58,21 @@ def _has_key(environ: Mapping[str, str], name: str) -> bool:
         return True
     names = key_names(provider_of(name))
     return not names or any(environ.get(key, "").strip() for key in names)
+
+
+def known_names(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of models the library knows, of providers with a key or endpoint set.
+
+    None before the library is loaded: that takes seconds, and is not done for a list of names.
+    """
+    library = sys.modules.get("pydantic_ai.models")
+    alias = getattr(library, "KnownModelName", None)
+    names = get_args(getattr(alias, "__value__", alias))
+    return tuple(
+        name
+        for name in names
+        if key_names(provider_of(name)) and _has_key(environ, name) and not is_offline(name)
+    )
 
 
 def require_key(name: str, environ: Mapping[str, str]) -> None:
@@ -93,6 +112,21 @@ def named(level: str, levels: Mapping[str, str]) -> str:
     )
 
 
+def checked_among(name: str, models: Collection[str]) -> str:
+    """Return the name if it has the form `provider:model`.
+
+    Raises:
+        UserMistake: it has not; where one of `models` is called that without its provider, it says so.
+    """
+    try:
+        return checked(name)
+    except UserMistake as error:
+        meant = [model for model in models if model.partition(":")[2] == name]
+        if ":" in name or not meant:
+            raise
+        raise UserMistake(error.what, hint=f"Did you mean {' or '.join(meant[:3])}?") from None
+
+
 def checked(name: str, known: Collection[str] = tuple(KEYS)) -> str:
     """Return the name if it has the form `provider:model`.
 
@@ -102,7 +136,7 @@ def checked(name: str, known: Collection[str] = tuple(KEYS)) -> str:
     provider, colon, model = name.partition(":")
     if is_offline(name) or (provider.strip() and colon and model.strip()):
         return name
-    example = f"{did_you_mean(provider, known)} " if colon else ""
+    example = f"{did_you_mean(provider, known)} " if colon and provider not in known else ""
     raise UserMistake(
         f"{name!r} is not the name of a model.",
         hint=f"{example}Write provider:model, such as openai:gpt-5.",

@@ -26,6 +26,7 @@ from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.offline_part import DEFAULT, Book, Scene
 from midstream.core.spec import ToolSpec
+from midstream.core.summaries import SUMMARY_STATE
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 
 LABEL: Final = "[offline]"
@@ -47,9 +48,10 @@ I am the offline model: no LLM, only a stand-in. No model is configured, so I ca
 To talk to a real model, set one of these and start midstream again:
 
 - `OPENAI_API_KEY=...` for OpenAI
-- `OPENAI_BASE_URL=http://localhost:11434/v1` for Ollama; vLLM, OpenRouter and others work the same way
+- `OPENAI_BASE_URL=http://localhost:8000/v1` for vLLM; LM Studio, OpenRouter and others work the same way
 
-Then choose a model with `--model` or `/model`. Without any of it you can try a workflow that comes \
+Then choose a model with `--model` or `/model`. Ollama on this machine needs nothing set: \
+`/model ollama:NAME`. Without any of it you can try a workflow that comes \
 with its own offline part:
 
     /workflow code_architecture_review
@@ -94,6 +96,9 @@ class OfflineModel:
         Raises:
             AuthorMistake: the workflow's offline part is not of the shape described above.
         """
+        if request.state == SUMMARY_STATE:
+            text = _summary(request)
+            return ModelReply(text=text, usage=_usage(request.messages, text))
         scene = find_scene(self._parts(request.workflow), request)
         facts = _facts(request)
         calls = tuple(
@@ -110,6 +115,18 @@ class OfflineModel:
         if calls:
             listener.calling()
         return ModelReply(text=text, calls=calls, usage=_usage(request.messages, text))
+
+
+_SUMMARY_LINES = 12
+_SUMMARY_WIDTH = 100
+
+
+def _summary(request: ModelRequest) -> str:
+    """Return a stand-in for a summary: the first words of what the user said."""
+    text = request.messages[-1].text if request.messages else ""
+    said = [line for line in text.splitlines() if line.startswith("User: ")]
+    lines = [f"- {line.removeprefix('User: ')[:_SUMMARY_WIDTH]}" for line in said[-_SUMMARY_LINES:]]
+    return "\n".join([f"{LABEL} No model wrote this. The user said:", *lines])
 
 
 def _usage(heard: tuple[Message, ...], said: str) -> Usage:

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.ai.naming import KEYS, provider_of
+from midstream.ai.naming import KEYS, is_offline, provider_of
 from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
+from midstream.core.nearest import did_you_mean, nearest
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,9 +40,12 @@ _SLICE: Final = 1_024
 NO_KEY: Final = "not-set"
 """Sent where an own endpoint is set and no key: most local servers want any, and check none."""
 
+OLLAMA_ADDRESS: Final = "OLLAMA_BASE_URL"
+OLLAMA_HERE: Final = "http://127.0.0.1:11434/v1"
+
 _CHAT: Final = ("openai", "openai-chat")
 _OPENAI: Final = (*_CHAT, "openai-responses")
-_TAKES_OUR_CLIENT: Final = ("openrouter", "deepseek", "ollama")
+_TAKES_OUR_CLIENT: Final = ("openrouter", "deepseek")
 
 
 class _Endpoint(msgspec.Struct, frozen=True):
@@ -79,11 +82,51 @@ def address_of(name: str, environ: Mapping[str, str]) -> str:
     """
     known = _ENDPOINTS.get(provider_of(name))
     if known is None:
-        return environ.get("OLLAMA_BASE_URL", "") if provider_of(name) == "ollama" else ""
+        return _ollama(environ) if provider_of(name) == "ollama" else ""
     address = environ.get(known.address, "").strip()
     if address:
         _check_address(known.address, address)
     return address or known.default
+
+
+def doubts_about(name: str, environ: Mapping[str, str]) -> str:
+    """Return what speaks against a model's name that has the right form, "" where nothing does.
+
+    A provider may have models that the library does not name; where an endpoint of one's own is set
+    any name may be right. Blocks (it imports the library): call it off the loop.
+
+    Raises:
+        UserMistake: there is no such provider.
+    """
+    from typing import get_args
+
+    from pydantic_ai.models import KnownModelName
+    from pydantic_ai.providers import infer_provider_class
+
+    provider, _, model = name.partition(":")
+    if is_offline(name):
+        return ""
+    try:
+        infer_provider_class(provider)
+    except (ValueError, ImportError) as error:
+        if isinstance(error, ImportError):
+            return f"{name} needs a package that is not installed."
+        raise UserMistake(
+            f"There is no provider {provider!r} of models.", hint=did_you_mean(provider, KEYS)
+        ) from None
+    endpoint = _ENDPOINTS.get(provider)
+    if endpoint is not None and environ.get(endpoint.address, "").strip():
+        return ""
+    own = [
+        known.partition(":")[2]
+        for known in get_args(KnownModelName.__value__)
+        if known.startswith(f"{provider}:")
+    ]
+    if not own or model in own:
+        return ""
+    best = nearest(model, own)
+    meant = f" Did you mean {provider}:{best}?" if best else ""
+    return f"{model} is no name of {provider} that is known here; it is tried all the same.{meant}"
 
 
 class Providers:
@@ -151,6 +194,10 @@ class Providers:
             return self._anthropic()
         if provider == "google":
             return self._google()
+        if provider == "ollama":
+            from pydantic_ai.providers.ollama import OllamaProvider
+
+            return OllamaProvider(base_url=_ollama(self._environ), http_client=self._http())
         try:
             infer_provider_class(provider)
         except ValueError:
@@ -219,6 +266,14 @@ class Providers:
                 event_hooks={"response": [_let_be_watched]},
             )
         return self._client
+
+
+def _ollama(environ: Mapping[str, str]) -> str:
+    """Return where Ollama is asked: on this machine, at its own port, unless a variable says where."""
+    address = environ.get(OLLAMA_ADDRESS, "").strip()
+    if address:
+        _check_address(OLLAMA_ADDRESS, address)
+    return address or OLLAMA_HERE
 
 
 def _check_address(variable: str, address: str) -> None:

@@ -21,6 +21,11 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE
 _SECRET_LOOK = re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_\-]{12,}")
 _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
+OLLAMA: Final = "ollama"
+_NO_OLLAMA: Final = (
+    "Is it running? `ollama serve` starts it; OLLAMA_BASE_URL says where it is if not here."
+)
+
 _EXTRAS = {
     "anthropic": "anthropic",
     "google": "google",
@@ -115,13 +120,16 @@ def trouble_of(error: Exception, *, name: str, secrets: tuple[str, ...]) -> Trou
         return _user(f"{name}: the provider refused the key: {words}", key_hint(name), brief="key")
     if isinstance(error, theirs.ModelNotFoundError):
         hint = "Check the model's name, and that the endpoint's address (such as OPENAI_BASE_URL) is right."
+        if provider_of(name) == OLLAMA:
+            hint = f"ollama pull {name.partition(':')[2]} fetches it, /welcome says what is there."
         if suggested := getattr(error, "suggested_model_id", None):
             hint = f"Did you mean {suggested}?"
         return _user(f"{name} was not found: {words}", hint, brief="not found")
     if isinstance(error, theirs.ModelContextWindowExceededError):
         return _user(
             f"The conversation is longer than {name} can read: {words}",
-            "Start anew with /clear, give the context a smaller max_length, or use a larger model.",
+            "Shorten it with /compact, begin anew with /clear, give the context a smaller max_length, or "
+            "use a larger model.",
             brief="too long",
         )
     if isinstance(error, theirs.ModelQuotaExceededError):
@@ -147,7 +155,9 @@ def trouble_of(error: Exception, *, name: str, secrets: tuple[str, ...]) -> Trou
     if isinstance(error, theirs.ModelConnectionError) or _is_transport(error):
         return _passing(
             f"{name}: the connection failed: {words}",
-            "Check the network, and the endpoint's address (such as OPENAI_BASE_URL).",
+            _NO_OLLAMA
+            if provider_of(name) == OLLAMA
+            else "Check the network, and the endpoint's address (such as OPENAI_BASE_URL).",
             brief="no connection",
         )
     if isinstance(error, theirs.ModelRequestRejectedError):

@@ -18,6 +18,18 @@ def _nothing(_operator: Operator) -> list[tuple[str, str]]:
     return []
 
 
+Then: TypeAlias = Callable[[Operator, str], list[tuple[str, str]]]
+"""Returns the same for the argument after those given, which are one string."""
+
+
+def _nothing_then(_operator: Operator, _before: str) -> list[tuple[str, str]]:
+    return []
+
+
+Learn: TypeAlias = Callable[[Operator], Awaitable[None]]
+"""Finds out what the arguments may be besides; both are asked again after it."""
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One command. `arguments` is for `/help`, such as `NAME [input]`."""
 
@@ -26,4 +38,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     arguments: str = ""
     complete: Complete = _nothing
+    then: Then = _nothing_then
+    learn: Learn | None = None
     aliases: tuple[str, ...] = ()
+
+    @property
+    def wants_argument(self) -> bool:
+        """Return whether it does nothing alone."""
+        return bool(self.arguments) and not self.arguments.startswith("[")

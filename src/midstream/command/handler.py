@@ -1,16 +1,15 @@
 """CommandHandler: lines that start with a slash, in every mode and at every moment."""
 
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Final
+
 from midstream.command.command import Command
-from midstream.command.kept import KEPT_COMMANDS
-from midstream.command.mcp import MCP_COMMANDS
-from midstream.command.modes import MODE_COMMANDS
-from midstream.command.permissions import PERMISSION_COMMANDS
-from midstream.command.runs import RUN_COMMANDS
-from midstream.command.session import SESSION_COMMANDS
-from midstream.command.travel import TRAVEL_COMMANDS
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean, nearest
+from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
+from midstream.process import columns
 
 
 def is_command(line: str) -> bool:
@@ -21,24 +20,33 @@ def is_command(line: str) -> bool:
 class CommandHandler:
     """Finds and runs commands, and completes them."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(
+        self, operator: Operator, *, topics: Mapping[str, Callable[[], str]] | None = None
+    ) -> None:
+        """Make one. `topics` are what `/help` tells of besides commands, such as the keys."""
         self._operator = operator
+        self._topics = topics or {}
+
+    @cached_property
+    def commands(self) -> dict[str, Command]:
+        """All of them by name. Importing them takes a moment; the first prompt waits for none."""
+        from midstream.command.table import COMMANDS
+
         help_command = Command(
-            name="help", summary="list the commands", arguments="[COMMAND]", action=self._help
+            name="help",
+            summary="list the commands, or tell of one; /help keys: the keys",
+            arguments="[COMMAND | keys]",
+            action=self._help,
+            complete=self._helped,
         )
-        commands = (
-            help_command,
-            *MODE_COMMANDS,
-            *RUN_COMMANDS,
-            *KEPT_COMMANDS,
-            *TRAVEL_COMMANDS,
-            *PERMISSION_COMMANDS,
-            *MCP_COMMANDS,
-            *SESSION_COMMANDS,
-        )
-        self.commands = {command.name: command for command in commands}
-        self._by_word = {
-            word: command for command in commands for word in (command.name, *command.aliases)
+        return {command.name: command for command in (help_command, *COMMANDS)}
+
+    @cached_property
+    def _by_word(self) -> dict[str, Command]:
+        return {
+            word: command
+            for command in self.commands.values()
+            for word in (command.name, *command.aliases)
         }
 
     async def handle(self, line: str) -> None:
@@ -53,7 +61,20 @@ class CommandHandler:
             best = nearest(name, self._by_word)
             hint = f"Did you mean /{best}?" if best else "/help lists them."
             raise UserMistake(f"There is no command /{name}.", hint=hint)
-        await command.action(self._operator, argument.strip())
+        argument = argument.strip()
+        if argument and not command.arguments:
+            hint = "Leave it out, or send it as a line of its own."
+            raise UserMistake(f"/{command.name} takes nothing, not {argument!r}.", hint=hint)
+        await command.action(self._operator, argument)
+
+    def can_be_mended(self, line: str) -> bool:
+        """Return whether a refused `/line` may be done if it is written otherwise.
+
+        A command that is known and complete without an argument has nothing in it to mend.
+        """
+        name, _, argument = line[1:].strip().partition(" ")
+        command = self._by_word.get(name.casefold())
+        return command is None or bool(argument.strip()) or command.wants_argument
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the last word of a command line may go on, as (word, description) pairs."""
@@ -65,15 +86,31 @@ class CommandHandler:
                 if word.startswith(name.casefold())
             )
         command = self._by_word.get(name.casefold())
-        if command is None or " " in argument:
+        if command is None:
             return ()
-        return tuple(
-            pair
-            for pair in command.complete(self._operator)
-            if pair[0].casefold().startswith(argument.casefold())
-        )
+        before, space, word = argument.rpartition(" ")
+        pairs = command.complete(self._operator)
+        if space:
+            pairs = command.then(self._operator, before.strip())
+        return tuple(p for p in pairs if p[0].casefold().startswith(word.casefold()))
+
+    def _helped(self, _operator: Operator) -> list[tuple[str, str]]:
+        named = [(name, command.summary) for name, command in sorted(self.commands.items())]
+        return [*((topic, "") for topic in self._topics), *named]
+
+    async def learned(self, before: str) -> bool:
+        """Find out what has to be asked for to complete a command line; return whether anything has."""
+        name, space, _ = before[1:].partition(" ")
+        command = self._by_word.get(name.casefold())
+        if not space or command is None or command.learn is None:
+            return False
+        await command.learn(self._operator)
+        return True
 
     async def _help(self, operator: Operator, argument: str) -> None:
+        if argument in self._topics:
+            operator.tell(self._topics[argument]())
+            return
         if argument:
             command = self._by_word.get(argument.removeprefix("/").casefold())
             if command is None:
@@ -81,16 +118,20 @@ class CommandHandler:
                 raise UserMistake(f"There is no command /{argument}.", hint=hint)
             operator.tell(f"/{command.name} {command.arguments}".strip() + f": {command.summary}")
             return
-        shown = {name: f"/{name} {c.arguments}".strip() for name, c in self.commands.items()}
-        width = max(map(len, shown.values()))
-        lines = [f"{shown[n].ljust(width)}  {c.summary}" for n, c in sorted(self.commands.items())]
-        operator.tell("\n".join([*lines, *_BESIDES]))
+        rows = [
+            (f"/{name} {command.arguments}".strip(), command.summary)
+            for name, command in sorted(self.commands.items())
+        ]
+        # Two columns are the console's own, before each of its lines.
+        width = min(columns() - 2, _WIDEST)
+        operator.tell(f"{two_columns(rows, width=width)}\n\n{two_columns(_BESIDES, width=width)}")
 
+
+_WIDEST: Final = 120
 
 _BESIDES = (
-    "",
-    "Anything else goes to the chat or the running workflow, at any moment:",
-    "  while something runs, your words interrupt it (/queue or /steer to do it more gently);",
-    "  while a question is open, they answer it (#2 TEXT answers question 2).",
-    "  //TEXT sends a text that starts with a slash.  Esc stops the current turn.",
+    ("anything else", "goes to the chat or the running workflow, at any moment"),
+    ("", "while something runs, it interrupts that: /queue and /steer do it more gently"),
+    ("", "while a question is open, it answers that: #2 TEXT answers question 2"),
+    ("/help keys", "the keys, and what else a line may begin with"),
 )

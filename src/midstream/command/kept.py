@@ -21,6 +21,12 @@ async def _resume(operator: Operator, argument: str) -> None:
         run, choice = "", run
     choice = choice.strip().casefold()
     if choice and choice not in CHOICES:
+        # A name may be of several words, with a choice behind it.
+        name, _, last = argument.rpartition(" ")
+        for called, behind in ((argument, ""), (name, last.casefold())):
+            if behind in ("", *CHOICES) and await operator.sessions.is_name(called):
+                await operator.runs.resume(called, cast(Choice, behind))
+                return
         hint = did_you_mean(choice, CHOICES)
         raise UserMistake(f"{choice!r} is none of old, new and stop.", hint=hint)
     await operator.runs.resume(run, cast(Choice, choice))
@@ -56,6 +62,13 @@ def _names(operator: Operator) -> list[tuple[str, str]]:
     return operator.runs.names()
 
 
+def _choices(_operator: Operator, before: str) -> list[tuple[str, str]]:
+    if " " in before or before in CHOICES:
+        return []
+    words = ("its workflow as it was", "its workflow as it is now", "end it")
+    return list(zip(CHOICES, words, strict=True))
+
+
 KEPT_COMMANDS = (
     Command(name="runs", summary="list the runs of this workspace", action=_runs),
     Command(
@@ -64,6 +77,7 @@ KEPT_COMMANDS = (
         summary="go on with a run that was left or cut off",
         action=_resume,
         complete=_names,
+        then=_choices,
     ),
     Command(
         name="attach",

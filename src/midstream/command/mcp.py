@@ -15,7 +15,7 @@ NONE = "No MCP servers: name them in mcpServers of your application.json."
 
 def _mcp_of(operator: Operator) -> McpOperator:
     if operator.mcp is None:
-        raise UserMistake(NONE)
+        raise UserMistake(NONE, hint="midstream config edit opens it.")
     return operator.mcp
 
 

@@ -3,7 +3,12 @@
 from midstream.command.command import Command
 from midstream.command.permissions import WORDS
 from midstream.core.errors import UserMistake
+from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
+from midstream.process import columns
+
+WIDEST = 120
+"""Columns a table takes at most."""
 
 
 async def _mode(operator: Operator, argument: str) -> None:
@@ -38,16 +43,16 @@ async def _workflow(operator: Operator, argument: str) -> None:
 
 
 async def _workflows(operator: Operator, argument: str) -> None:
-    operator.tell(_table(operator.library.workflows()))
+    found = operator.library.workflows()
+    way = "\n  /workflow NAME starts one." if found else ""
+    operator.tell(f"{_table(found)}{way}")
 
 
 def _table(rows: dict[str, str]) -> str:
     if not rows:
         return "There are none."
-    width = max(map(len, rows))
-    return "\n".join(
-        f"{name.ljust(width)}  {words}".rstrip() for name, words in sorted(rows.items())
-    )
+    # Two columns are the console's own, before each of its lines.
+    return two_columns(sorted(rows.items()), width=min(columns(), WIDEST) - 2)
 
 
 def _modes(operator: Operator) -> list[tuple[str, str]]:

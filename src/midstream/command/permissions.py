@@ -1,10 +1,12 @@
 """Commands about permissions: what may happen unasked, what was granted, and taking it back."""
 
+from typing import Final
+
 from midstream.command.command import Command
 from midstream.core.errors import UserMistake
 from midstream.core.run import Run
 from midstream.core.safety.rules import in_words, known_rule
-from midstream.ports import Machine, Operator
+from midstream.ports import Machine, Operator, Permits
 
 WORDS = {
     "plan": "only looks: nothing is changed, no command runs but a few that only look",
@@ -15,10 +17,42 @@ WORDS = {
 """What each permission mode does, in words."""
 
 
+CYCLE: Final = ("ask", "auto", "plan")
+"""The modes Shift-Tab goes through. None of them lets everything happen."""
+
+_BRIEFLY: Final = {
+    "ask": "ask: changes and commands ask first",
+    "auto": "auto: edits and sandbox run unasked",
+    "plan": "plan: only looks, changes nothing",
+}
+
+
+def next_mode(permits: Permits) -> str:
+    """Go to the next mode of `CYCLE`, from any other to its first; return which it is, in a line.
+
+    Raises:
+        UserMistake: the mode cannot be changed, as the workspace is not trusted.
+    """
+    was_full = permits.mode == "full"
+    at = CYCLE.index(permits.mode) if permits.mode in CYCLE else -1
+    wanted = CYCLE[(at + 1) % len(CYCLE)]
+    permits.switch(wanted)
+    if was_full:
+        return "ask: full is over until you restart"
+    if wanted == "auto" and permits.sandbox == "none":
+        return "auto: edits unasked, commands ask"
+    return _BRIEFLY[wanted]
+
+
 async def _permissions(operator: Operator, argument: str) -> None:
     word, _, what = argument.partition(" ")
     if word == "revoke" and what.strip():
         await _revoke(operator, what.strip())
+    elif word == "revoke":
+        raise UserMistake(
+            "Which grant is to be taken back?",
+            hint="/permissions numbers them, /permissions revoke NUMBER takes one back.",
+        )
     elif argument:
         raise UserMistake(
             f"/permissions does not know {argument!r}.",

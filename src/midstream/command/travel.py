@@ -2,21 +2,64 @@
 
 from midstream.command.command import Command
 from midstream.core.errors import UserMistake
+from midstream.core.views.cells import clipped, one_line
 from midstream.ports import Operator
+from midstream.process import columns
 
 
 async def _fork(operator: Operator, argument: str) -> None:
     if argument and not (argument.isascii() and argument.isdigit()):
         raise UserMistake(f"{argument!r} is no position.", hint="/fork SEQ, such as /fork 12.")
-    await operator.runs.fork(int(argument) if argument else None)
+    await operator.past.fork(int(argument) if argument else None)
 
 
 async def _undo(operator: Operator, argument: str) -> None:
-    await operator.runs.undo()
+    if argument not in ("", KEEP):
+        raise UserMistake(f"/undo takes {KEEP} or nothing, not {argument!r}.", hint=_AGAIN)
+    await operator.past.undo(keeps_files=argument == KEEP)
+
+
+async def _redo(operator: Operator, argument: str) -> None:
+    if argument:
+        raise UserMistake(f"/redo takes nothing, not {argument!r}.", hint=_AGAIN)
+    await operator.past.redo()
+
+
+async def _back(operator: Operator, argument: str) -> None:
+    turns = await operator.past.turns()
+    if not turns:
+        raise UserMistake(
+            "No turn of this run began with words of yours.", hint="/undo takes back what there is."
+        )
+    if not argument:
+        width = columns() - 2
+        lines = [
+            clipped(f"{number:3}  {one_line(turn.words)}", width)
+            for number, turn in enumerate(turns[:_SHOWN], 1)
+        ]
+        if len(turns) > _SHOWN:
+            lines.append(f"     +{len(turns) - _SHOWN} older")
+        operator.tell("\n".join((*lines, "/back N goes back to before turn N, files too.")))
+        return
+    if not argument.isdecimal() or len(argument) > 9 or not 0 < int(argument) <= len(turns):
+        raise UserMistake(
+            f"/back takes a number from 1 (the last turn) to {len(turns)}, not {argument!r}.",
+            hint="/back lists the turns.",
+        )
+    await operator.past.back(turns[int(argument) - 1])
+
+
+async def _export(operator: Operator, argument: str) -> None:
+    operator.tell(await operator.past.export(argument))
+
+
+_SHOWN = 20
+KEEP = "--keep-files"
+_AGAIN = "Each goes one turn; type it again for one more."
 
 
 async def _put_back(operator: Operator, argument: str) -> None:
-    await operator.runs.put_back()
+    await operator.past.put_back()
 
 
 TRAVEL_COMMANDS = (
@@ -26,7 +69,32 @@ TRAVEL_COMMANDS = (
         summary="go on in a copy of the run, as it was after that event",
         action=_fork,
     ),
-    Command(name="undo", summary="take back the last turn of the run", action=_undo),
+    Command(
+        name="undo",
+        arguments=f"[{KEEP}]",
+        summary="take back the last turn of the run, and what it did to files",
+        action=_undo,
+        complete=lambda _operator: [
+            (KEEP, "files stay as they are now, only the conversation goes back")
+        ],
+    ),
+    Command(
+        name="back",
+        arguments="[N]",
+        summary="go back to before one of the last turns, files too; without N: list them",
+        action=_back,
+    ),
+    Command(
+        name="export",
+        arguments="[FILE]",
+        summary="write the run as one readable file",
+        action=_export,
+    ),
+    Command(
+        name="redo",
+        summary="go forward again from /undo, conversation and files",
+        action=_redo,
+    ),
     Command(
         name="putback",
         summary="put files back that were written after the point you went back to",

@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Final
 
 from midstream.core.errors import UserMistake, WorldTrouble
 
@@ -30,9 +31,11 @@ def read_capped(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | _SAFE_FLAGS)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileMissing(f"There is no file {shown_path(path)}.") from error
+        raise FileMissing(f"There is no file {shown_path(path)}.", hint=CHECK_NAME) from error
     except (OSError, ValueError) as error:
-        raise WorldTrouble(f"{shown_path(path)} cannot be read: {reason(error)}.") from error
+        raise WorldTrouble(
+            f"{shown_path(path)} cannot be read: {reason(error)}.", hint=way_out(error)
+        ) from error
     return read_open(handle, path, max_bytes=max_bytes)
 
 
@@ -44,14 +47,20 @@ def read_open(handle: int, path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> by
     """
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise WorldTrouble(f"{shown_path(path)} is not a regular file.")
+        raise WorldTrouble(
+            f"{shown_path(path)} is not a regular file.", hint="Put a plain file in its place."
+        )
     with os.fdopen(handle, "rb") as file:
         try:
             data = file.read(max_bytes + 1)
         except OSError as error:
-            raise WorldTrouble(f"{shown_path(path)} cannot be read: {reason(error)}.") from error
+            raise WorldTrouble(
+                f"{shown_path(path)} cannot be read: {reason(error)}.", hint=way_out(error)
+            ) from error
     if len(data) > max_bytes:
-        raise WorldTrouble(f"{shown_path(path)} is larger than {max_bytes:,} bytes.")
+        raise WorldTrouble(
+            f"{shown_path(path)} is larger than {max_bytes:,} bytes.", hint="Make it smaller."
+        )
     return data
 
 
@@ -78,7 +87,9 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()
-        raise WorldTrouble(f"{shown_path(path)} cannot be written: {reason(error)}.") from error
+        raise WorldTrouble(
+            f"{shown_path(path)} cannot be written: {reason(error)}.", hint=way_out(error)
+        ) from error
 
 
 def shown_path(path: Path) -> str:
@@ -87,6 +98,19 @@ def shown_path(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
+
+
+CHECK_NAME: Final = "Check the name."
+
+
+def way_out(error: OSError | ValueError) -> str:
+    """Return what a person can do where the system refused a file."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return "Make room on that disk."
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Check whose it is, and what its rights allow."
+    return "Check what is there under that name."
 
 
 _PLAINER = {errno.ELOOP: "a symbolic link", errno.EEXIST: "something else is in its place"}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from midstream.config.places import SETTINGS
+from midstream.config.trust import AGENTS
 from midstream.core.jsontext import Node, parse
 from midstream.core.names import REQUEST_USERS_INPUT
 
@@ -33,7 +34,9 @@ def enables(name: str, data: bytes) -> tuple[str, ...]:
     text = data.decode("utf-8", "replace")
     found: list[str] = []
     folder = name.partition("/")[0]
-    if name.endswith(".py"):
+    if name == AGENTS:
+        found.append("words that every role for code is told to follow")
+    elif name.endswith(".py"):
         when = "at every start" if folder == "tools" else "when its workflow is used"
         found.append(f"{_CODE} {when}")
     elif not name.endswith(".json"):

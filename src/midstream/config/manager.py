@@ -14,12 +14,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from midstream.config.budget import BUDGET, BUDGET_PARTS, FRACTIONAL
+from midstream.config.editing import EDITING, Editing
 from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.notifications import NOTIFICATIONS, Notifications
 from midstream.config.permissions import PERMISSION_MODE, RULE_KEYS
 from midstream.config.places import (
     BUILT_IN,
@@ -48,8 +50,10 @@ from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.problem import Problem
 from midstream.core.safety.capability import PermissionMode
-from midstream.core.safety.policy import Policy
 from midstream.core.spec import Budget, Role
+
+if TYPE_CHECKING:
+    from midstream.core.safety.policy import Policy
 
 Layer: TypeAlias = Literal[
     "built-in", "user", "workspace", "environment", "command line", "this session"
@@ -189,6 +193,16 @@ class ConfigManager:
         return self.value(AUTO_RESUME) == "true"
 
     @property
+    def editing(self) -> Editing:
+        """Return whose keys the line is edited with."""
+        return cast(Editing, self.value(EDITING))
+
+    @property
+    def notifications(self) -> Notifications:
+        """Return how the terminal calls a person who looks elsewhere."""
+        return cast(Notifications, self.value(NOTIFICATIONS))
+
+    @property
     def budget(self) -> Budget | None:
         """Return what each run may use at most; None: as much as its workflow says.
 
@@ -203,11 +217,13 @@ class ConfigManager:
         return msgspec.convert(limits, Budget) if limits else None
 
     @property
-    def permissions(self) -> Policy:
+    def permissions(self) -> "Policy":
         """Return what may happen without asking, by the files that count; no sandbox is assumed.
 
         Every layer's rules count beside each other. Those of the workspace only narrow.
         """
+        from midstream.core.safety.policy import Policy  # asked for once the prompt is there
+
         own = [self._rules(layer) for layer in ("built-in", "user")]
         allow, ask, deny = (tuple(chain(*lists)) for lists in zip(*own, strict=True))
         _, narrowing_ask, narrowing_deny = self._rules("workspace")
@@ -245,13 +261,14 @@ class ConfigManager:
 
     def explain(self) -> tuple[Setting, ...]:
         """Return every setting with the layer it comes from, for `/config`."""
-        budgets = [
+        # What layers say beside each other, none hiding another's.
+        beside = [
             Setting(key=key, value=value, layer=layer, source=source)
             for layer, (source, said) in self._said.items()
             for key, value in said.items()
-            if key.startswith(f"{BUDGET}.")
+            if key.startswith(f"{BUDGET}.") or (key in RULE_KEYS and value != "[]")
         ]
-        return (*(self._setting(key) for key in KEYS), *budgets)
+        return (*(self._setting(key) for key in KEYS), *beside)
 
     def set_mode(self, mode: str | Mode, *, save: bool = True) -> str:
         """Change the mode and write it to the user's application.json; return a notice, or "".
@@ -268,10 +285,15 @@ class ConfigManager:
         self._said["this session"][1][CURRENT_MODE] = str(wanted)
         return self._saved(wanted) if save else ""
 
-    def use_model(self, model: str | None) -> None:
-        """Use one model for every level in this session; None: what the layers below say."""
+    def use_model(self, model: str | None, level: str | None = None) -> None:
+        """Use one model for every level, or for one, in this session; None: what the layers below say."""
         said = self._said["this session"][1]
-        if model is None:
+        if level is not None:
+            key = f"{MODELS}.{level}"
+            own = {each: value for each, value in said.items() if each != key}
+            said.clear()
+            said.update(own if model is None else own | {key: model})
+        elif model is None:
             for level in LEVELS:
                 said.pop(f"{MODELS}.{level}", None)
         else:
@@ -341,6 +363,11 @@ class ConfigManager:
         for problem in problems:
             self.notice(str(problem))
         self._said[layer] = (file, settings)
+
+    def reread(self) -> None:
+        """Read the user's application.json again, which was written. What was said of it stays said."""
+        self._said.pop("user", None)
+        self._read_layer("user", self.user_file)
 
     def notice(self, text: str) -> None:
         """Add to the notices what else a person should hear of the files; again changes nothing."""

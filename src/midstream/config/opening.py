@@ -4,8 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from midstream.config.manager import ConfigManager
-from midstream.config.trust import TrustStatus, TrustStore, granted, session_grant
+from midstream.config.trust import (
+    AGENTS,
+    TrustStatus,
+    TrustStore,
+    granted,
+    session_grant,
+    still_granted,
+)
 from midstream.core.errors import NotTrusted, WorldTrouble
+from midstream.core.guidance import AGENTS_FILE
 
 
 def open_settings(
@@ -35,8 +43,19 @@ def open_settings(
     elif status.kind != "no_files" and asks is not None and asks(status, store):
         _trust_for_good(config, store, status)
     else:
-        config.is_untrusted = status.kind != "no_files"
+        rest = still_granted(status)
+        if rest is not None:
+            config.trust(rest)
+        config.is_untrusted = status.kind != "no_files" and status.acts and rest is None
+        if status.has_agents_file:
+            config.notice(UNREAD)
     return config
+
+
+UNREAD = (
+    f"The {AGENTS_FILE} here is not read: nobody has trusted it as it stands. `midstream trust` looks "
+    "at it."
+)
 
 
 def _trust_for_good(config: ConfigManager, store: TrustStore, status: TrustStatus) -> None:
@@ -57,10 +76,11 @@ def require_trust(config: ConfigManager) -> None:
     if config.grant is not None:
         return
     status = TrustStore(config.state_dir).status(config.workspace)
-    if status.kind == "no_files":
+    if status.kind == "no_files" or not status.acts:
         return
-    names = ", ".join(file.name for file in status.files[:5])
-    more = f" and {len(status.files) - 5} more" if len(status.files) > 5 else ""
+    acting = [file.name for file in status.files if file.name != AGENTS]
+    names = ", ".join(acting[:5])
+    more = f" and {len(acting) - 5} more" if len(acting) > 5 else ""
     raise NotTrusted(
         f"The workspace's .midstream/ is not trusted ({names}{more}).",
         hint="Look at it and trust it with: midstream trust. For this time alone: --trust-workspace.",

@@ -9,7 +9,6 @@ import json
 from typing import Final
 
 from midstream.core.jsontext import Node
-from midstream.core.safety.rules import BadRule, read_rule
 from midstream.core.shape import Report, clip, fit, shown
 
 PERMISSION_MODE: Final = "permissionMode"
@@ -85,6 +84,8 @@ def _rule(name: str, node: Node, report: Report) -> list[str]:
     if node.kind != "string":
         report.error(node, f'expected a rule such as "exec: git status", found {shown(node)}.')
         return [] if name == "allow" else [UNREADABLE]
+    from midstream.core.safety.rules import BadRule, read_rule  # a start without rules needs none
+
     text: str = node.value
     try:
         rule = read_rule(text)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from midstream.config.budget import BUDGET, read_budget
+from midstream.config.editing import EDITING, read_editing
+from midstream.config.notifications import NOTIFICATIONS, read_notifications
 from midstream.config.permissions import (
     PERMISSION_MODE,
     PERMISSIONS,
@@ -32,6 +34,8 @@ KEYS: Final = (
     CURRENT_MODE,
     AUTO_RESUME,
     PERMISSION_MODE,
+    EDITING,
+    NOTIFICATIONS,
     *MODEL_KEYS,
     *(f"{PATIENCE}.{part}" for part in PATIENCE_PARTS),
 )
@@ -39,7 +43,7 @@ KEYS: Final = (
 
 _TOP = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
-    *(BUDGET, "mcpServers"),
+    *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS),
 )
 _LONGEST_S: Final = 86_400.0
 
@@ -82,6 +86,14 @@ def read_settings(
             report.error(member.node, "a workspace may not set the permission mode; ignored.", _OWN)
         elif key == PERMISSION_MODE:
             settings |= read_permission_mode(member.node, report)
+        elif key == EDITING and is_workspace:
+            report.error(member.node, "a workspace may not change the keys; ignored.", _OWN)
+        elif key == EDITING:
+            settings |= read_editing(member.node, report)
+        elif key == NOTIFICATIONS and is_workspace:
+            report.error(member.node, "a workspace may not call you; ignored.", _OWN)
+        elif key == NOTIFICATIONS:
+            settings |= read_notifications(member.node, report)
         elif key == AUTO_RESUME and is_workspace:
             report.error(member.node, "a workspace may not let runs go on; ignored.", _OWN)
         elif key == AUTO_RESUME:

@@ -23,16 +23,19 @@ from typing import Final, Literal
 import msgspec
 
 from midstream.config.files import (
+    CHECK_NAME,
     MAX_FILE_BYTES,
     FileMissing,
     read_capped,
     read_open,
     reason,
     shown_path,
+    way_out,
     write_whole,
 )
 from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
 from midstream.core.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
+from midstream.core.guidance import AGENTS_FILE
 
 MAX_FILES = 2000
 """Active files a workspace may have. Hashing more would let a repository hold up the start."""
@@ -48,6 +51,9 @@ MAX_DEPTH = 16
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 _FOLDERS = ("roles", "tools", "workflows")
+
+AGENTS: Final = f"../{AGENTS_FILE}"
+"""The name of the workspace's own AGENTS.md among the active files: it stands beside `.midstream`."""
 
 
 class ActiveFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +84,17 @@ class TrustStatus(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     left_out: tuple[str, ...] = ()
 
+    @property
+    def acts(self) -> bool:
+        """Return whether files are there, or were, that do more than speak: any but AGENTS.md."""
+        names = {file.name for file in self.files} | {change.name for change in self.changes}
+        return bool(names - {AGENTS})
+
+    @property
+    def has_agents_file(self) -> bool:
+        """Return whether there is an AGENTS.md."""
+        return any(file.name == AGENTS for file in self.files)
+
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """The right to read a workspace's active files, as long as they stay as they were trusted."""
@@ -104,7 +121,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             WorldTrouble: it cannot be read.
         """
         path = self.folder / name
-        data = _read_beneath(self.folder, name)
+        data = _read(self.folder, name)
         if self.files.get(name) != hashlib.sha256(data).hexdigest():
             how = "has changed since" if name in self.files else "was not there when"
             raise NotTrusted(
@@ -221,7 +238,7 @@ class TrustStore:
             case _:
                 return False
         kept = self._kept()
-        if before.kind == "no_files":
+        if before.kind == "no_files" or (before.kind == "untrusted" and not before.acts):
             files = {}
         elif before.kind == "trusted" and before.workspace in kept:  # not revoked meanwhile
             files = kept[before.workspace]
@@ -260,6 +277,14 @@ def granted(status: TrustStatus) -> Grant | None:
     return session_grant(status) if status.kind == "trusted" else None
 
 
+def still_granted(status: TrustStatus) -> Grant | None:
+    """Return the right to all but AGENTS.md, where that alone is not as it was trusted; else None."""
+    if status.kind != "changed" or any(change.name != AGENTS for change in status.changes):
+        return None
+    files = {file.name: file.sha256 for file in status.files if file.name != AGENTS}
+    return Grant(workspace=status.workspace, files=files) if files else None
+
+
 def _changes(kept: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
     changes = []
     for name in sorted(kept.keys() | now.keys()):
@@ -286,7 +311,7 @@ def _active_files(folder: Path) -> tuple[tuple[ActiveFile, ...], tuple[str, ...]
     for seen, (name, problem) in enumerate(_entries(folder), 1):
         if problem == "":
             try:
-                data = _read_beneath(folder, name)
+                data = _read(folder, name)
             except MidstreamError as error:
                 problem = error.what
             else:
@@ -309,6 +334,10 @@ def _entries(folder: Path) -> Iterator[tuple[str, str | None]]:
     """Yield the name of every entry with why it is left out: "" when it is active, None where it is
     nothing to us.
     """
+    if os.path.lexists(folder.parent / AGENTS_FILE):
+        place = folder.parent / AGENTS_FILE
+        is_fit = not place.is_symlink() and place.is_file()
+        yield AGENTS, "" if is_fit else "not a regular file"
     for entry in _scan(folder):
         if entry.name == SETTINGS:
             yield entry.name, _unfit(entry, entry.name)
@@ -364,6 +393,13 @@ def _unfit(entry: os.DirEntry[str], name: str) -> str:
     return "" if entry.is_file(follow_symlinks=False) else "not a regular file"
 
 
+def _read(folder: Path, name: str) -> bytes:
+    """Return the bytes of an active file; AGENTS.md stands beside the folder."""
+    if name == AGENTS:
+        return _read_beneath(folder.parent, AGENTS_FILE)
+    return _read_beneath(folder, name)
+
+
 def _read_beneath(folder: Path, name: str) -> bytes:
     """Return the bytes of a file below a folder, following no symbolic link, the folder's included.
 
@@ -372,11 +408,16 @@ def _read_beneath(folder: Path, name: str) -> bytes:
     path = folder / name
     parts = [folder.name, *name.split("/")]
     if any(part in ("", ".", "..") or os.sep in part or "\0" in part for part in parts):
-        raise UserMistake(f"{name!r} is no name of a file in {shown_path(folder)}.")
+        raise UserMistake(
+            f"{name!r} is no name of a file in {shown_path(folder)}.", hint=CHECK_NAME
+        )
     if os.open not in os.supports_dir_fd:  # Windows: look first, then open
         for parent in (folder, *(folder.joinpath(*parts[1:i]) for i in range(2, len(parts) + 1))):
             if parent.is_symlink():
-                raise WorldTrouble(f"{shown_path(parent)} is a symbolic link.")
+                raise WorldTrouble(
+                    f"{shown_path(parent)} is a symbolic link.",
+                    hint="Put the folder itself in its place.",
+                )
         return read_capped(path)
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -389,7 +430,9 @@ def _read_beneath(folder: Path, name: str) -> bytes:
                 os.close(at)
             at = following
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileMissing(f"There is no file {shown_path(path)}.") from error
+        raise FileMissing(f"There is no file {shown_path(path)}.", hint=CHECK_NAME) from error
     except OSError as error:
-        raise WorldTrouble(f"{shown_path(path)} cannot be read: {reason(error)}.") from error
+        raise WorldTrouble(
+            f"{shown_path(path)} cannot be read: {reason(error)}.", hint=way_out(error)
+        ) from error
     return read_open(at, path, max_bytes=MAX_FILE_BYTES)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from midstream.console.lines import Line
-from midstream.console.painting import begun, joined
+from midstream.console.painting import Block, begun, joined, labelled
 from midstream.core.addressing import living
 from midstream.core.events import BranchStarted
 from midstream.core.run import Run
@@ -24,6 +24,10 @@ class Branches:
         """Return what a branch is called on the screen: its path, and the item it is for."""
         item = self._about.get((run, branch), "")
         return f"{branch} {item}" if item else branch
+
+    def labelled(self, run: str, branch: str, lines: list[Line]) -> list[Block]:
+        """Return lines about something in a branch, with what it is called before each."""
+        return [*labelled(self.label(run, branch), lines)]
 
     def recall(self, run: Run) -> None:
         """Remember the branches of a run nobody listened to so far."""
@@ -62,6 +66,11 @@ class Branches:
         place, _, name = branch.rpartition("/")
         self._siblings(run, place)[name] = is_done
         return at - self._since.pop((run, branch), at)
+
+    def finished(self, run: str, branch: str) -> list[str]:
+        """Return the branches of the state of a place that have finished, while others have not."""
+        done = self._done.get((run, branch, self.state(run, branch)), {})
+        return [name for name, is_done in done.items() if is_done] if not all(done.values()) else []
 
     def join(self, run: str, branch: str) -> list[Line]:
         """Return what the branches of the state of a place came to, nothing if it had but one."""

@@ -1,13 +1,13 @@
-"""What stands around the prompt: question cards, the bottom line, the keys. Pure."""
+"""What stands around the prompt: question cards, the bottom line. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from midstream.console.lines import (
     BOLD,
     CYAN,
     DIM,
-    YELLOW,
+    MAGENTA,
     Fragment,
     Line,
     Row,
@@ -18,34 +18,26 @@ from midstream.console.lines import (
 from midstream.console.painting import question_heading, question_lines
 from midstream.core.question import Question
 from midstream.core.safety.capability import SHOWN
-from midstream.core.safety.rules import in_words
 from midstream.core.safety.sanitize import sanitized
 from midstream.ports import Status
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
+ESC_STOPS: Final = "Esc stops"
 UNCLEAR_KEYS: Final = "a answer · n new instruction · e keep editing"
-
-KEYS: Final = """\
-Enter            send; the bottom line says what that does now
-Alt-Enter        new line (also Ctrl-J, or \\ and Enter)
-Esc              stop the current turn
-Ctrl-C           clear the line; on an empty line stop the turn; twice: leave
-Ctrl-D           leave (empty line)
-Up, Down         history, first what waits or came back undelivered
-Ctrl-R           search the history
-Tab              complete; on an empty line: the next question
-Ctrl-L           redraw
-y r n w e        decide on the marked approval (empty line): once, for this run,
-                 no, no and say why, change the command first
-/help            commands;  //text sends a text that starts with a slash"""
 
 _NAMED: Final = 4
 """Capabilities a yes for the run would grant that stand behind its key."""
 
 _NAMED_CELLS: Final = 60
 
+_LEAST_ENTER: Final = 20
+"""Cells that what Enter does has to itself before what Tab does is said, too."""
+
+_BETWEEN: Final = " · "
+
 _SHORTEST_ENTER: Final = 16
 _SHORTEST_MODE: Final = 8
+_LEAST_MODE_BESIDE_ESC: Final = 16
 """Cells they keep in the bottom line where what happens unasked needs the room."""
 
 
@@ -53,21 +45,29 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
     """Return a card of at most `height` rows. What does not fit is counted, never just missing."""
     lines = question_lines(question)
     all_rows = [row for line in lines for row in rows(line, width)]
-    style = YELLOW if question.kind == "approval" else CYAN
+    style = MAGENTA if question.kind == "approval" else CYAN
     if is_focused and all_rows:
-        mark: list[Fragment] = [(f"1;{style}", "▸ ")]
+        mark: list[Fragment] = [(style, "▸ ")]
         all_rows[0] = [*mark, *all_rows[0][1:]] if width > 5 else all_rows[0]
     if len(all_rows) <= height:
         return all_rows
     kept = all_rows[: max(1, height - 1)]
+    left_out = len(all_rows) - len(kept)
+    if not is_focused and height <= 2:
+        # What it is about matters more than who asks.
+        summary = clipped(sanitized(summary_of(question, width)), max(4, width - 2))
+        kept = rows(Line((("", summary),), "? ", style), width)[:1]
+        left_out -= 1
     where = "in full above" if is_focused else "Tab"
-    text = f"+{len(all_rows) - len(kept)} more lines, {where}"
+    text = f"+{left_out} more line{'' if left_out == 1 else 's'}, {where}"
     more = Line(((DIM, text),), "│ ", style)
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 
 def approval_keys(question: Question) -> str:
     """Return the keys that decide on an approval, and what a yes for the run would grant."""
+    from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
+
     granted = [ask for ask in question.asks if not ask.startswith(SHOWN)]
     # The shortest first: a long command stands above anyway, a host beside it might be overlooked.
     named = [
@@ -79,61 +79,116 @@ def approval_keys(question: Question) -> str:
     return f"y once · r for this run{what} · n no · w no, and say why{change}"
 
 
-def summary_of(question: Question) -> str:
+def key_rows(keys: str, width: int) -> list[Row]:
+    """Return an approval's keys on as many rows as they need; a row ends between two of them."""
+    found: list[str] = []
+    for key in keys.split(_BETWEEN):
+        longer = f"{found[-1]}{_BETWEEN}{key}" if found else key
+        if found and width_of(f"│ {longer}") > width:
+            found.append(key)
+        else:
+            found[-1:] = [longer]
+    lines = [Line(((MAGENTA, text),), "│ ", MAGENTA, "│ ") for text in found]
+    return [row for line in lines for row in rows(line, width)]
+
+
+def summary_of(question: Question, cells: int = 60) -> str:
     """Return a question in few words, for a dialog about it."""
-    return f"{question_heading(question)}: {clipped(' '.join(question.text.split()), 60)}"
+    return f"{question_heading(question)}: {clipped(' '.join(question.text.split()), cells)}"
 
 
-def bottom_line(status: Status, *, width: int, hint: str = "") -> Row:
+def bottom_line(status: Status, *, width: int, hint: str = "", esc: str = ESC_STOPS) -> Row:
     """Return the bottom line, exactly one row: what Enter does first, then the rest as it fits.
 
-    The mode, and what Enter does, are cut before what happens unasked is.
-    `hint` takes the place of all but the mode for a moment, such as "Ctrl-C again to leave".
+    What Tab and Esc do instead comes next, if Esc does not just stop the turn, and is shown whole or
+    not at all. They, the mode, and what Enter does, are cut before what happens unasked is.
+    `hint` takes the place of all of it for a moment, such as "Ctrl-C again leaves".
     """
     room = max(1, width - 1)
     if hint:
-        return [("7", f" {clipped(sanitized(hint), max(1, room - 2))} ")]
-    wanted: list[tuple[str, str]] = [
-        ("", f"⏎ {status.enter}"),
-        (BOLD, status.mode),
-        ("", status.permission),
+        return [("7", f" {_keys_that_fit(sanitized(hint), max(1, room - 2))} ")]
+    enter, mode, permission, *others = _first_parts(status, esc, room)
+    stops = ("", esc if status.busy and esc.endswith(ESC_STOPS) else "")
+    first = [enter, *others, mode, permission]
+    words: list[Fragment] = [
         ("", status.state),
         (CYAN, status.thinking),
         *(("", note) for note in status.notes),
-        ("", "Esc stops" if status.busy else ""),
-        ("", status.cost),
-        (DIM, status.model),
     ]
-    parts = [(style, " ".join(sanitized(text).split())) for style, text in wanted]
-    if parts[2][1]:
-        parts[:3] = _with_permission(parts[0], parts[1], parts[2], room)
-    return _fitted([(style, text) for style, text in parts if text], room)
+    return _fitted(
+        [*first, *words, stops, ("", status.cost), (DIM, status.model)],
+        room,
+        # What a key does has room before words about the run do, though it stands behind them.
+        claims=[*first, stops, *words],
+        whole=(stops[1], status.cost, *(note for note in status.notes if note.startswith("@"))),
+    )
 
 
-def _with_permission(
-    enter: Fragment, mode: Fragment, permission: Fragment, room: int
+def _keys_that_fit(hint: str, room: int) -> str:
+    """Return a hint with as many of its keys as there is room for, each whole; the way out goes first."""
+    first, *others = hint.split(_BETWEEN)
+    first = clipped(first, room)
+    left = room - width_of(first)
+    kept: set[str] = set()
+    for key in sorted(others, key=lambda key: not key.startswith("Esc")):
+        if width_of(key) + 3 <= left:
+            kept.add(key)
+            left -= width_of(key) + 3
+    return _BETWEEN.join([first, *(key for key in others if key in kept)])
+
+
+def _first_parts(status: Status, esc: str, room: int) -> list[Fragment]:
+    """Return what Enter does, the mode and what happens unasked, and then what other keys do.
+
+    The last of the three is whole. The others get what room it leaves; a key that finds none is left out.
+    """
+    permission = _one_line(status.permission)
+    left = room - (width_of(permission) + 3 if permission else 0)
+    keys: list[Fragment] = []
+    unusual = "" if not status.busy or esc.endswith(ESC_STOPS) else esc
+    for key in (unusual, f"Tab {_one_line(status.tab)}" if status.tab else ""):
+        if key and left - width_of(key) - 3 >= _LEAST_ENTER:
+            keys.append(("", key))
+            left -= width_of(key) + 3
+    enter = clipped(f"⏎ {_one_line(status.enter)}", max(_SHORTEST_ENTER, left))
+    shown = left - width_of(enter) - 3
+    stops = width_of(esc) + 3 if status.busy and esc.endswith(ESC_STOPS) else 0
+    if shown - stops >= _LEAST_MODE_BESIDE_ESC:
+        shown -= stops  # The end of a long name gives way to the key that stops.
+    mode = clipped(_one_line(status.mode), shown) if shown >= _SHORTEST_MODE else ""
+    return [("", enter), (BOLD, mode), ("", permission), *keys]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(sanitized(text).split())
+
+
+def _fitted(
+    parts: Sequence[Fragment],
+    room: int,
+    *,
+    claims: Sequence[Fragment],
+    whole: Collection[str],
 ) -> list[Fragment]:
-    """Return the three as they all fit: the mode is cut, or left out, and then what Enter does."""
-    left = room - width_of(enter[1]) - 3 - width_of(permission[1])
-    shown = left - 3
-    mode = (mode[0], clipped(mode[1], shown) if shown >= _SHORTEST_MODE else "")
-    if left < 0:
-        kept = max(_SHORTEST_ENTER, width_of(enter[1]) + left)
-        enter = (enter[0], clipped(enter[1], kept))
-    return [enter, mode, permission]
+    """Return the parts there is room for, which those in `claims` take before the others.
 
-
-def _fitted(parts: Sequence[Fragment], room: int) -> list[Fragment]:
-    found: list[Fragment] = []
+    A part that is `whole` is left out where it does not fit; of another the beginning is shown.
+    """
+    shown: dict[Fragment, str] = {}
     used = 0
-    for style, text in parts:
-        gap = 3 if found else 0
+    for part in (*claims, *parts):
+        text = _one_line(part[1])
+        gap = 3 if shown else 0
         left = room - used - gap
-        if found and left < min(width_of(text), 6):
+        least = width_of(text) if part[1] in whole else min(width_of(text), 6)
+        if not text or part in shown or (shown and left < least):
             continue
-        shown = clipped(text, left)
-        if found:
-            found.append((DIM, " · "))
-        found.append((style, shown))
-        used += gap + width_of(shown)
+        shown[part] = clipped(text, left)
+        used += gap + width_of(shown[part])
+    found: list[Fragment] = []
+    for part in dict.fromkeys(parts):
+        if part in shown:
+            found += (
+                [(DIM, _BETWEEN), (part[0], shown[part])] if found else [(part[0], shown[part])]
+            )
     return found

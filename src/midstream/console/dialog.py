@@ -10,7 +10,9 @@ from typing import Final
 
 import msgspec
 
+from midstream.console.answering import Answering
 from midstream.console.editor import Typed, is_command
+from midstream.console.going_back import TurnList
 from midstream.core.addressing import address_of
 from midstream.core.question import Question
 
@@ -32,7 +34,12 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
     that of the one whose command is being changed, "" for none. `decidable` is the marked approval on
-    the screen, and since when.
+    the screen, and since when. `answering` holds the lists and forms of the questions. `recalled` is
+    the line that was taken back and stands in the editor, `begun_at` when the line there was begun.
+    `news` is what the last key changed, told in the bottom line until the next one. `turns` is the open
+    list of earlier turns. `outlived` is the workflow that ended while the line was typed, "" for none.
+    `drawn` are the questions with a card on the screen, `presses` is how many keys were pressed and
+    `pressed_at` when the last one was.
     """
 
     focus: str = ""
@@ -41,10 +48,40 @@ class Dialog(msgspec.Struct, kw_only=True):
     unclear: UnclearLine | None = None
     decidable: tuple[str, float] = ("", 0.0)
     leave_offered: bool = False
+    leave_until: float = 0.0
     edited_at: float = 0.0
+    answering: Answering = msgspec.field(default_factory=Answering)
+    recalled: str = ""
+    begun_at: float = 0.0
+    news: str = ""
+    turns: TurnList | None = None
+    outlived: str = ""
+    drawn: frozenset[str] = frozenset()
+    presses: int = 0
+    pressed_at: float = 0.0
+
+    def pressed(self, *, now: float) -> None:
+        """Take note that a key is pressed."""
+        self.pressed_at = now
+        self.presses += 1
+        self.news = ""
+
+    def begun(self, *, now: float) -> frozenset[str]:
+        """Take note that a line is begun; return the questions it is begun under."""
+        self.begun_at = now
+        return self.drawn
+
+    def offer_leave(self, *, until: float) -> None:
+        """Say that the same key leaves if it comes next, and before the time `until`."""
+        self.leave_offered, self.leave_until = True, until
+
+    def may_leave(self, *, now: float) -> bool:
+        """Return whether the key that was said to leave does."""
+        return self.leave_offered and now < self.leave_until
 
     def keep_to(self, questions: Sequence[Question]) -> None:
         """Forget what is about a question nobody asks any more, and mark one that is open."""
+        self.answering.keep_to(questions)
         ids = [question.id for question in questions]
         if self.focus not in ids:
             self.focus = ids[0] if ids else ""
@@ -66,8 +103,19 @@ class Dialog(msgspec.Struct, kw_only=True):
         """Take note that the editor holds `text` now: another line than the unclear one ends it."""
         self.leave_offered = False
         self.edited_at = now
+        if self.turns is not None and not self.turns.means(text, now=now):
+            self.turns = None  # Somebody writes: the line is words.
+        if text != self.recalled:
+            self.recalled = ""
+        if not text:
+            self.outlived = ""
         if self.unclear is not None and text != self.unclear.line.shown:
             self.unclear = None
+
+    def keep_turns_of(self, run: str, *, rests: bool) -> None:
+        """Close the list of turns where another run is the active one, or something goes on there."""
+        if self.turns is not None and (not rests or self.turns.run != run):
+            self.turns = None
 
     def has_paused(self, now: float) -> bool:
         """Return whether a key that comes now is none of those that typed the line: no paste's last."""
@@ -76,6 +124,29 @@ class Dialog(msgspec.Struct, kw_only=True):
     def close(self) -> None:
         """Close the note, the change and the choice about an unclear line; the line stays as it is."""
         self.unclear, self.noting, self.editing = None, "", ""
+
+    def covered(self) -> None:
+        """Take note that the screen was another program's: what is drawn after it is drawn anew."""
+        self.decidable = ("", 0.0)
+        self.answering.covered()
+        if self.turns is not None:
+            self.turns.since = None
+        if self.unclear is not None:
+            self.unclear.since = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the line is for something that stands open over the editor."""
+        return bool(
+            self.unclear is not None or self.noting or self.editing or self.answering.filling
+        )
+
+    def asked(self, questions: Sequence[Question]) -> Question | None:
+        """Return the marked question if words answer it."""
+        for question in questions:
+            if question.id == self.focus and question.kind == "question":
+                return question
+        return None
 
     def approval(self, questions: Sequence[Question]) -> Question | None:
         """Return the marked question if it is an approval."""
@@ -104,6 +175,10 @@ class Dialog(msgspec.Struct, kw_only=True):
         self, questions: Sequence[Question], *, drawn: frozenset[str], now: float
     ) -> None:
         """Take note that a frame with the cards `drawn` is on the screen."""
+        self.drawn = drawn
+        self.answering.was_drawn(drawn, now)
+        if self.turns is not None and self.turns.since is None:
+            self.turns.since = now
         approval = self.approval(questions)
         if approval is None or approval.id not in drawn:
             self.decidable = ("", 0.0)

@@ -1,9 +1,18 @@
 """Interruptions, until they can be told: what each ended, in the run and in its branches. No IO."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from midstream.console.lines import Line
-from midstream.console.painting import Cut, cut_words, interruption
+from midstream.console.lines import DIM, Line
+from midstream.console.live_output import MAX_ROWS
+from midstream.console.painting import (
+    RESULT_MARK,
+    Cut,
+    branch_label,
+    cut_words,
+    interruption,
+    named,
+    own_words,
+)
 from midstream.core.events import Interrupted
 from midstream.core.names import Outcome
 
@@ -18,12 +27,15 @@ class Halt:
 
     def __init__(self, fact: Interrupted) -> None:
         self.branch = fact.branch
+        self._state = fact.state
+        self._is_by_words = fact.text is not None
         self._is_trouble = fact.leads_to == "trouble"
         holds = "waiting for your words" if fact.leads_to == "hold" else ""
         self.reason = "" if self._is_trouble else " · ".join(filter(None, (fact.reason, holds)))
         self._agents: dict[str, str] = {}
         self._spoke: set[str] = set()
         self._ended: dict[str, list[tuple[str, Outcome]]] = {}
+        self._outputs: list[tuple[str, Sequence[str]]] = []
 
     def cut(self, branch: str, agent: str, *, had_words: bool) -> None:
         """Take note of a place that was halted, and of the agent at work there, if any."""
@@ -34,6 +46,30 @@ class Halt:
     def ended(self, branch: str, tool: str, outcome: Outcome) -> None:
         """Take note of a tool call that ended."""
         self._ended.setdefault(branch, []).append((tool, outcome))
+
+    def said(self, branch: str, lines: Sequence[str]) -> None:
+        """Take note of the last lines a tool call that ended has said."""
+        if lines:
+            self._outputs.append((branch, [line.rstrip() for line in lines]))
+
+    def output_lines(self) -> list[Line]:
+        """Return the ends of the outputs that were on the screen, which share its rows."""
+        shown = self._outputs[-MAX_ROWS:]
+        share = MAX_ROWS // max(1, len(shown))
+        found = [
+            Line((*branch_label(branch), (DIM, line)), RESULT_MARK, DIM, RESULT_MARK, shrinks=line)
+            for branch, lines in shown
+            for line in lines[-share:]
+        ]
+        if len(shown) < len(self._outputs) or any(len(lines) > share for _, lines in shown):
+            whose = "its" if len(self._outputs) == 1 else "their"
+            found += own_words(f"Ctrl-O shows {whose} output", "note")
+        return found
+
+    def ends_nothing(self) -> bool:
+        """Return whether words made it that had waited for their turn, and nothing was cut off."""
+        cuts = self.cuts().values()
+        return self._is_by_words and not any(cut.agent or cut.ended for cut in cuts)
 
     def cuts(self) -> dict[str, Cut]:
         """Return what was cut, by place. An agent whose tools say it all is not named."""
@@ -48,15 +84,25 @@ class Halt:
         """Return what was cut in the place that was halted itself."""
         return " · ".join(cut_words(self.cuts().get(self.branch, Cut())))
 
-    def lines(self, label: str) -> list[Line]:
-        """Return the halt on one line; where an error is why, nothing if that says it all."""
+    def lines(self, label: str, *, done: Sequence[str] = ()) -> list[Line]:
+        """Return the halt on one line, and what was on the screen; where an error says it all, nothing.
+
+        `done` are the branches that had finished before. Where neither an agent nor a tool was at
+        work, what was cut off is the state: its handler, its wait, its question.
+        """
         cuts = self.cuts()
         if not self._is_trouble:
-            return [interruption(cuts, self.reason, branch=self.branch, label=label)]
-        told = {place: cut for place, cut in cuts.items() if cut.ended or place != self.branch}
-        if not told:
+            if self._state and not any(cut.agent or cut.ended for cut in cuts.values()):
+                cuts[self.branch] = Cut(self._state)
+            before = f"finished before: {named(done)}" if done else ""
+            reason = " · ".join(filter(None, (before, self.reason)))
+            told = interruption(cuts, reason, branch=self.branch, label=label)
+            return [told, *self.output_lines()]
+        ended = {place: cut for place, cut in cuts.items() if cut.ended or place != self.branch}
+        if not ended:
             return []
-        return [interruption(told, "", branch=self.branch, label=label, heading="")]
+        told = interruption(ended, "", branch=self.branch, label=label, heading="")
+        return [told, *self.output_lines()]
 
 
 class Halts:

@@ -38,6 +38,11 @@ class LineHistory(FileHistory):
         for line in self._loaded_strings:
             yield line
 
+    def remember(self, shown: str, *, later: str) -> None:
+        """Have a line come back as it is shown in this session, and as `later` in the next ones."""
+        self._loaded_strings.insert(0, shown)
+        self.store_string(later)
+
     def _size(self) -> int:
         return os.stat(self.filename).st_size
 

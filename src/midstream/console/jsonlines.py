@@ -13,7 +13,7 @@ from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.sanitize import scrubbed
-from midstream.ports import Desk, Submitted
+from midstream.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.process import own_redactor
 
 
@@ -51,6 +51,20 @@ class JsonFace:
     def recall(self, run: Run) -> None:
         """Do nothing: every event says all of itself."""
 
+    def past(self, run: Run) -> None:
+        """Do nothing: who reads along has the events of then."""
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Say what became of files; see `Face.show_changes`."""
+        for each in changes:
+            told: dict[str, Json] = {"type": "console", "kind": "diff"}
+            held: dict[str, Json] = msgspec.to_builtins(each.diff)
+            self._write(told | held | {"note": each.note})
+
+    def hand(self, words: str) -> None:
+        """Say words that may be sent again; see `Face.hand`."""
+        self._write({"type": "console", "kind": "words", "text": words})
+
     def turned_to(self, questions: Sequence[Question]) -> None:
         """Say what is being asked; see `Face.turned_to`."""
         for question in questions:
@@ -59,8 +73,15 @@ class JsonFace:
                 {"type": "console", "kind": "info", "text": question.text, "question": asked}
             )
 
+    def show_in_full(self, what: InFull) -> None:
+        """Do nothing: every event is in full."""
+
     def refresh(self) -> None:
         """Do nothing: the status is in the events."""
+
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Keep nothing above a prompt: there is none."""
+        return False
 
     async def run(self, desk: Desk) -> None:
         """Hand over lines until the input ends, the desk says to leave, or the output is broken."""

@@ -1,144 +1,144 @@
-"""The keys, as data: which key does what, and when it may."""
+"""The bindings of the keys: `KEYMAP` says which and when, here is what each of them does."""
 
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import TypeAlias
 
-from prompt_toolkit.filters import Condition, has_completions, is_searching
+import msgspec
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    has_completions,
+    is_searching,
+    vi_insert_mode,
+    vi_replace_mode,
+    vi_selection_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from midstream.console.approval_keys import ApprovalKeys
+from midstream.console.aside import Aside
+from midstream.console.card_keys import CardKeys
 from midstream.console.editor import Editor
+from midstream.console.keymap import KEYMAP, When
+from midstream.console.moving import Moving
+from midstream.console.own_shell import OwnShell
+from midstream.console.sending import Sending
+from midstream.console.stopping import Stopping
+from midstream.console.turn_keys import TurnKeys
 
-Decision: TypeAlias = str
-"""One of `y`, `r`, `n`, `w`, `e`: once, for this run, no, no with a note, with another command."""
 
-DECISIONS: Final = "yrnwe"
-CHOICES: Final = "ane"
-
-
-class Actions(Protocol):
-    """What the keys act on."""
+class Actions(msgspec.Struct, frozen=True, kw_only=True):
+    """Who acts on which keys; `leave` leaves the console."""
 
     editor: Editor
-
-    def send(self, *, alone: bool) -> None:
-        """Send the line (or the note, or nothing). `alone`: no other key came with this one."""
-
-    def escape(self) -> None:
-        """Close what is open over the editor, else stop the turn."""
-
-    def interrupt(self) -> None:
-        """Clear the line, else stop the turn, else leave."""
-
-    def leave(self) -> None:
-        """Leave the console."""
-
-    def up(self) -> None:
-        """Bring back what was not delivered, else go up."""
-
-    def next_question(self) -> None:
-        """Mark the next question."""
-
-    def show_keys(self) -> None:
-        """Print the keys."""
-
-    def decide(self, decision: Decision) -> None:
-        """Decide on the marked approval."""
-
-    def choose(self, choice: str) -> None:
-        """Say what the unclear line is."""
-
-    def may_decide(self, *, alone: bool) -> bool:
-        """Return whether a key now is a fresh decision on the marked approval."""
-
-    def may_choose(self, *, alone: bool) -> bool:
-        """Return whether a key now is a fresh choice about the unclear line."""
+    sending: Sending
+    stopping: Stopping
+    moving: Moving
+    approvals: ApprovalKeys
+    cards: CardKeys
+    turns: TurnKeys
+    own: OwnShell
+    aside: Aside
+    leave: Callable[[], None]
 
 
 Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
 
 def bindings(actions: Actions) -> KeyBindings:
-    """Return the console's own bindings; they go before prompt_toolkit's."""
-    keys = KeyBindings()
-    editor = actions.editor
-    is_empty = Condition(lambda: editor.is_empty)
-    editing = ~is_searching
+    """Return the console's own bindings, from `KEYMAP`; they go before prompt_toolkit's."""
+    bound = KeyBindings()
+    found, times = handlers(actions), _times(actions)
+    # Of several bindings that apply, prompt_toolkit takes the last one.
+    for row in reversed(KEYMAP):
+        applies: Filter = ~is_searching
+        for when in row.when:
+            applies &= times[when]
+        for sequence in row.keys:
+            bound.add(*sequence, filter=applies)(found[row.action])
+    # In a search, too, it is no character.
+    bound.add("c-z", filter=is_searching)(lambda _: None)
+    return bound
 
-    def on(key: str | Keys, *more: str, filter: object = editing) -> Callable[[Handler], Handler]:
-        return keys.add(key, *more, filter=filter)  # type: ignore[arg-type]
 
-    @on("enter")
-    def _enter(event: KeyPressEvent) -> None:
+def handlers(actions: Actions) -> dict[str, Handler]:
+    """Return what the keys do, by the name their rows in `KEYMAP` have for it."""
+    editor, sending, aside = actions.editor, actions.sending, actions.aside
+
+    def send(event: KeyPressEvent) -> None:
         if not editor.continues():
-            actions.send(alone=_is_alone(event))
+            sending.send(alone=_is_alone(event))
 
-    @on("escape", "enter")
-    @on("c-j")
-    def _new_line(event: KeyPressEvent) -> None:
-        editor.new_line()
-
-    @on("escape")
-    def _escape(event: KeyPressEvent) -> None:
+    def escape(event: KeyPressEvent) -> None:
         if editor.buffer.complete_state is not None:
             editor.buffer.cancel_completion()
         else:
-            actions.escape()
+            actions.stopping.escape()
 
-    @on("c-c")
-    def _interrupt(event: KeyPressEvent) -> None:
-        actions.interrupt()
+    def decide(event: KeyPressEvent) -> None:
+        if actions.approvals.may_decide(alone=_is_alone(event)):
+            actions.approvals.decide(event.data)
+        else:
+            editor.insert(event.data)
 
-    @on("c-d", filter=editing & is_empty)
-    def _leave(event: KeyPressEvent) -> None:
-        actions.leave()
+    def choose(event: KeyPressEvent) -> None:
+        if sending.may_choose(alone=_is_alone(event)):
+            sending.choose(event.data)
+        else:
+            editor.insert(event.data)
 
-    @on("up", filter=editing & ~has_completions)
-    @on("c-p", filter=editing & ~has_completions)
-    def _up(event: KeyPressEvent) -> None:
-        actions.up()
+    def arrow(event: KeyPressEvent) -> None:
+        actions.moving.arrow(-1 if event.key_sequence[0].key == Keys.Up else 1)
 
-    @on("tab", filter=editing & is_empty)
-    def _next(event: KeyPressEvent) -> None:
-        actions.next_question()
+    return {
+        "send": send,
+        "queue": lambda event: sending.queue(alone=_is_alone(event)),
+        "steer": lambda event: sending.steer(alone=_is_alone(event)),
+        "arrow": arrow,
+        "pick": lambda _: actions.cards.pick(),
+        "new_line": lambda _: editor.new_line(),
+        "escape": escape,
+        "go_back": lambda _: actions.turns.go_back(),
+        "interrupt": lambda _: actions.stopping.interrupt(),
+        "leave": lambda _: actions.leave(),
+        "stay": lambda _: aside.stay(),
+        "up": lambda _: actions.moving.up(),
+        "next_question": lambda _: actions.moving.next_question(),
+        "complete": lambda _: editor.complete(),
+        "next_mode": lambda event: aside.next_mode(alone=_is_alone(event)),
+        "backspace": lambda _: editor.backspace(),
+        "begin_anew": lambda event: editor.begin_anew(event.data),
+        "paste": lambda event: editor.paste(event.data),
+        "show_keys": lambda _: aside.show_keys(),
+        "show_last": lambda _: aside.show_last(),
+        "unfold": lambda _: aside.unfold(),
+        "edit_outside": lambda _: aside.edit_outside(),
+        "join_output": lambda _: actions.own.join(),
+        "decide": decide,
+        "choose": choose,
+    }
 
-    @on("tab", filter=editing & ~is_empty)
-    def _complete(event: KeyPressEvent) -> None:
-        editor.complete()
 
-    @on("backspace")
-    @on("c-h")
-    def _backspace(event: KeyPressEvent) -> None:
-        editor.backspace()
-
-    @on(Keys.BracketedPaste)
-    def _paste(event: KeyPressEvent) -> None:
-        editor.paste(event.data)
-
-    @on("?", filter=editing & is_empty)
-    def _help(event: KeyPressEvent) -> None:
-        actions.show_keys()
-
-    for key in DECISIONS:
-
-        @on(key, filter=editing & is_empty)
-        def _decide(event: KeyPressEvent) -> None:
-            if actions.may_decide(alone=_is_alone(event)):
-                actions.decide(event.data)
-            else:
-                editor.buffer.insert_text(event.data)
-
-    for key in CHOICES:
-
-        @on(key, filter=editing & Condition(lambda: actions.may_choose(alone=True)))
-        def _choose(event: KeyPressEvent) -> None:
-            if actions.may_choose(alone=_is_alone(event)):
-                actions.choose(event.data)
-            else:
-                editor.buffer.insert_text(event.data)
-
-    return keys
+def _times(actions: Actions) -> dict[When, Filter]:
+    editor = actions.editor
+    is_empty = Condition(lambda: editor.is_empty)
+    return {
+        "empty": is_empty,
+        "text": ~is_empty,
+        "no_menu": ~has_completions,
+        # In vi keys Esc first ends what is being typed; only then it is ours.
+        "vi_done": ~(vi_insert_mode | vi_replace_mode | vi_selection_mode) | has_completions,
+        "queues": Condition(actions.sending.may_queue),
+        "card": Condition(actions.moving.takes_arrows),
+        "picks": Condition(actions.cards.may_pick),
+        "rests": Condition(actions.turns.rests),
+        "returned": Condition(lambda: editor.has_returned),
+        # That the key is a fresh one is asked when it is pressed: it is typed where it is not.
+        "approval": is_empty,
+        "unclear": Condition(lambda: actions.sending.may_choose(alone=True)),
+    }
 
 
 def _is_alone(event: KeyPressEvent) -> bool:

@@ -1,5 +1,6 @@
 """Where things stand: live text, cards, the editor, completions, the bottom line."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -7,7 +8,6 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_completions, is_done
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import (
-    BufferControl,
     ConditionalContainer,
     FormattedTextControl,
     HSplit,
@@ -19,13 +19,15 @@ from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import (
     HighlightIncrementalSearchProcessor,
     Processor,
+    TabsProcessor,
     Transformation,
     TransformationInput,
 )
 from prompt_toolkit.widgets import SearchToolbar
 
-from midstream.console.lines import Row
-from midstream.core.safety.sanitize import masked
+from midstream.console.lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
+from midstream.console.wrapping import WrappedControl
+from midstream.core.safety.sanitize import joiners, masked
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _FLAGS = {
@@ -57,17 +59,53 @@ def toolkit_text(rows: Sequence[Row]) -> StyleAndTextTuples:
     for number, row in enumerate(rows):
         if number:
             found.append(("", "\n"))
-        found += [(toolkit_style(style), text) for style, text in row]
+        is_turned = has_right_to_left(row)
+        for style, text in row:
+            # Masked as the output does it, or what takes no room here would take a cell there.
+            found.append((toolkit_style(style), masked(text)))
+            if is_turned:
+                found.append(("[ZeroWidthEscape]", LEFT_TO_RIGHT))
+        if row and row[-1][1] and width_of(row[-1][1][-1]) == 0:
+            # A mark at the very end would be drawn twice: with its letter, and in the cell behind.
+            found.append(("", " "))
     return found
 
 
 class _Masked(Processor):
-    """Shows suspects in the typed text as one cell each, so that the cursor stays right."""
+    """Shows suspects in the typed text as one cell each, so that the cursor stays right.
+
+    Joiners that belong where they are take no cell: the letters they join stand side by side.
+    """
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        hidden = joiners("".join(text for _, text, *_ in fragments))
+        if not hidden:
+            return Transformation([(style, masked(text)) for style, text, *_ in fragments])
+        left, at = set(hidden), 0
+        shown: StyleAndTextTuples = []
+        for style, text, *_ in fragments:
+            kept = "".join(char for number, char in enumerate(text, at) if number not in left)
+            shown.append((style, masked(kept)))
+            at += len(text)
+        behind = [place - number for number, place in enumerate(hidden)]
         return Transformation(
-            [(style, masked(text)) for style, text, *_ in transformation_input.fragments]
+            shown,
+            source_to_display=lambda place: place - bisect_left(hidden, place),
+            display_to_source=lambda place: place + bisect_right(behind, place),
         )
+
+
+class _Tabs(TabsProcessor):
+    """Shows tabs as blanks. As `^I` they would take room that wrapping does not reckon with."""
+
+    def __init__(self) -> None:
+        super().__init__(char1=" ", char2=" ")
+
+    def apply_transformation(self, ti: TransformationInput) -> Transformation:
+        if any("\t" in text for _, text, *_ in ti.fragments):
+            return super().apply_transformation(ti)
+        return Transformation(ti.fragments)
 
 
 def layout_of(
@@ -81,9 +119,9 @@ def layout_of(
     """Return the layout. The callables are asked at every draw and must be quick."""
     search = SearchToolbar()
     editor = Window(
-        BufferControl(
+        WrappedControl(
             buffer,
-            input_processors=[HighlightIncrementalSearchProcessor(), _Masked()],
+            input_processors=[HighlightIncrementalSearchProcessor(), _Tabs(), _Masked()],
             search_buffer_control=search.control,
             preview_search=True,
         ),

@@ -3,10 +3,12 @@
 A `Line` is one logical line with a mark in front. Wrapping repeats a mark on every row, so that
 foreign text, whatever it holds, never reaches the first column: no agent can draw a prompt, a card
 or another agent's gutter. A style is the parameters of an SGR sequence (`1;36`), from the basic
-sixteen colours, which people have set to be readable on their own background. Meaning never hangs
-on colour alone.
+sixteen colours, and only from those that can be read on a light and on a dark background: no black,
+white, blue or yellow. None is bold as well, which many terminals draw as a bright one. Meaning never
+hangs on colour alone.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -25,9 +27,9 @@ BOLD: Final = "1"
 DIM: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
-YELLOW: Final = "33"
+MAGENTA: Final = "35"
 CYAN: Final = "36"
-AGENT_STYLES: Final = ("36", "35", "34", "32", "33")
+AGENT_STYLES: Final = (CYAN, MAGENTA, GREEN)
 
 _TAB_SIZE: Final = 4
 
@@ -36,12 +38,14 @@ class Line(msgspec.Struct, frozen=True):
     """One logical line. `mark` stands before its first row, `rest` before rows it wraps into.
 
     `rest` None: as wide as the mark, blank. The texts may be foreign: they are sanitized on layout.
+    `shrinks` is the text of a fragment that is cut where the line then fits on one row of a terminal.
     """
 
     fragments: tuple[Fragment, ...]
     mark: str = ""
     style: str = PLAIN
     rest: str | None = None
+    shrinks: str = ""
 
 
 def lines_of(
@@ -103,6 +107,8 @@ def rows(line: Line, width: int) -> list[Row]:
         mark = rest = clipped(mark.strip(), 1)
     room = max(1, width - width_of(mark))
     clean = [(style, _one_line(text)) for style, text in line.fragments]
+    if line.shrinks:
+        clean = _shrunk(clean, _one_line(line.shrinks), room)
     texts = [text for _, text in clean]
     if sum(map(len, texts)) <= room and all(text.isascii() for text in texts):
         return [_row(mark, line.style, clean)]
@@ -110,6 +116,18 @@ def rows(line: Line, width: int) -> list[Row]:
     for number, part in enumerate(_wrapped(clean, room)):
         found.append(_row(mark if number == 0 else rest, line.style, part))
     return found
+
+
+_LEAST_SHRUNK: Final = 24
+
+
+def _shrunk(fragments: list[Fragment], text: str, room: int) -> list[Fragment]:
+    """Return the fragments with this one cut so that all fit into the room; as they are if they cannot."""
+    over = sum(width_of(part) for _, part in fragments) - room
+    left = width_of(text) - over
+    if over <= 0 or left < _LEAST_SHRUNK:
+        return fragments
+    return [(style, clipped(part, left) if part == text else part) for style, part in fragments]
 
 
 def _row(mark: str, style: str, fragments: Sequence[Fragment]) -> Row:
@@ -133,14 +151,16 @@ def _wrapped(fragments: Sequence[Fragment], room: int) -> list[list[Fragment]]:
     bound, position = next(bounds), 0
     wrapped: list[list[Fragment]] = [[]]
     for style, part in fragments:
-        while position + len(part) > bound:
-            head, part = part[: bound - position], part[bound - position :]
-            wrapped[-1].append((style, head))
+        # By offsets: cutting the rest anew for every row of a long line would copy it as often.
+        begin = 0
+        while position + len(part) - begin > bound:
+            end = begin + bound - position
+            wrapped[-1].append((style, part[begin:end]))
             wrapped.append([])
-            position = bound
+            begin, position = end, bound
             bound = next(bounds)
-        wrapped[-1].append((style, part))
-        position += len(part)
+        wrapped[-1].append((style, part[begin:]))
+        position += len(part) - begin
     return wrapped
 
 
@@ -148,8 +168,9 @@ def _cuts_of_ascii(text: str, room: int) -> list[int]:
     cuts: list[int] = []
     start = 0
     while len(text) - start > room:
-        space = text.rfind(" ", start + 1, start + room + 1)
-        start = start + room if space <= start else min(space + 1, start + room)
+        # A blank ends a row and never begins one, so it has to find room itself.
+        space = text.rfind(" ", start + 1, start + room)
+        start = start + room if space <= start else space + 1
         cuts.append(start)
     return cuts
 
@@ -169,6 +190,23 @@ def _cuts(text: str, room: int) -> list[int]:
     return cuts
 
 
+LEFT_TO_RIGHT: Final = "\u200e"
+"""A mark that takes no cell. It follows every fragment of a row with right-to-left text.
+
+So a terminal that reorders text turns round what is in one fragment, and no more: our gutter stays in
+the first column, whatever a row begins with, and a number of ours behind foreign words stays there.
+"""
+
+_RIGHT_TO_LEFT: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+
+
+def has_right_to_left(row: Row) -> bool:
+    """Return whether a terminal may turn part of a row round."""
+    return any(not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None for _, text in row)
+
+
 _COLOURS: Final = frozenset(
     str(code) for code in (*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108))
 )
@@ -182,10 +220,14 @@ def without_colour(style: str) -> str:
 def to_ansi(row: Row, *, colour: bool = True) -> str:
     """Return a row as text with our own SGR sequences and no others: the terminal's write point."""
     parts: list[str] = []
+    side = LEFT_TO_RIGHT if has_right_to_left(row) else ""
     for style, text in row:
         shown = style if colour else without_colour(style)
         clean = controlled(text)
-        parts.append(f"\x1b[{shown}m{clean}\x1b[0m" if shown and clean else clean)
+        if clean and (shown or side):
+            # What nobody sees stands before a sequence: some programs drop what follows it.
+            clean = f"\x1b[{shown}m{clean}{side}\x1b[0m" if shown else f"{clean}{side}\x1b[0m"
+        parts.append(clean)
     return "".join(parts)
 
 

@@ -2,14 +2,17 @@
 
 What a model wrote must all be seen. So the parts of markdown that hide text are off: HTML, link
 definitions, image addresses and terminal hyperlinks (an address stands beside its link's words).
-Rich's own markup, emoji codes and syntax colours (a background of their own) are off as well.
+Rich's own markup, emoji codes and syntax colours (a background of their own) are off as well; code
+whose language is named has ours (`console.code`).
 """
 
 import re
 from io import StringIO
+from time import perf_counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from midstream.console.lines import Fragment, Line
+from midstream.console.code import MAX_S, highlighted
+from midstream.console.lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragment, Line
 from midstream.core.safety.sanitize import sanitized
 
 if TYPE_CHECKING:
@@ -20,6 +23,20 @@ MAX_CHARS: Final = 200_000
 """Longer texts are shown as they were written."""
 
 _MARKS: Final = re.compile(r"[*_`#>|~\[]|^\s*(?:[-+]|\d+[.)])\s|^\s*(?:---|===)", re.MULTILINE)
+
+
+_RICH: Final = {
+    BOLD: "bold",
+    DIM: "dim",
+    RED: "red",
+    GREEN: "green",
+    CYAN: "cyan",
+    MAGENTA: "magenta",
+}
+
+
+_READABLE: Final = frozenset({RED, GREEN, MAGENTA, CYAN})
+"""Colours that can be read on a light and on a dark background."""
 
 
 def has_markdown(text: str) -> bool:
@@ -68,11 +85,17 @@ def _markdown(text: str) -> "RenderableType":
     from rich.padding import Padding
     from rich.text import Text
 
-    class PlainCode(CodeBlock):
+    until = perf_counter() + MAX_S
+
+    class OurCode(CodeBlock):
         def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-            yield Padding(
-                Text(str(self.text).rstrip(), style="cyan", overflow="fold"), (0, 0, 0, 2)
-            )
+            code = str(self.text).rstrip()
+            fragments = highlighted(code, self.lexer_name, until=until)
+            is_plain = len(fragments) < 2
+            text = Text(overflow="fold", style="cyan" if is_plain else "")
+            for style, part in fragments:
+                text.append(part, style=_RICH.get(style, ""))
+            yield Padding(text, (0, 0, 0, 2))
 
     class LeftHeading(Heading):
         def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
@@ -82,8 +105,8 @@ def _markdown(text: str) -> "RenderableType":
     class Faithful(Markdown):
         elements: ClassVar = {
             **Markdown.elements,
-            "fence": PlainCode,
-            "code_block": PlainCode,
+            "fence": OurCode,
+            "code_block": OurCode,
             "heading_open": LeftHeading,
         }
 
@@ -107,6 +130,7 @@ def _sgr(style: "Style | None") -> str:
     if style.strike:
         codes.append("9")
     if style.color is not None and style.color.number is not None and style.color.number < 16:
-        number = style.color.number
-        codes.append(str(30 + number if number < 8 else 82 + number))
+        # Bright ones vanish on some background or other, and bold is drawn bright by many.
+        colour = str(30 + style.color.number % 8)
+        codes += [colour] if colour in _READABLE and not style.bold else []
     return ";".join(codes)

@@ -1,40 +1,34 @@
-"""The narrator: remembers what a later line needs of earlier events. No IO, no clock.
+"""The narrator: which event is told by whom; of runs, states and branches it tells itself. No IO.
 
-A tool call is shown with its result, an answer with its question, an interruption with what became
-of everything it stopped, branches that begin together on one line; so something must be remembered
-between events, and this is all of it.
+A tool call is shown with its result (`agent_story`), an answer with its question (`talk_story`), an
+interruption with what became of everything it stopped (`halts`), branches that begin together on one
+line (`branches`); so something must be remembered between events, and these rooms are all of it.
 """
-
-from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
+from midstream.console.agent_story import AgentStory
 from midstream.console.branches import Branches
 from midstream.console.halts import Halt, Halts
 from midstream.console.lines import DIM, Line
+from midstream.console.live_output import Outputs
 from midstream.console.painting import (
     GUTTER,
     Block,
     Words,
-    answer_line,
     branch_ending,
-    call_line,
     ending,
     granted,
-    labelled,
     own_words,
-    question_lines,
-    question_summary,
     result_summary,
-    speech,
     taken_up,
     transition,
     trouble,
     waiting,
 )
-from midstream.core.addressing import as_typed
-from midstream.core.conversation import ToolCall
+from midstream.console.talk_story import TalkStory
+from midstream.console.tally import Tally
+from midstream.core.errors import with_hint
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -42,6 +36,8 @@ from midstream.core.events import (
     BranchFinished,
     BranchStarted,
     BranchStopped,
+    CompactionEnded,
+    ConversationCompacted,
     DefinitionChanged,
     InputDisposed,
     InputReceived,
@@ -55,6 +51,7 @@ from midstream.core.events import (
     RunFailed,
     RunFinished,
     RunRecovered,
+    RunRenamed,
     RunResumed,
     RunStarted,
     RunStopped,
@@ -72,13 +69,13 @@ from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
     Envelope,
+    FileChanged,
     JournalStalled,
     JournalWorks,
     ListenerFailed,
     Notice,
     RunTaken,
 )
-from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.timer_names import WAITED
 
@@ -99,49 +96,69 @@ _GOING_ON = "going on"
 class Narrator:
     """Turns events into blocks, in order. Call `settle` when no more events are there for now."""
 
-    def __init__(self, *, with_cards: bool) -> None:
-        """Make one. `with_cards`: open questions are drawn elsewhere, tell them when they close."""
+    def __init__(self, *, with_cards: bool, outputs: Outputs | None = None) -> None:
+        """Make one.
+
+        `with_cards`: open questions are drawn elsewhere, tell them when they close. `outputs`: what
+        of the running calls is on the screen, the end of which stays when they are halted.
+        """
         self._with_cards = with_cards
-        self._calls: dict[tuple[str, str], ToolCalled] = {}
-        self._wished: dict[tuple[str, str], ToolCall] = {}
-        self._questions: dict[tuple[str, str], QuestionAsked] = {}
-        self._inputs: dict[tuple[str, str], InputReceived] = {}
-        self._shown: dict[tuple[str, str, str], list[str]] = {}
-        self._failures: dict[tuple[str, str], str] = {}
-        self._broken: dict[tuple[str, str], str] = {}
-        self._expired: dict[tuple[str, str], int] = {}
-        self._epochs: dict[tuple[str, str], int] = {}
         self._halts = Halts()
         self._branches = Branches()
+        outputs = Outputs() if outputs is None else outputs
+        self._agents = AgentStory(self._branches, self._halts, outputs)
+        self._talk = TalkStory(
+            self._branches, self._halts, with_cards=with_cards, cut=self._agents.cut
+        )
+        self._broken: dict[tuple[str, str], str] = {}
+        self._tally = Tally()
         self._chats: set[str] = set()
+        self._known: set[str] = set()
+        self._arriving: dict[str, RunRecovered] = {}
+
+    @property
+    def is_verbose(self) -> bool:
+        """Whether tool results and reasoning are told in full."""
+        return self._agents.is_verbose
+
+    @is_verbose.setter
+    def is_verbose(self, is_verbose: bool) -> None:
+        self._agents.is_verbose = is_verbose
 
     def streamed(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
         """Remember words that were shown as they came, in case they are cut."""
-        self._shown.setdefault((run, branch, agent), []).append(text)
+        self._agents.streamed(run, branch, agent, text)
 
-    def recall(self, run: Run) -> None:
-        """Remember what the later lines of a run need that began where nobody listened."""
+    def thought(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
+        """Remember a piece of a model's reasoning, which may be asked for."""
+        self._agents.thought(run, branch, agent, text)
+
+    def printed(self, run: str, asked: QuestionAsked) -> None:
+        """Hear that a question stands in full in the scrollback, with what its call would change."""
+        self._agents.asked(run, asked, stays=True)
+
+    def last_in_full(self) -> list[Block]:
+        """Return the last tool result or reasoning in full; asked again, the one before it."""
+        return self._agents.last_in_full()
+
+    def recall(self, run: Run) -> list[Block]:
+        """Remember what the later lines of a run need that began where nobody listened.
+
+        Return what could not be told before it was known what it is.
+        """
+        self._known.add(run.id)
         if run.definition is not None and run.definition.kind == "chat":
             self._chats.add(run.id)
         self._branches.recall(run)
-        for question in run.open_questions:
-            self._questions.setdefault((run.id, question.id), _asked(question))
-        for record in run.undelivered:
-            received = InputReceived(
-                input_id=record.id,
-                text=record.text,
-                source="user",
-                handling=record.handling,
-                to=record.to,
-            )
-            self._inputs.setdefault((run.id, record.id), received)
+        self._talk.recall(run)
+        self._tally.recall(run)
+        fact = self._arriving.pop(run.id, None)
+        return [] if fact is None else [*taken_up(run.id, fact, is_chat=run.id in self._chats)]
 
     def open_calls(self) -> list[tuple[str, ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
         return [
-            (run, call)
-            for (run, _), call in self._calls.items()
-            if call.name != REQUEST_USERS_INPUT
+            (run, call) for run, call in self._agents.calls() if call.name != REQUEST_USERS_INPUT
         ]
 
     def begun(self) -> list[Block]:
@@ -157,34 +174,35 @@ class Narrator:
         if not isinstance(event, _BETWEEN):
             for halt in self._halts.over(run, event.branch):
                 found += self._halted(run, halt)
+        self._tally.heard(run, event, envelope.at)
         found += self._fact(run, event, envelope.at)
         return [*self.begun(), *found] if found else found
 
     def settle(self) -> list[Block]:
         """Return what waits for nothing any more: branches that began, interruptions."""
-        running = [(run, call.branch) for (run, _), call in self._calls.items()]
+        running = [(run, call.branch) for run, call in self._agents.calls()]
         found = self.begun()
         for run, halt in self._halts.idle(running):
             found += self._halted(run, halt)
         return found
 
     def _halted(self, run: str, halt: Halt) -> list[Line]:
-        return halt.lines(self._branches.label(run, halt.branch))
-
-    def _in(self, run: str, branch: str, lines: list[Line]) -> list[Block]:
-        """Return lines about something in a branch."""
-        return [*labelled(self._branches.label(run, branch), lines)]
+        done = self._branches.finished(run, halt.branch)
+        return halt.lines(self._branches.label(run, halt.branch), done=done)
 
     def _notice(self, run: str, event: AnyNotice) -> list[Block]:
         match event:
             case ListenerFailed():
                 text = f"The listener {event.listener} failed: {event.error}"
                 return [*own_words(text, "warning")]
+            case FileChanged():
+                self._agents.changed(run, event)
+                return []
             case AgentThinking(status=status) if status:
                 words = own_words(f"{event.agent}: {status}", "note")
-                return self._in(run, event.branch, words)
+                return self._branches.labelled(run, event.branch, words)
             case JournalStalled():
-                text = f"Run {run} waits: {event.error} {event.hint}".rstrip()
+                text = with_hint(f"Run {run} waits: {event.error}", event.hint)
                 return [*own_words(f"{text} Until then no words are taken.", "warning")]
             case JournalWorks():
                 return [*own_words(f"The journal works again: run {run} goes on.", "note")]
@@ -201,43 +219,40 @@ class Narrator:
             case StateTransition():
                 return self._moved(run, fact)
             case AgentResponded():
-                return self._responded(run, fact)
+                return self._agents.responded(run, fact)
             case AgentFailed():
-                return self._agent_failed(run, fact)
+                return self._agents.failed(run, fact)
             case ToolCalled():
-                self._calls[run, fact.call_id] = fact
+                self._agents.called(run, fact, at)
                 return []
             case ToolReturned():
-                return self._returned(run, fact)
+                return self._agents.returned(run, fact, at)
             case QuestionAsked():
-                self._questions[run, fact.question_id] = fact
-                # What was asked about is shown with its question, and need not be named again.
-                self._wished.pop((run, fact.call_id), None)
-                # Waiting for input has no card: what the workflow wants to be told stands here.
-                has_card = self._with_cards and fact.kind != "input"
-                return [] if has_card or not fact.text else [*question_lines(fact)]
+                # A card goes with its answer; without one what is changed after a yes stands here.
+                self._agents.asked(run, fact, stays=not self._with_cards)
+                return self._talk.asked(run, fact)
             case QuestionAnswered() | QuestionSuperseded() | QuestionExpired():
-                return self._closed(run, fact)
+                return self._talk.closed(run, fact)
             case PermissionGranted():
                 return [*own_words(granted(fact), "note")]
             case InputReceived():
-                return self._received(run, fact)
+                return self._talk.received(run, fact, is_chat=run in self._chats)
             case InputDisposed():
-                return self._disposed(run, fact)
+                return self._talk.disposed(run, fact)
             case Interrupted():
-                return self._interrupted(run, fact)
+                return self._talk.interrupted(run, fact, is_chat=run in self._chats)
             case ReplyCut():
-                return self._cut(run, fact.branch, fact.agent, fact.partial)
+                return self._agents.cut(run, fact.branch, fact.agent, fact.partial)
             case WorkflowOutput():
                 if fact.kind == "result":
                     heading = Line((("1", "result"),), GUTTER, "1", GUTTER)
                     return [heading, Words(fact.text, GUTTER, "1")]
-                return self._in(run, fact.branch, own_words(fact.text, "note"))
+                return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
             case StateFailed():
-                key = (run, fact.branch)
-                told = self._failures.pop(key, "") or self._broken.pop(key, "")
+                failed = self._agents.failure(run, fact.branch)
+                told = failed or self._broken.pop((run, fact.branch), "")
                 is_known = bool(told) and told in fact.error
-                return self._in(run, fact.branch, trouble(fact, is_known=is_known))
+                return self._branches.labelled(run, fact.branch, trouble(fact, is_known=is_known))
             case TimerSet():
                 return self._timed(run, fact, at)
             case WorkDone():
@@ -248,15 +263,23 @@ class Narrator:
             case BranchFinished() | BranchFailed() | BranchStopped():
                 return self._branch_ended(run, fact, at)
             case RunFinished() | RunFailed() | RunStopped():
-                return self._ended(run, fact)
+                return self._ended(run, fact, at)
+            case ConversationCompacted() | CompactionEnded() | RunRenamed():
+                from midstream.console.sessions import session_lines
+
+                return [*session_lines(fact)]
+            case RunRecovered() if run not in self._known:
+                self._arriving[run] = fact
+                return []
             case RunRecovered() | RunSuspended() | RunResumed() | DefinitionChanged():
-                return [*taken_up(run, fact)]
+                return [*taken_up(run, fact, is_chat=run in self._chats)]
             case _:
                 return []
 
     # --- states and branches ------------------------------------------------------------------
 
     def _started(self, run: str, fact: RunStarted) -> list[Block]:
+        self._known.add(run)
         if fact.definition.kind == "chat":
             self._chats.add(run)
             return []
@@ -264,7 +287,7 @@ class Narrator:
 
     def _moved(self, run: str, fact: StateTransition) -> list[Block]:
         self._branches.entered(run, fact.branch, fact.target)
-        self._expired.pop((run, fact.branch), None)
+        self._talk.expired(run, fact.branch)
         if run in self._chats:
             return []
         if fact.reason == _GOING_ON:
@@ -273,20 +296,20 @@ class Narrator:
             return []
         if fact.branch and (not fact.source or fact.target == STOP):
             return []  # That it began and that it ended have lines of their own.
-        return self._in(run, fact.branch, [transition(fact)])
+        return self._branches.labelled(run, fact.branch, [transition(fact)])
 
     def _timed(self, run: str, fact: TimerSet, at: float) -> list[Block]:
         if fact.timer != WAITED or fact.until - at < 1:
             return []
         words = waiting(self._branches.state(run, fact.branch), fact.until, now=at)
-        return self._in(run, fact.branch, own_words(words, "note"))
+        return self._branches.labelled(run, fact.branch, own_words(words, "note"))
 
     def _worked(self, run: str, fact: WorkDone) -> list[Block]:
-        number = self._expired.pop((run, fact.branch), None)
+        number = self._talk.expired(run, fact.branch)
         if number is not None:
             value = fact.text or msgspec.json.encode(fact.value).decode()
             words = f"#{number} takes its default: {result_summary(value)}"
-            return self._in(run, fact.branch, own_words(words, "note"))
+            return self._branches.labelled(run, fact.branch, own_words(words, "note"))
         return [*self._branches.join(run, fact.branch)]
 
     def _branch_ended(
@@ -294,8 +317,9 @@ class Narrator:
     ) -> list[Block]:
         is_done = isinstance(fact, BranchFinished)
         took_s = self._branches.end(run, fact.branch, at, is_done=is_done)
-        told = self._failures.pop((run, fact.branch), "")
+        told = self._agents.failure(run, fact.branch)
         details = ""
+        said: list[Line] = []
         if isinstance(fact, BranchStopped):
             halt = self._halts.covering(run, fact.branch)
             if halt is not None and halt.branch != fact.branch:
@@ -303,155 +327,30 @@ class Narrator:
             if halt is not None:
                 self._halts.take(run, fact.branch)
                 details = halt.words()
+                said = halt.output_lines()
         if isinstance(fact, BranchFailed):
             # Its state fails over just this, and is tried again or left.
             self._broken[run, fact.branch.rpartition("/")[0]] = fact.error
         lines = branch_ending(
             fact, took_s=took_s, is_known=bool(told) and told == _error(fact), details=details
         )
-        return self._in(run, fact.branch, lines)
+        return [*self._branches.labelled(run, fact.branch, lines), *said]
 
-    def _ended(self, run: str, fact: RunFinished | RunFailed | RunStopped) -> list[Block]:
-        told = self._failures.get((run, ""), "")
-        memories: tuple[dict[Any, Any], ...] = (
-            self._calls,
-            self._wished,
-            self._questions,
-            self._inputs,
-            self._shown,
-            self._failures,
-            self._broken,
-            self._expired,
-            self._epochs,
-        )
-        for memory in memories:
-            for key in [key for key in memory if key[0] == run]:
-                del memory[key]
+    def _ended(
+        self, run: str, fact: RunFinished | RunFailed | RunStopped, at: float
+    ) -> list[Block]:
+        told = self._agents.failure(run, "")
+        for key in [key for key in self._broken if key[0] == run]:
+            del self._broken[key]
+        self._agents.forget(run)
+        self._talk.forget(run)
         self._branches.forget(run)
+        spent = self._tally.told(run, at)
         if run in self._chats and not isinstance(fact, RunFailed):
             return []
         is_known = bool(told) and isinstance(fact, RunFailed) and fact.error == told
-        return [*ending(fact, is_known=is_known)]
-
-    # --- agents and tools ---------------------------------------------------------------------
-
-    def _responded(self, run: str, fact: AgentResponded) -> list[Block]:
-        self._shown.pop((run, fact.branch, fact.agent), None)
-        self._wished.update(((run, call.id), call) for call in fact.calls)
-        found: list[Block] = []
-        if fact.text.strip():
-            found += speech(fact.agent, fact.text, branch=self._branches.label(run, fact.branch))
-        if fact.problem:
-            words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
-            found += self._in(run, fact.branch, words)
-        return found
-
-    def _agent_failed(self, run: str, fact: AgentFailed) -> list[Block]:
-        self._failures[run, fact.branch] = fact.error
-        text = f"{fact.agent} failed: {fact.error} {fact.hint}".rstrip()
-        said = self._cut(run, fact.branch, fact.agent, fact.partial)
-        return [*said, *self._in(run, fact.branch, own_words(text, "error"))]
-
-    def _cut(self, run: str, branch: str, agent: str, partial: str) -> list[Block]:
-        shown = "".join(self._shown.pop((run, branch, agent), ()))
-        # What was on the screen stays in view, even if the run knew of less of it.
-        kept = shown if len(shown) > len(partial) else partial
-        if not kept.strip():
-            return []
-        label = self._branches.label(run, branch)
-        return speech(agent, kept, branch=label, is_interrupted=True)
-
-    def _returned(self, run: str, fact: ToolReturned) -> list[Block]:
-        call = self._calls.pop((run, fact.call_id), None)
-        wished = self._wished.pop((run, fact.call_id), None)
-        halt = self._halts.covering(run, fact.branch)
-        if halt is not None:
-            if fact.name != REQUEST_USERS_INPUT:
-                halt.ended(fact.branch, fact.name, fact.outcome)
-            return []
-        if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
-            return []
-        if call is not None and not call.agent and fact.outcome != "completed":
-            # A state's own call: what comes of it is told next, and need not say this again.
-            self._failures[run, fact.branch] = fact.result
-        return self._in(run, fact.branch, [call_line(fact, call or wished)])
-
-    # --- questions ----------------------------------------------------------------------------
-
-    def _closed(
-        self, run: str, fact: QuestionAnswered | QuestionSuperseded | QuestionExpired
-    ) -> list[Block]:
-        if isinstance(fact, QuestionExpired) and fact.stays:
-            return []
-        question = self._questions.pop((run, fact.question_id), None)
-        if question is not None and question.kind == "input":
-            return []
-        if isinstance(fact, QuestionAnswered):
-            line = answer_line(question, fact.question_id, fact.answer)
-            return self._in(run, fact.branch, [line])
-        if question is None:
-            return []
-        number = f"#{question.number} " if question.number else ""
-        if isinstance(fact, QuestionExpired):
-            self._expired[run, fact.branch] = question.number
-            words = own_words(
-                f"{number}{question_summary(question)}  nobody answered in time", "warning"
-            )
-        else:
-            text = f"{number}{question_summary(question)}  closed unanswered: {fact.reason}"
-            words = own_words(text, "note")
-        return self._in(run, fact.branch, words)
-
-    # --- the user's words ---------------------------------------------------------------------
-
-    def _received(self, run: str, fact: InputReceived) -> list[Block]:
-        self._inputs[run, fact.input_id] = fact
-        found: list[Block] = []
-        if fact.source != "user":
-            found += self._in(run, fact.to, own_words(f"{fact.source} says: {fact.text}", "note"))
-        if fact.handling in ("queue", "steer") or fact.reason:
-            how = {"queue": "waits for the end of this state", "steer": "joins the next request"}
-            text = how.get(fact.handling, fact.handling)
-            words = own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
-            found += self._in(run, fact.to, words)
-        return found
-
-    def _disposed(self, run: str, fact: InputDisposed) -> list[Block]:
-        received = self._inputs.pop((run, fact.input_id), None)
-        if fact.disposition != "rejected" or received is None:
-            return []
-        if received.handling in ("reject", "answer"):
-            return []  # Whoever handed the line over is told so, and has it back.
-        text = as_typed(received.text, received.to)
-        return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
-
-    def _interrupted(self, run: str, fact: Interrupted) -> list[Block]:
-        if self._epochs.get((run, fact.branch)) == fact.epoch:
-            return []  # Words that joined a halt told before: what they lead to comes next.
-        self._epochs[run, fact.branch] = fact.epoch
-        if run in self._chats and fact.leads_to == "stop" and not fact.agent:
-            return []  # A chat that only waited is let go: nothing was interrupted.
-        found: Sequence[Block] = ()
-        if fact.agent:
-            found = self._cut(run, fact.branch, fact.agent, fact.partial)
-        halt = self._halts.begin(run, fact)
-        halt.cut(fact.branch, fact.agent, had_words=bool(found))
-        return [*found]
+        return [*ending(fact, is_known=is_known, spent=spent)]
 
 
 def _error(fact: BranchFinished | BranchFailed | BranchStopped) -> str:
     return fact.error if isinstance(fact, BranchFailed) else ""
-
-
-def _asked(question: Question) -> QuestionAsked:
-    return QuestionAsked(
-        branch=question.branch,
-        question_id=question.id,
-        number=question.number,
-        kind=question.kind,
-        text=question.text,
-        agent=question.agent,
-        call_id=question.call_id,
-        choices=question.choices,
-        schema=question.schema,
-    )

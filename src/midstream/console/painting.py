@@ -6,6 +6,7 @@ Marks in the first column say who speaks, and only we can draw there:
     →  the run moved on               ✓ ✗ ■  how something ended
     ·  the console's own words        !  a warning
     ?  a question                     ⏹  an interruption
+    ┆  output of the person's own command, of which no agent knows
 
 What happens in a branch has its name behind the mark, and a second bar:
 
@@ -22,8 +23,8 @@ from midstream.console.lines import (
     CYAN,
     DIM,
     GREEN,
+    MAGENTA,
     RED,
-    YELLOW,
     Fragment,
     Line,
     agent_style,
@@ -31,8 +32,9 @@ from midstream.console.lines import (
     lines_of,
     width_of,
 )
-from midstream.core.calls import REFUSED, without_change
+from midstream.core.call_words import without_change
 from midstream.core.conversation import ToolCall
+from midstream.core.errors import with_hint
 from midstream.core.events import (
     BranchFailed,
     BranchFinished,
@@ -54,17 +56,16 @@ from midstream.core.events import (
 from midstream.core.forms import example, fields
 from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
-from midstream.core.safety.rules import in_words
+from midstream.core.views.amounts import duration, span_words
 from midstream.core.views.clock import time_of_day
+from midstream.core.views.results import beginning, call_words, outcome_words, result_words
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 
 GUTTER: Final = "▌ "
+RESULT_MARK: Final = "  ┊ "
 INTERRUPTED_MARK: Final = "[interrupted]"
 _SUMMARY_CHARS: Final = 160
-_NOT_RUN: Final = "Not run: "
-_TROUBLE_CHARS: Final = 600
-_ARGUMENT_CHARS: Final = 80
 _LABEL_CELLS: Final = 28
 _SHOWN: Final = 8
 _FIELDS: Final = 12
@@ -75,18 +76,22 @@ _OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
     "completed": ("✓ ", GREEN),
     "failed": ("✗ ", RED),
     "denied": ("✗ ", RED),
-    "not_run": ("■ ", YELLOW),
-    "stopped": ("■ ", YELLOW),
-    "unknown": ("? ", YELLOW),
+    "not_run": ("■ ", MAGENTA),
+    "stopped": ("■ ", MAGENTA),
+    "unknown": ("? ", MAGENTA),
 }
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Text to be shown as markdown behind a gutter, where the face can; else as plain lines."""
+    """Text to be shown as markdown behind a gutter, where the face can; else as plain lines.
+
+    `is_verbatim`: it is no markdown, but what a tool returned or a model thought, dim as a whole.
+    """
 
     text: str
     mark: str
     style: str
+    is_verbatim: bool = False
 
 
 Block: TypeAlias = Line | Words
@@ -94,7 +99,10 @@ Block: TypeAlias = Line | Words
 
 def plain_words(words: Words) -> list[Line]:
     """Return words as they were written, behind their gutter."""
-    return lines_of(words.text, mark=words.mark, mark_style=words.style, rest=words.mark)
+    style = DIM if words.is_verbatim else ""
+    return lines_of(
+        words.text, style=style, mark=words.mark, mark_style=words.style, rest=words.mark
+    )
 
 
 def branch_label(branch: str) -> tuple[Fragment, ...]:
@@ -102,7 +110,7 @@ def branch_label(branch: str) -> tuple[Fragment, ...]:
     if not branch:
         return ()
     style = speech_style("", branch)
-    return ((f"1;{style}", clipped(branch, _LABEL_CELLS)), (style, " ▌ "))
+    return ((BOLD, clipped(branch, _LABEL_CELLS)), (style, " ▌ "))
 
 
 def labelled(branch: str, lines: list[Line]) -> list[Line]:
@@ -120,13 +128,19 @@ def own_words(text: str, kind: Kind) -> list[Line]:
     mark, style, text_style = {
         "info": ("", "", ""),
         "note": ("· ", DIM, DIM),
-        "warning": ("! ", YELLOW, ""),
+        "warning": ("! ", MAGENTA, ""),
         "error": ("✗ ", RED, ""),
     }[kind]
     if kind != "info":
         return lines_of(text, style=text_style, mark=mark, mark_style=style)
     # Two blanks, so that foreign text among our own words never stands in the first column.
     return lines_of(text, mark="  ")
+
+
+def heard(text: str) -> Line:
+    """Return that words which waited are taken up now, on a row."""
+    words = result_summary(text)
+    return Line(((DIM, "heard now: "), (DIM, words)), "· ", DIM, shrinks=words)
 
 
 def typed(text: str) -> list[Line]:
@@ -145,11 +159,11 @@ def speech_style(agent: str, branch: str) -> str:
 def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = False) -> list[Block]:
     """Return an agent's words under its name. Interrupted words are marked and kept as they are."""
     style = speech_style(agent, branch)
-    heading = (*branch_label(branch), (f"1;{style}", agent))
+    heading = (*branch_label(branch), (BOLD, agent))
     blocks: list[Block] = [Line(heading, GUTTER, style, GUTTER)]
     if is_interrupted:
         blocks += lines_of(text.rstrip(), mark=GUTTER, mark_style=style, rest=GUTTER)
-        blocks.append(Line(((YELLOW, INTERRUPTED_MARK),), GUTTER, style, GUTTER))
+        blocks.append(Line(((MAGENTA, INTERRUPTED_MARK),), GUTTER, style, GUTTER))
     elif text.strip():
         blocks.append(Words(text.strip("\n"), GUTTER, style))
     return blocks
@@ -163,50 +177,33 @@ def transition(fact: StateTransition) -> Line:
 
 def call_text(call: ToolCalled | ToolCall) -> str:
     """Return a tool call on one line, long arguments shortened."""
-    parts = [f"{name}={_short(value)}" for name, value in call.arguments.items()]
-    return f"{call.name}({', '.join(parts)})"
-
-
-def _short(value: Json) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return _cut(text.replace("\n", "⏎"), _ARGUMENT_CHARS)
+    return call_words(call.name, call.arguments)
 
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def call_line(fact: ToolReturned, call: ToolCalled | ToolCall | None) -> Line:
-    """Return a finished tool call with the beginning of its result, on one line.
-
-    Why a call was refused or failed, and what a person could do about it, is hardly ever cut.
-    """
+def call_line(
+    fact: ToolReturned, call: ToolCalled | ToolCall | None, *, took_s: float = 0.0
+) -> Line:
+    """Return a finished tool call with what came of it in a few words, on one line."""
     mark, style = _OUTCOMES[fact.outcome]
     what = fact.name if call is None else call_text(call)
-    how = "" if fact.outcome == "completed" else f"{said(fact.outcome)}: "
-    limit = _SUMMARY_CHARS if fact.outcome == "completed" else _TROUBLE_CHARS
-    words = result_summary(
-        without_change(fact.result).removeprefix(REFUSED).removeprefix(_NOT_RUN), limit
-    )
-    return Line((("", what), (DIM, f"  {how}{words}")), mark, style)
+    words = result_words(fact.name, fact.outcome, without_change(fact.result))
+    took = f" · {span_words(took_s)}" if took_s >= 1 else ""
+    # The command in full comes with its result in full; how it ended stays in sight.
+    return Line((("", what), (DIM, f" · {words}{took}")), mark, style, shrinks=what)
 
 
-def result_summary(result: str, limit: int = _SUMMARY_CHARS) -> str:
-    """Return a result's first line and how much more there is."""
-    lines = result.strip().splitlines()
-    if not lines:
-        return "(nothing)"
-    more = f" (+{len(lines) - 1} more lines)" if len(lines) > 1 else ""
-    first = lines[0]
-    cut = len(first) - limit
-    if cut > 0:
-        first = f"{first[:limit]}… (+{cut} more characters)"
-    return first + more
+def result_in_full(text: str) -> Words:
+    """Return a tool's result, or a model's reasoning, as it is, behind a bar of its own."""
+    return Words(text.rstrip("\n"), RESULT_MARK, DIM, is_verbatim=True)
 
 
-def said(outcome: Outcome) -> str:
-    """Return an outcome in words."""
-    return {"not_run": "not run", "unknown": "outcome unknown"}.get(outcome, outcome)
+def result_summary(text: str, limit: int = _SUMMARY_CHARS) -> str:
+    """Return a text's beginning on one line; what is left out is counted."""
+    return beginning(text, limit)
 
 
 def question_heading(question: Question | QuestionAsked) -> str:
@@ -222,7 +219,7 @@ def question_heading(question: Question | QuestionAsked) -> str:
 
 def question_lines(question: Question | QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
-    style = YELLOW if question.kind == "approval" else CYAN
+    style = MAGENTA if question.kind == "approval" else CYAN
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
     # "\r\n" would pass as the end of a line: a change of line ends would look like none.
     text = question.text.replace("\r\n", "\u240d\n")
@@ -266,7 +263,9 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
         number = f"#{question.number} " if question.number else ""
         what = number + question_summary(question)
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
-    return Line((("", what), (BOLD, f"  {_cut(text, _SUMMARY_CHARS)}")), "✓ ", CYAN)
+    is_refused = question is not None and question.kind == "approval" and text == "no"
+    mark, style = ("✗ ", RED) if is_refused else ("✓ ", CYAN)
+    return Line((("", what), (BOLD, f"  {_cut(text, _SUMMARY_CHARS)}")), mark, style)
 
 
 def question_summary(question: Question | QuestionAsked) -> str:
@@ -281,6 +280,8 @@ def question_summary(question: Question | QuestionAsked) -> str:
 
 def granted(fact: PermissionGranted) -> str:
     """Return what is not asked about again, in words that say no more than was granted."""
+    from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
+
     what = ", ".join(map(in_words, fact.capabilities)) or f"the tool {fact.tool}"
     return f"Not asked about again in this run: {what}. /permissions lists it."
 
@@ -311,12 +312,16 @@ def interruption(
         if path != branch and (words := ", ".join(cut_words(cut))):
             within.setdefault(words, []).append(path)
     for words, paths in within.items():
-        names = ", ".join(paths) if len(paths) <= _NAMED else f"{len(paths)} branches"
-        parts.append(f"{names}: {words.replace(': ', ' ')}")
+        parts.append(f"{named(paths)}: {words.replace(': ', ' ')}")
     if reason:
         parts.append(reason)
     told = " · ".join(parts if not heading else ["", *parts])
-    return Line((*branch_label(label), (BOLD, heading), ("", told)), "⏹ ", YELLOW)
+    return Line((*branch_label(label), (BOLD, heading), ("", told)), "⏹ ", MAGENTA)
+
+
+def named(branches: Sequence[str]) -> str:
+    """Return the names of branches, or how many they are."""
+    return ", ".join(branches) if len(branches) <= _NAMED else f"{len(branches)} branches"
 
 
 def cut_words(cut: Cut) -> list[str]:
@@ -329,7 +334,7 @@ def cut_words(cut: Cut) -> list[str]:
 
 
 def _ended(outcome: Outcome) -> str:
-    return "finished" if outcome == "completed" else said(outcome)
+    return "finished" if outcome == "completed" else outcome_words(outcome)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -337,17 +342,23 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
 
 
-def ending(fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False) -> list[Line]:
-    """Return how a run ended and, if it failed, what to do. `is_known`: why has just been told."""
+def ending(
+    fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False, spent: str = ""
+) -> list[Line]:
+    """Return how a run ended and, if it failed, what to do. `is_known`: why has just been told.
+
+    `spent` says what the run took and cost.
+    """
+    used = (DIM, f"  {spent}" if spent else "")
     match fact:
         case RunFinished():
-            return [Line(((BOLD, "finished"),), "✓ ", GREEN)]
+            return [Line(((BOLD, "finished"), used), "✓ ", GREEN)]
         case RunStopped():
-            return [Line(((BOLD, "stopped"), ("", f": {fact.reason}")), "■ ", YELLOW)]
+            return [Line(((BOLD, "stopped"), ("", f": {fact.reason}"), used), "■ ", MAGENTA)]
         case RunFailed():
             where = f" in {fact.state}" if fact.state else ""
             if is_known:
-                return [Line(((BOLD, f"failed{where}"),), "✗ ", RED)]
+                return [Line(((BOLD, f"failed{where}"), used), "✗ ", RED)]
             found = lines_of(f"failed{where}: {fact.error}", mark="✗ ", mark_style=RED)
             return found + (lines_of(fact.hint, mark="  ") if fact.hint else [])
 
@@ -387,12 +398,12 @@ def branch_ending(
             return [Line(((BOLD, "finished"), (DIM, after)), "✓ ", GREEN)]
         case BranchStopped():
             why = f": {fact.reason}{f' · {details}' if details else ''}"
-            return [Line(((BOLD, "stopped"), ("", why)), "■ ", YELLOW)]
+            return [Line(((BOLD, "stopped"), ("", why)), "■ ", MAGENTA)]
         case BranchFailed():
             where = f"failed in {fact.state}" if fact.state else "failed"
             if is_known:
                 return [Line(((BOLD, where),), "✗ ", RED)]
-            text = f"{where}: {fact.error} {fact.hint}".rstrip()
+            text = with_hint(f"{where}: {fact.error}", fact.hint)
             return lines_of(text, mark="✗ ", mark_style=RED)
 
 
@@ -407,16 +418,6 @@ def trouble(fact: StateFailed, *, is_known: bool) -> list[Line]:
         return own_words(f"{fact.state}: {again}", "note") if fact.then == "retry" else []
     what = f"{fact.state}: {result_summary(fact.error)}"
     return own_words(f"{what}  {again}" if fact.then == "retry" else what, "warning")
-
-
-def duration(seconds: float) -> str:
-    """Return a span of time: `8 s`, `2 min 5 s`, `3 h 20 min`."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min{f' {whole % 60} s' if whole % 60 else ''}"
-    return f"{whole // 3600} h{f' {whole % 3600 // 60} min' if whole % 3600 // 60 else ''}"
 
 
 def in_time(seconds: float) -> str:
@@ -434,10 +435,18 @@ def waiting(state: str, until: float, *, now: float) -> str:
 
 
 def taken_up(
-    run: str, fact: RunRecovered | RunSuspended | RunResumed | DefinitionChanged
+    run: str,
+    fact: RunRecovered | RunSuspended | RunResumed | DefinitionChanged,
+    *,
+    is_chat: bool = False,
 ) -> list[Line]:
-    """Return what is said of a run that one process leaves and another goes on with."""
+    """Return what is said of a run that one process leaves and another goes on with.
+
+    That a chat goes on here is what whoever opened it wants: only that it was cut off is news.
+    """
     match fact:
+        case RunRecovered() if is_chat:
+            return own_words("It was cut off where it stood.", "note") if fact.was_cut else []
         case RunRecovered():
             was = " It was cut off where it stood." if fact.was_cut else ""
             return own_words(f"Run {run} goes on in this process.{was}", "note")

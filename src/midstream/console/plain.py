@@ -5,7 +5,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from midstream.console.lines import to_plain
+import msgspec
+
+from midstream.console.changes import changed_lines
+from midstream.console.lines import Line, rows, to_plain
 from midstream.console.narrator import Narrator
 from midstream.console.painting import (
     Block,
@@ -17,12 +20,13 @@ from midstream.console.painting import (
     typed,
 )
 from midstream.console.reading import lines_from
+from midstream.console.sessions import past_blocks
 from midstream.console.writing import QueueWriter
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.ports import Desk, Submitted
-from midstream.process import own_redactor
+from midstream.ports import ChangedFile, Desk, InFull, Submitted
+from midstream.process import columns, is_terminal, own_redactor
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -105,6 +109,8 @@ class PlainFace:
         self._reader = LineReader(stdin, taking=self._taking, told=self._told)
         self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
         self._settles = False
+        self._is_terminal = is_terminal(stdout)
+        self._is_typed = is_terminal(stdin)
 
     @property
     def lost(self) -> OSError | None:
@@ -121,22 +127,51 @@ class PlainFace:
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `Face.say`."""
-        self._print([*own_words(text, kind)])
+        # What is said comes after what was heard: an interruption is summed up first.
+        self._print(self._narrator.settle())
+        self._writer.write(self._laid(own_words(own_redactor().redacted(text), kind)))
 
     def recall(self, run: Run) -> None:
         """Know how a run stands; see `Face.recall`."""
-        self._narrator.recall(run)
+        self._print(self._narrator.recall(run))
+
+    def past(self, run: Run) -> None:
+        """Print the last turns of a chat; see `Face.past`."""
+        self._print(past_blocks(run))
 
     def turned_to(self, questions: Sequence[Question]) -> None:
         """Print what is being asked; see `Face.turned_to`."""
         for question in questions:
             self._print([*question_lines(question)])
 
+    def show_in_full(self, what: InFull) -> None:
+        """Print results and reasoning in full; see `Face.show_in_full`."""
+        if what == "last":
+            self._print(self._narrator.last_in_full())
+        else:
+            self._narrator.is_verbose = what == "on"
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Print what became of files; see `Face.show_changes`."""
+        self._print([*changed_lines(changes)])
+
+    def hand(self, words: str) -> None:
+        """Print words that may be sent again; see `Face.hand`."""
+        self.say(f"They were: {words}", kind="note")
+
     def refresh(self) -> None:
         """Do nothing: a plain face has no status to draw."""
 
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Keep nothing above a prompt: there is none that stays in its place."""
+        return False
+
     async def run(self, desk: Desk) -> None:
         """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
+        if self._is_terminal and self._is_typed:
+            # Nothing is drawn here that could say it.
+            keys = "Enter sends a line, /help lists the commands, Ctrl-D leaves."
+            self.say(f"{desk.status().mode}. {keys}", kind="note")
         await self._reader.run(desk)
 
     async def close(self) -> None:
@@ -149,7 +184,9 @@ class PlainFace:
         self._print(self._narrator.settle())
 
     def _taking(self, line: str) -> None:
-        self._print([*typed(line)])
+        if not (self._is_terminal and self._is_typed):
+            # A terminal has shown it as it was typed.
+            self._print([*typed(line)])
 
     def _told(self, line: str, result: Submitted) -> None:
         text = unread(line, result)
@@ -158,12 +195,28 @@ class PlainFace:
 
     def _print(self, blocks: list[Block]) -> None:
         """Write blocks. Where plain lines go they may stay: nothing secret goes with them."""
-        text = "".join(
-            to_plain(plain_words(block) if isinstance(block, Words) else [block])
+        lines = [
+            line
             for block in blocks
-        )
-        if text:
+            for line in (plain_words(block) if isinstance(block, Words) else [block])
+        ]
+        if text := self._laid(lines):
             self._writer.write(own_redactor().redacted(text))
+
+    def _laid(self, lines: list[Line]) -> str:
+        """Return lines as text, broken between words where a terminal would break them anywhere."""
+        if not self._is_terminal:
+            return to_plain(lines)
+        redacted = own_redactor().redacted
+        # Broken in two, nobody would know a secret.
+        clean = [
+            msgspec.structs.replace(
+                line, fragments=tuple((style, redacted(text)) for style, text in line.fragments)
+            )
+            for line in lines
+        ]
+        found = [row for line in clean for row in rows(line, columns())]
+        return "".join("".join(text for _, text in row).rstrip() + "\n" for row in found)
 
 
 def _soon(action: Callable[[], None]) -> None:

@@ -13,17 +13,18 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, TypeAlias
 
-from midstream.console import markdown
-from midstream.console.lines import Line, rows, to_ansi
+from midstream.console.lines import Line, Row, rows, to_ansi
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
-from midstream.console.painting import Block, Words, own_words, plain_words
+from midstream.console.painting import Block, Kind, Words, own_words, plain_words
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
     BranchFailed,
     BranchFinished,
     BranchStopped,
+    CompactionEnded,
+    ConversationCompacted,
     Interrupted,
     ReplyCut,
     RunFailed,
@@ -38,6 +39,7 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
+from midstream.process import own_redactor
 
 FRAME_S: Final = 1 / 30
 _SLICE_S: Final = 0.002
@@ -78,6 +80,7 @@ class Scrollback:
         self._also = also
         self._waiting: deque[Entry] = deque()
         self._blocks: deque[Block] = deque()
+        self._rows: deque[Row] = deque()
         self._after: Envelope | None = None
         self._ready: list[str] = []
         self._ready_chars = 0
@@ -105,6 +108,10 @@ class Scrollback:
         if self._is_over:
             self.finish()
         self._schedule()
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Queue the console's own words."""
+        self.add([*own_words(own_redactor().redacted(text), kind)])
 
     def redraw(self) -> None:
         """Ask for the live region and the bottom line to be drawn anew, within a frame's time."""
@@ -163,7 +170,7 @@ class Scrollback:
             self._frame()
         if self._ready or self._is_dirty:
             self._schedule()
-        elif (self._waiting or self._blocks) and self._rendering is None:
+        elif (self._waiting or self._blocks or self._rows) and self._rendering is None:
             self._schedule(0.004)
 
     def _frame(self) -> None:
@@ -186,6 +193,11 @@ class Scrollback:
     def _slice(self, until: float) -> None:
         """Tell and lay out what waits, until the time is up or a frame is full."""
         while self._is_over or (self._ready_chars < self._frame_chars and perf_counter() < until):
+            if self._rows:
+                text = to_ansi(self._rows.popleft(), colour=self._colour)
+                self._ready.append(text)
+                self._ready_chars += len(text)
+                continue
             if self._blocks:
                 self._lay(self._blocks.popleft())
                 if self._rendering is not None:
@@ -205,7 +217,8 @@ class Scrollback:
             self._blocks += own_words(text, "note")
             self._left_out = 0
         if not isinstance(entry, Envelope):
-            self._blocks += entry
+            # What is said comes after what was heard: an interruption is summed up first.
+            self._blocks += [*self._narrator.settle(), *entry]
             return
         event = entry.event
         match event:
@@ -214,11 +227,14 @@ class Scrollback:
                 self._narrator.streamed(entry.run, event.agent, event.text, branch=branch)
                 self._live.add_words(entry.run, event.agent, event.text, branch=branch)
             case ThinkingDelta():
+                self._narrator.thought(entry.run, event.agent, event.text, branch=event.branch)
                 self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
                 if event.status:
                     text = f"{event.status}\n"
-                    self._live.add_thought(entry.run, event.agent, text, branch=event.branch)
+                    self._live.add_thought(
+                        entry.run, event.agent, text, branch=event.branch, is_counted=False
+                    )
             case ToolProgress():
                 self._live.add_progress(entry.run, event.call_id, event.text)
             case _:
@@ -239,6 +255,8 @@ class Scrollback:
         match event:
             case AgentResponded() | AgentFailed() | ReplyCut() | Interrupted():
                 self._live.drop_agent(run, event.agent, branch=event.branch)
+            case CompactionEnded() | ConversationCompacted():
+                self._live.drop_agent(run, event.agent)
             case ToolReturned():
                 self._live.drop_call(run, event.call_id)
             case BranchFinished() | BranchFailed() | BranchStopped():
@@ -250,13 +268,12 @@ class Scrollback:
 
     def _lay(self, block: Block) -> None:
         if isinstance(block, Line):
-            for row in rows(block, self._width()):
-                text = to_ansi(row, colour=self._colour)
-                self._ready.append(text)
-                self._ready_chars += len(text)
+            self._rows.extend(rows(block, self._width()))
             return
+        from midstream.console import markdown  # No word comes before the first prompt.
+
         in_hurry = self._is_over or len(self._waiting) > _HURRY
-        renders = not in_hurry and markdown.has_markdown(block.text)
+        renders = not (in_hurry or block.is_verbatim) and markdown.has_markdown(block.text)
         if self._is_over or not (renders or len(block.text) > _LONG_CHARS):
             self._blocks.extendleft(reversed(plain_words(block)))
         else:
@@ -269,6 +286,8 @@ class Scrollback:
         def laid() -> list[Line]:
             if not renders:
                 return plain_words(words)
+            from midstream.console import markdown
+
             return markdown.rendered(
                 words.text, width=width, mark=words.mark, mark_style=words.style
             )

@@ -19,6 +19,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from midstream.console.reflow import reflows
 from midstream.core.safety.sanitize import masked
 
 _DRAIN_S: Final = 2.0
@@ -130,6 +131,7 @@ class TerminalOutput(Vt100_Output):
         )
         self.writer = TerminalWriter(stdout.fileno())
         self._frames = 0
+        self._is_tmux = reflows(os.environ)
 
     def _size(self) -> Size:
         try:
@@ -142,6 +144,15 @@ class TerminalOutput(Vt100_Output):
         """Write text that is no escape sequence; what is suspect in it shows as one cell."""
         super().write(masked(data) if data.strip("\r\n") else data)
 
+    def erase_down(self) -> None:
+        """Erase from the cursor on. tmux keeps what is erased from its first cell on in the scrollback,
+        so there it is this row first, and then what is below it.
+        """
+        if self._is_tmux:
+            self.write_raw("\x1b[K\x1b7\x1b[B\x1b[J\x1b8")
+        else:
+            super().erase_down()
+
     def flush(self) -> None:
         """Send what was written, unless a frame is under way."""
         if self._frames or not self._buffer:
@@ -152,12 +163,21 @@ class TerminalOutput(Vt100_Output):
 
     @contextlib.contextmanager
     def frame(self) -> Iterator[None]:
-        """Hold back flushes, then send everything at once, as one frame where terminals know how."""
+        """Hold back flushes, then send everything at once, as one frame where terminals know how.
+
+        A frame within another is part of it; one that draws nothing sends nothing.
+        """
         self._frames += 1
-        self.write_raw(_SYNC_BEGIN)
+        if self._frames == 1:
+            self.write_raw(_SYNC_BEGIN)
+        before = len(self._buffer)
         try:
             yield
         finally:
             self._frames -= 1
-            self.write_raw(_SYNC_END)
-            self.flush()
+            if self._frames == 0:
+                if len(self._buffer) == before:
+                    self._buffer.pop()
+                else:
+                    self.write_raw(_SYNC_END)
+                self.flush()

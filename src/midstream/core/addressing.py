@@ -54,6 +54,17 @@ def addressees(run: Run) -> dict[str, Run]:
     return {name: branches[0] for name, branches in _named(run).items() if len(branches) == 1}
 
 
+def only_agent(run: Run) -> str:
+    """Return the agent at work in a workflow none of whose branches is, "" for none.
+
+    Words for it are words for the run.
+    """
+    is_chat = run.definition is None or run.definition.kind == "chat"
+    if is_chat or run.phase != "turn" or run.turn is None or next(living(run), None) is not None:
+        return ""
+    return run.turn.agent
+
+
 def shared_names(run: Run) -> dict[str, tuple[str, ...]]:
     """Return the names that mean more than one branch, and the paths of those."""
     if run.phase == "halting":

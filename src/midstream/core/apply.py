@@ -21,6 +21,9 @@ from midstream.core.events import (
     BudgetReached,
     CallEdited,
     CallPlanned,
+    CompactionBegan,
+    CompactionEnded,
+    ConversationCompacted,
     DefinitionChanged,
     FileWritten,
     HandlerRan,
@@ -39,6 +42,7 @@ from midstream.core.events import (
     RunFailed,
     RunFinished,
     RunRecovered,
+    RunRenamed,
     RunResumed,
     RunStarted,
     RunStopped,
@@ -60,6 +64,7 @@ from midstream.core.folding.branches import (
     with_context,
     with_questions_of,
 )
+from midstream.core.folding.compacting import summary_began, summary_ended
 from midstream.core.folding.conversations import added, with_shown
 from midstream.core.folding.halts import disposed, held_if_due, interrupted, received
 from midstream.core.folding.questions import answered, asked, below_budget, closed, expired
@@ -123,6 +128,12 @@ def _folded(run: Run, fact: AnyFact) -> Run:
             return replace(run, contexts=added(run, fact.context, words), is_heard=True)
         case ReplyCut():
             return reply_cut(run, fact)
+        case CompactionBegan():
+            return summary_began(run, fact)
+        case ConversationCompacted() | CompactionEnded():
+            return summary_ended(run, fact)
+        case RunRenamed():
+            return replace(run, name=fact.name)
         case Prompted():
             return prompted(run, fact)
         case CallPlanned():
@@ -162,11 +173,20 @@ def _folded(run: Run, fact: AnyFact) -> Run:
         case RunStarted():
             return started(run, fact)
         case RunFinished():
-            return replace(run, status="finished", phase="ended", turn=None, output=fact.output)
+            return replace(
+                run,
+                status="finished",
+                phase="ended",
+                turn=None,
+                compacting=None,
+                output=fact.output,
+            )
         case RunFailed():
-            return replace(run, status="failed", phase="ended", turn=None, error=fact.error)
+            return replace(
+                run, status="failed", phase="ended", turn=None, compacting=None, error=fact.error
+            )
         case RunStopped():
-            return replace(run, status="stopped", phase="ended", turn=None)
+            return replace(run, status="stopped", phase="ended", turn=None, compacting=None)
         case _:
             assert_never(fact)
 

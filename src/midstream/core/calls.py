@@ -1,18 +1,16 @@
 """Tool calls begin: a question to the person, an approval to be given, or the call itself."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
-from midstream.core.addressing import branch_at
 from midstream.core.budgets import exceeded
+from midstream.core.call_words import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
-from midstream.core.names import REQUEST_USERS_INPUT, Json
-from midstream.core.question import Question
-from midstream.core.run import OpenCall, Run
+from midstream.core.names import REQUEST_USERS_INPUT
+from midstream.core.run import OpenCall
 from midstream.core.safety.capability import SHOWN, quoted
 from midstream.core.safety.redaction import holds_placeholder
 from midstream.core.spec import ToolSpec
@@ -53,44 +51,6 @@ def begin_call(
         )
 
 
-def with_command(run: Run, question_id: str, command: str) -> dict[str, Json] | None:
-    """Return what an open approval's call would run with, had it this `command` instead of its own.
-
-    None: it asks about no call that has a command, or is closed.
-    """
-    question = next((q for q in run.open_questions if q.id == question_id), None)
-    here = None if question is None else branch_at(run, question.branch)
-    if question is None or here is None or here.turn is None:
-        return None
-    call = next((c for c in here.turn.calls if c.call.id == question.call_id), None)
-    if call is None or not isinstance(call.arguments.get(COMMAND), str):
-        return None
-    return {**call.arguments, COMMAND: command}
-
-
-COMMAND: Final = "command"
-"""The argument of a call that a person may change before allowing it."""
-
-_CHANGED: Final = "The user changed the arguments before it ran, to "
-
-
-def with_change(open_call: OpenCall, text: str) -> str:
-    """Return a call's result with what the model has to know of arguments a person changed."""
-    if open_call.edited is None:
-        return text
-    return f"{_CHANGED}{msgspec.json.encode(open_call.edited).decode()}.\n\n{text}"
-
-
-def without_change(text: str) -> str:
-    """Return a call's result as its tool gave it, with nothing that `with_change` has added."""
-    return text.partition(".\n\n")[2] if text.startswith(_CHANGED) else text
-
-
-def shown_of(question: Question) -> str:
-    """Return what an approval shows of the call, without the tool's name before it."""
-    return question.text.partition("\n")[2]
-
-
 def reviewed(story: Story, agent: str, open_call: OpenCall, review: CallReviewed) -> None:
     """Make a call whose review has come, ask about it, or refuse it.
 
@@ -120,10 +80,6 @@ def reviewed(story: Story, agent: str, open_call: OpenCall, review: CallReviewed
             granted=granted,
         )
     )
-
-
-REFUSED: Final = "Refused: "
-"""What the result of a call begins with that policy refused."""
 
 
 def _has_all(story: Story, asks: tuple[str, ...]) -> bool:

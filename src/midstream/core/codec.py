@@ -17,6 +17,7 @@ from midstream.core.folding.states import with_definition
 from midstream.core.question import Question
 from midstream.core.run import (
     Change,
+    Compacting,
     Correction,
     Cut,
     InputRecord,
@@ -35,6 +36,7 @@ from midstream.core.spec import (
     Catch,
     Definition,
     ForEach,
+    Guidance,
     Retry,
     Role,
     State,
@@ -45,11 +47,11 @@ from midstream.core.spec import (
     Workflow,
 )
 
-FORMAT = 3
+FORMAT = 4
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
-3: reviews of what calls would do, budgets that ask.
+3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
 """
 
 FIRST = b""
@@ -118,6 +120,7 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     Trouble,
     Response,
     InputRecord,
+    Compacting,
     Question,
     Message,
     ToolCall,
@@ -133,6 +136,7 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     Budget,
     Catch,
     ForEach,
+    Guidance,
     Retry,
     SubWorkflow,
     Transition,

@@ -22,6 +22,9 @@ Side: TypeAlias = Literal["system", "user", "assistant"]
 USER: Final = "@user"
 """The author of what a person typed. Every agent sees those words as the user's, on either side."""
 
+SUMMARY: Final = "@summary"
+"""The author of a message that stands for older turns. Every agent sees it as the user's words."""
+
 GO_ON: Final = "Go on."
 """Said for the user before a reply that nobody asked for in words."""
 
@@ -99,7 +102,7 @@ def seen_by(messages: Iterable[Message], *, agent: str, side: Side) -> tuple[Mes
     """
     view: list[Message] = []
     for message in messages:
-        is_swapped = side == "user" and message.author != USER
+        is_swapped = side == "user" and message.author not in (USER, SUMMARY)
         role = _SWAPPED[message.role] if is_swapped else message.role
         is_own = message.author == agent
         if not message.text and not (is_own and message.calls):

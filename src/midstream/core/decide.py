@@ -12,10 +12,11 @@ from typing import assert_never
 
 import msgspec
 
-from midstream.core import steering
+from midstream.core import compacting, steering
 from midstream.core.addressing import branch_at, living
 from midstream.core.budgets import narrower
-from midstream.core.calls import are_granted, begin_call, reviewed, with_change
+from midstream.core.call_words import with_change
+from midstream.core.calls import are_granted, begin_call, reviewed
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
@@ -31,6 +32,7 @@ from midstream.core.events import (
     QuestionAnswered,
     QuestionSuperseded,
     RunRecovered,
+    RunRenamed,
     RunResumed,
     RunStarted,
     RunSuspended,
@@ -42,6 +44,7 @@ from midstream.core.inputs import (
     AnyInput,
     Approve,
     CallReviewed,
+    Compact,
     EffectKey,
     FileChanging,
     Halt,
@@ -51,6 +54,7 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Recovered,
+    Rename,
     Resume,
     Revoke,
     Start,
@@ -72,6 +76,7 @@ from midstream.core.safety.capability import SHOWN
 from midstream.core.settling import settle
 from midstream.core.spec import parsing_tools, tools_for
 from midstream.core.story import BranchStory, Story
+from midstream.core.summaries import is_summary_key
 from midstream.core.timers import timer_rang, timer_started
 
 MAX_MISSES = 3
@@ -183,6 +188,8 @@ def _judge(story: Story, input: AnyInput) -> None:
             _handler_returned(story, input)
         case UserSaid():
             steering.said(story, input)
+        case ModelReplied() | ModelFailed() if is_summary_key(input.key):
+            compacting.ended(story, input)
         case ModelReplied():
             _model_replied(story, input)
         case ToolFinished():
@@ -197,7 +204,13 @@ def _judge(story: Story, input: AnyInput) -> None:
             if input.key == _request_owed(story.run):
                 _turn_failed(story, input.error, input.hint, partial=input.shown)
         case Halt():
+            compacting.stop(story)
             steering.halted(story, input)
+        case Compact():
+            compacting.begin(story, input)
+        case Rename():
+            if input.name != story.run.name:
+                story.tell(RunRenamed(name=input.name))
         case CallReviewed():
             _call_reviewed(story, input)
         case Approve():
@@ -458,6 +471,7 @@ def _file_changing(story: Story, input: FileChanging) -> None:
                     path=input.path,
                     before=input.before,
                     after=input.after,
+                    folders=input.folders,
                 )
             )
 

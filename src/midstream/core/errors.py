@@ -7,6 +7,17 @@ from midstream.core.names import Fault
 REPORT_BUG = "This is a bug in midstream: please report it."
 
 
+_ENDS = (".", "!", "?", ":", ";", "…")
+
+
+def with_hint(what: str, hint: str) -> str:
+    """Return what happened and what to do next as sentences: foreign words may lack their full stop."""
+    what, hint = what.strip(), hint.strip()
+    if what and hint and not what.rstrip("\"'”’»`").endswith(_ENDS):
+        what += "."
+    return f"{what} {hint}".strip()
+
+
 class MidstreamError(Exception):
     """Something the user should read: what happened, and what to do next.
 
@@ -23,7 +34,7 @@ class MidstreamError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.what} {self.hint}".strip()
+        return with_hint(self.what, self.hint)
 
 
 class AuthorMistake(MidstreamError):
@@ -61,6 +72,9 @@ class OurBug(MidstreamError):
     """midstream broke its own rule; the run is as it was. Please report it."""
 
     fault: ClassVar[Fault] = "bug"
+
+    def __init__(self, what: str, *, hint: str = REPORT_BUG) -> None:
+        super().__init__(what, hint=hint)
 
 
 class JournalMoved(WorldTrouble):

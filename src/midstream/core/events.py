@@ -95,13 +95,17 @@ class FileWritten(
     """A tool call is about to write a file. Journaled before it does.
 
     `path` is absolute. `before` and `after` are the SHA-256, in hex, of what the file held and will
-    hold, None where it does not exist; the shelf has the contents of `before` under that key.
+    hold, None where it does not exist; the shelf has the contents of `before` under that key. Undo
+    writes such facts into the fork it makes, for the files it puts back, with the call `$putback`.
+    `folders`, absolute and outermost first, are those that are made for the file; in a fact of undo,
+    those that go with it if nothing else is in them.
     """
 
     call_id: str
     path: str
     before: str | None
     after: str | None
+    folders: tuple[str, ...] = ()
 
 
 class StateTransition(
@@ -289,6 +293,53 @@ class AgentResponded(
     calls: tuple[ToolCall, ...] = ()
     is_final: bool = True
     problem: str = ""
+    usage: Usage | None = None
+
+
+class CompactionBegan(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="compaction_began"
+):
+    """A summary of the first `count` messages of a context is being written, in the role of `agent`.
+
+    `note` is what the person asked to keep in mind. Nothing is changed yet.
+    """
+
+    agent: str
+    context: str
+    count: int
+    note: str = ""
+
+
+class ConversationCompacted(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="conversation_compacted"
+):
+    """A summary stands in the place of the first `count` messages of a context, system messages apart.
+
+    The facts before this one still hold all of them. The tokens are of the whole context, guessed
+    by its length.
+    """
+
+    agent: str
+    context: str
+    count: int
+    summary: str
+    tokens_before: int
+    tokens_after: int
+    usage: Usage | None = None
+
+
+class CompactionEnded(
+    Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="compaction_ended"
+):
+    """No summary came of it, for `reason`: the conversation is as it was.
+
+    `is_error`: the request for it failed.
+    """
+
+    agent: str
+    reason: str
+    hint: str = ""
+    is_error: bool = False
     usage: Usage | None = None
 
 
@@ -508,6 +559,12 @@ class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, ta
     partial: str
 
 
+class RunRenamed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_renamed"):
+    """A person gave the run a name; "" takes it away."""
+
+    name: str
+
+
 class WorkflowOutput(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="workflow_output"
 ):
@@ -579,6 +636,10 @@ AnyFact: TypeAlias = (
     | WordsJoined
     | Interrupted
     | ReplyCut
+    | CompactionBegan
+    | ConversationCompacted
+    | CompactionEnded
+    | RunRenamed
     | WorkflowOutput
     | RunFinished
     | RunFailed

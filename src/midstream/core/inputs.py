@@ -193,6 +193,18 @@ class Recovered(Input, frozen=True, kw_only=True, gc=False):
     limits: Budget | None = None
 
 
+class Compact(Input, frozen=True, kw_only=True, gc=False):
+    """Let a summary take the place of the older turns. `note` is what it is to keep in mind."""
+
+    note: str = ""
+
+
+class Rename(Input, frozen=True, kw_only=True, gc=False):
+    """Give the run a name; "" takes it away."""
+
+    name: str
+
+
 class Resume(Input, frozen=True, kw_only=True, gc=False):
     """Let a suspended run go on."""
 
@@ -218,6 +230,7 @@ class FileChanging(Input, frozen=True, kw_only=True, gc=False):
     path: str
     before: str | None
     after: str | None
+    folders: tuple[str, ...] = ()
 
 
 AnyInput: TypeAlias = (
@@ -237,6 +250,8 @@ AnyInput: TypeAlias = (
     | Stop
     | Recovered
     | Resume
+    | Compact
+    | Rename
     | FileChanging
     | TimerStarted
     | TimerRang

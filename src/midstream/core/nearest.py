@@ -1,7 +1,6 @@
 """The nearest existing name to a wrong one, for errors that help."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -9,6 +8,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     The only one that has it for a part is like it, as `workflow_name` is like `name`.
     """
+    from difflib import get_close_matches  # what goes well never needs it
+
     by_fold = {word.casefold(): word for word in known}
     found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
     if not found:

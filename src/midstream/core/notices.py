@@ -55,6 +55,21 @@ class ToolProgress(
     text: str
 
 
+class FileChanged(
+    Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="file_changed"
+):
+    """A tool call has changed a file: how many lines it took out and put in, and a unified diff.
+
+    The diff has no head, and ends with a line in brackets that says what is left out of it, if anything.
+    """
+
+    call_id: str
+    path: str
+    added: int
+    removed: int
+    diff: str
+
+
 class ListenerFailed(
     Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="listener_failed"
 ):
@@ -88,6 +103,7 @@ AnyNotice: TypeAlias = (
     | TextDelta
     | ThinkingDelta
     | ToolProgress
+    | FileChanged
     | ListenerFailed
     | JournalStalled
     | JournalWorks

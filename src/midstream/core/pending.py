@@ -12,13 +12,14 @@ from midstream.core.branch_spec import wait_of
 from midstream.core.conversation import ToolCall
 from midstream.core.inputs import EffectKey
 from midstream.core.names import Json, Slot
-from midstream.core.run import FREE, WITHIN, OpenCall, Run, plan_for
+from midstream.core.run import FREE, WITHIN, Compacting, OpenCall, Run, plan_for
 from midstream.core.spec import Ask
+from midstream.core.summaries import summary_key
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 
 
 class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One model request of the agent's turn."""
+    """One model request of the agent's turn, or the one for a summary of what was said before."""
 
     key: EffectKey
     agent: str
@@ -73,6 +74,15 @@ def pending(run: Run) -> tuple[AnyEffect, ...]:
     """Return the effects the run is owed, in a stable order. Empty: only a person can move it on."""
     if run.suspended or (run.is_over_budget and run.phase in FREE):
         return ()
+    owed = _of_state(run)
+    return owed if run.compacting is None else (*owed, _summary(run.compacting))
+
+
+def _summary(compacting: Compacting) -> AskModel:
+    return AskModel(key=summary_key(compacting.number), agent=compacting.agent)
+
+
+def _of_state(run: Run) -> tuple[AnyEffect, ...]:
     match run.phase:
         case "pre" | "post" | "transition":
             owed: tuple[AnyEffect, ...] = (_handler(run),)

@@ -77,7 +77,8 @@ def route(
             return Returned(reason=f"@{name} is at work in several branches: begin with {ways}.")
         if name in gone:
             return Returned(reason=f"The branch {name!r} is done.")
-        if (meant := nearest(name, addressees)) is not None:
+        # `@test.py` is a file, however near a branch is by name.
+        if "." not in name and (meant := nearest(name, addressees)) is not None:
             return Returned(reason=f"No branch {name!r} is at work. Did you mean @{meant}?")
     if line.startswith("@") and line[1:].strip() in addressees:
         return Returned(reason=f"Write what {line.strip()} is to be told behind it.")

@@ -174,6 +174,16 @@ class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     to: str = ""
 
 
+class Compacting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A summary that is being written: of which messages at the beginning of a context, by whom."""
+
+    number: int
+    agent: str
+    context: str
+    replaced: tuple[Message, ...]
+    note: str = ""
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
@@ -201,6 +211,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     cut. `tool_calls` counts those that were made, `worked_s` the seconds at work where a budget counts
     minutes (`core.worked`). `limits` is what it may use, whatever its workflow says;
     every budget counts `budget_times` (0: none counts); `is_over_budget`: it waits for one to be raised.
+
+    `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
+    that is being written, `compactions` how many were begun.
     """
 
     id: str
@@ -261,6 +274,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     spent: tuple[Span, ...] = ()
     base: dict[str, Json] | None = None
     changes: tuple[Change, ...] = ()
+    name: str = ""
+    compacting: Compacting | None = None
+    compactions: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -270,7 +286,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     @property
     def is_parked(self) -> bool:
         """Return whether only a person can move the run on: nothing of it is in flight."""
-        if self.phase in ("waiting", "held") or self.suspended:
+        if self.suspended:
+            return True
+        if self.compacting is not None:
+            return False
+        if self.phase in ("waiting", "held"):
             return True
         if self.is_over_budget and self.phase in FREE:
             return True

@@ -1,6 +1,7 @@
 """What follows by itself: transitions, the work of states that need no model, delivered steers."""
 
 from midstream.core import steering
+from midstream.core.compacting import hand_over_queued
 from midstream.core.kinds import begin_work, pause_if_over
 from midstream.core.moving import await_input, leave
 from midstream.core.story import Story
@@ -15,6 +16,8 @@ def settle(story: Story, *, is_new_request: bool) -> None:
     if run.phase in ("halting", "held"):
         steering.finish_halt(story)
         run = story.run
+    hand_over_queued(story)
+    run = story.run
     first = run.step
     while run.phase != "ended":
         if run.step - first >= MAX_SILENT_TRANSITIONS:

@@ -280,8 +280,18 @@ class ParsingTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     parameters: dict[str, Json] = {}
 
 
+class Guidance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words of an AGENTS.md: the user's own, or those of the people who keep the workspace."""
+
+    source: Literal["user", "workspace"]
+    text: str
+
+
 class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who a model is asked to be. Without either tool list, a role may use every tool."""
+    """Who a model is asked to be. Without either tool list, a role may use every tool.
+
+    `agentsFile`: it writes or judges code, so the words of the AGENTS.md files join its system message.
+    """
 
     level: Literal["base", "smart", "fast"] = "base"
     systemMessage: str = ""
@@ -290,6 +300,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     parsingTools: tuple[ParsingTool, ...] = ()
     reminder: str = ""
     description: str = ""
+    agentsFile: bool = False
 
     def may_use(self, tool: str) -> bool:
         """Return whether the role's lists let it use the tool of that name."""
@@ -305,7 +316,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     `script` is the script's text, None without one: what the run goes on with in a later process.
     `found_as` is the name the workflow is loaded by, "" for one built in code. `kind` tells a chat
     (one agent, an endless conversation) from a workflow. `workflows` are the sub-workflows it uses,
-    by the name its states give.
+    by the name its states give. `guidance` are the words of the AGENTS.md files as they were.
     """
 
     workflow: Workflow
@@ -316,6 +327,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     found_as: str = ""
     kind: Literal["workflow", "chat"] = "workflow"
     workflows: "dict[str, Definition]" = {}
+    guidance: tuple[Guidance, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -437,7 +449,12 @@ def tools_for(
     return (*usable, *parsing)
 
 
-def chat_definition(role_name: str, role: Role, tools: Mapping[str, ToolSpec]) -> Definition:
+def chat_definition(
+    role_name: str,
+    role: Role,
+    tools: Mapping[str, ToolSpec],
+    guidance: tuple[Guidance, ...] = (),
+) -> Definition:
     """Return a chat with one role as a workflow: wait for words, answer, wait again.
 
     Unasked words halt the turn and enter `resume`, whose turn answers them: the steering of a chat
@@ -455,4 +472,10 @@ def chat_definition(role_name: str, role: Role, tools: Mapping[str, ToolSpec]) -
             State(name="stop"),
         ),
     )
-    return Definition(workflow=workflow, roles={role_name: role}, tools=dict(tools), kind="chat")
+    return Definition(
+        workflow=workflow,
+        roles={role_name: role},
+        tools=dict(tools),
+        kind="chat",
+        guidance=guidance if role.agentsFile else (),
+    )

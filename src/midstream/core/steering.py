@@ -19,8 +19,10 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from midstream.core import compacting
 from midstream.core.addressing import addressed
 from midstream.core.budget_words import STOP_THERE
+from midstream.core.call_words import COMMAND
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AnswerRefused,
@@ -81,6 +83,27 @@ def said(story: Story, input: UserSaid) -> None:
     if run.suspended:
         story.tell(RunResumed())
     waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
+    if run.compacting is not None and _is_to_wait(run, input, waiting_for):
+        _receive(story, input, "queue", UNTIL_SUMMARY)
+        return
+    _heard(story, input, waiting_for)
+    record = story.run.inbox[input.id]
+    has_cut = record.handling == "interrupt" or run.phase == "waiting"
+    if has_cut and record.disposition != "rejected":
+        compacting.stop(story)
+
+
+UNTIL_SUMMARY = "it waits until the summary is there"
+"""Why words wait that a run could have taken."""
+
+
+def _is_to_wait(run: Run, input: UserSaid, waiting_for: Question | None) -> bool:
+    is_for_run = waiting_for is not None and input.question in (None, waiting_for.id)
+    return run.phase == "waiting" and bool(run.state) and is_for_run and input.policy == "queue"
+
+
+def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
+    run = story.run
     if waiting_for is not None and waiting_for.branch and addressed(run, input.text)[0]:
         waiting_for = None
     if input.question is not None:
@@ -270,13 +293,20 @@ def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
             question_id=story.next_question_id(),
             number=story.next_number(),
             kind="question",
-            text=f"{call.name} {encode(call.arguments).decode()} was cut off while it ran. "
-            "What became of it?",
+            text=f"A call was cut off while it ran. What became of it?\n{_whole(call)}",
             agent=agent,
             call_id=call.id,
             choices=tuple(OUTCOMES),
         )
     )
+
+
+def _whole(call: ToolCall) -> str:
+    """Return a call with all it was called with; a command as it is, no JSON around it."""
+    command = call.arguments.get(COMMAND)
+    if len(call.arguments) == 1 and isinstance(command, str):
+        return f"{call.name} $ {command}"
+    return f"{call.name} {encode(call.arguments).decode()}"
 
 
 def ask_again(story: Story, call: OpenCall) -> None:

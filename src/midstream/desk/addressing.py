@@ -6,12 +6,13 @@ from functools import partial
 
 import msgspec
 
-from midstream.command.runs import run_line
+from midstream.command.standing import run_line
 from midstream.config.manager import ConfigManager
 from midstream.core.errors import UserMistake
 from midstream.core.mode import Mode
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
+from midstream.core.run import Run
 from midstream.core.spec import ToolSpec, chat_definition
 from midstream.core.views.status import where
 from midstream.desk.keeping import Keeping
@@ -38,7 +39,7 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Addressing:
-    """Which run a line is for. The caller sees to it that changes come one after the other.
+    """Which run a line is for. What changes that holds `in_order` meanwhile.
 
     Args:
         config: the settings; the mode is saved there.
@@ -56,9 +57,13 @@ class Addressing:
         has_read: Callable[[], None],
     ) -> None:
         self.equipment: Equipment | None = None
+        # Lines act in the order they were sent: the second must find the chat the first one began.
+        self.in_order = asyncio.Lock()
         self.home = Mode.parse(HOME)
         self.mode = config.mode
         self.workflow: Machine | None = None
+        self.ended: Machine | None = None
+        """The active workflow that has ended, until something else is spoken to."""
         self.chats: dict[str, Machine] = {}
         self._config = config
         self._face = face
@@ -85,6 +90,19 @@ class Addressing:
             return self.workflow
         return self.chats.get(self.mode.name)
 
+    def kept_up_with(self, machine: Machine) -> Callable[[], Run]:
+        """Return what tells how a run stands, also once another machine goes on with it here."""
+        newest = machine
+
+        def stands() -> Run:
+            nonlocal newest
+            active = self.active()
+            if active is not None and active.run.id == newest.run.id:
+                newest = active
+            return newest.run
+
+        return stands
+
     def is_coming(self, machine: Machine) -> bool:
         """Return whether a workflow is just beginning, for lines to go to."""
         return self._is_starting and not is_chat(machine) and machine.run.id not in self._started_as
@@ -97,8 +115,10 @@ class Addressing:
         """Return the run that words are for, a new chat where there is none yet."""
         machine = self.active()
         if machine is not None and not is_done(machine):
+            self.ended = None
             return machine
         self.go_home()
+        self.ended = None
         name = self.mode.name
         machine = self.chats.get(name)
         if machine is not None and not is_done(machine):
@@ -106,7 +126,8 @@ class Addressing:
         equipment = self.equipped()
         roles = equipment.library.roles()
         self._check_role(name)
-        definition = chat_definition(name, roles[name], equipment.tools)
+        guidance = equipment.library.guidance()
+        definition = chat_definition(name, roles[name], equipment.tools, guidance)
         machine = await equipment.engine.start(definition, allowed=self._allowed)
         self.chats[name] = machine
         return machine
@@ -118,16 +139,17 @@ class Addressing:
         """
         if wanted.kind == "role":
             self._check_role(wanted.name)
-            self.home = wanted
+            self.home, self.ended = wanted, None
             return True
         if input is not None or not self._returns_to(wanted.name):
             machine = await self._started(wanted.name, input)
-            self.workflow = None if machine.run.is_over else machine
+            self.workflow, self.ended = (None, machine) if machine.run.is_over else (machine, None)
         return self.workflow is not None
 
     def place(self, machine: Machine) -> None:
         """Make a run the one its mode speaks to, and that the mode."""
         self.know(machine)
+        self.ended = None
         if is_chat(machine):
             self.home = Mode("role", name_of(machine).removeprefix("role:"))
             self.set_mode(self.home)
@@ -149,6 +171,8 @@ class Addressing:
     def go_home(self) -> None:
         """Let lines go to the role again, if they go to a workflow."""
         if self.mode.kind == "workflow":
+            if self.workflow is not None and self.workflow.run.is_over:
+                self.ended = self.workflow
             self.workflow = None
             self.set_mode(self.home)
 

@@ -6,14 +6,17 @@ The console asks it what to say of them, and `/commands` what can be done with t
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from midstream.command.runs import run_line
+from midstream.command.standing import listed_line
 from midstream.console.painting import question_heading, question_summary
 from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.core.events import QuestionAsked
 from midstream.core.nearest import nearest
 from midstream.core.notices import Envelope
 from midstream.core.routing import Answer, Returned, route
-from midstream.desk.keeping import Keeping, Prompt, Travelled
+from midstream.core.run import Run
+from midstream.core.views.chats import named_like
+from midstream.core.views.spending import Spent
+from midstream.desk.keeping import Keeping, Prompt
 from midstream.desk.wording import (
     FORK,
     is_chat,
@@ -67,7 +70,14 @@ class Background:
         ]
 
     def announce(self, left: Sequence[KeptRun]) -> None:
-        """Tell which runs were left or cut, and how they go on."""
+        """Tell which runs were left or cut, and how they go on; of several chats only how many."""
+        chats = [kept for kept in left if _is_quiet(kept)]
+        if len(chats) > 1:
+            left = [kept for kept in left if kept not in chats]
+            self._face.say(
+                f"{len(chats)} chats were left or cut off in mid-turn: /sessions lists them.",
+                kind="note",
+            )
         for kept in left[-SHOWN_RUNS:]:
             self._face.say(f"{kept_line(kept)}: {self.way_on(kept)}.", kind="note")
         if len(left) > SHOWN_RUNS:
@@ -94,7 +104,7 @@ class Background:
         """Hear no more of a run of another process; one of this console is left alone."""
         if self._watched.get(machine.run.id) is machine:
             del self._watched[machine.run.id]
-            await self._kept_by().unwatch(machine)
+            await self.kept_by().unwatch(machine)
 
     async def close(self) -> None:
         """Hear no more of any run of another process."""
@@ -157,7 +167,7 @@ class Background:
     def names(self) -> list[tuple[str, str]]:
         """Return the runs known now; see the port `RunsOperator`."""
         own = [m.run for m in self._prompt.own_machines() if not m.is_closed]
-        found = {run.id: run_line(run).partition("  ")[2] for run in reversed(own)}
+        found = {run.id: listed_line(run).partition("  ")[2] for run in reversed(own)}
         for kept in reversed(self._known):
             if not kept.summary.is_over:
                 found.setdefault(kept.id, kept_line(kept).partition("  ")[2])
@@ -173,7 +183,7 @@ class Background:
         ended = sum(kept.summary.is_over and kept.id not in here for kept in listing)
         active_id = "" if active is None else active.run.id
         rows = [(kept.id, kept_line(kept)) for kept in elsewhere[-SHOWN_RUNS:]]
-        rows += [(m.run.id, run_line(m.run)) for m in own if m.run.id in here]
+        rows += [(m.run.id, listed_line(m.run)) for m in own if m.run.id in here]
         lines = [f"{'*' if id == active_id else ' '} {line}" for id, line in rows]
         more = max(0, len(elsewhere) - SHOWN_RUNS)
         if more:
@@ -181,6 +191,22 @@ class Background:
         if ended:
             lines.append(f"  {ended} of earlier have ended: midstream runs lists them.")
         return lines
+
+    async def ended(self) -> Run | None:
+        """Return the workflow that ended last; see the port `RunsOperator`."""
+        kept = [
+            kept
+            for kept in (() if self._keeping is None else await self._listed())
+            if kept.summary.kind == "workflow" and kept.summary.is_over and not kept.damaged
+        ]
+        if not kept:
+            return None
+        last = max(kept, key=lambda each: each.summary.updated_at)
+        machine = await self.kept_by().watch(last.id, _nothing)
+        try:
+            return machine.run
+        finally:
+            await self.kept_by().unwatch(machine)
 
     async def resume(self, run: str, choice: Choice = "") -> None:
         """Go on with a run; see the port `RunsOperator`."""
@@ -197,10 +223,10 @@ class Background:
             kept = next((kept for kept in self._known if kept.id == id), None)
             was_suspended = kept is not None and kept.summary.status == "suspended"
             if choice == "stop":
-                await self._kept_by().resume(id, choice)
+                await self.kept_by().resume(id, choice)
                 self._face.say(f"Run {id} is stopped.", kind="note")
                 return
-            await self._come_to(id, choice, unsuspends=was_suspended)
+            await self.come_to(id, choice, unsuspends=was_suspended)
             return
         await self._prompt.turn_to(machine)
 
@@ -216,7 +242,7 @@ class Background:
                 )
                 how = "has ended" if kept.summary.is_over else "is kept: nobody runs it now"
                 raise UserMistake(f"Run {id} {how}.", hint=hint)
-            machine = await self._kept_by().watch(id, self._prompt.hear, partial(self.owned, id))
+            machine = await self.kept_by().watch(id, self._prompt.hear, partial(self.owned, id))
             self._watched[id] = machine
         if machine.run.is_over:
             raise UserMistake(f"Run {id} has ended.", hint=FORK)
@@ -242,49 +268,63 @@ class Background:
     async def answer(self, run: str, text: str) -> None:
         """Answer what a run asks; see the port `RunsOperator`."""
         active = self._prompt.active()
-        if not run and active is None:
-            raise UserMistake("Nothing is being asked.")
+        if not run and (active is None or not _asks(active)):
+            hint = "Words without a command go where the bottom line says."
+            raise UserMistake("Nothing is being asked.", hint=hint)
         id = await self._found(run) if run else active.run.id  # type: ignore[union-attr]
         machine = self._own(id) or self._watched.get(id)
         if machine is not None:
             await self._answered(machine, text)
             return
-        machine = await self._kept_by().watch(id, _nothing)
+        machine = await self.kept_by().watch(id, _nothing)
         try:
             await self._answered(machine, text)
         finally:
-            await self._kept_by().unwatch(machine)
+            await self.kept_by().unwatch(machine)
 
-    async def fork(self, at: int | None) -> None:
-        """Go on in a copy of the active run; see the port `RunsOperator`."""
-        machine = self._here()
-        await self._travelled(await self._kept_by().fork(machine.run.id, at))
+    async def spent(self, *, since: float) -> list[Spent]:
+        """Return what the runs of the workspace used; see the port `RunsOperator`."""
+        own = {machine.run.id for machine in self._prompt.own_machines()}
+        return await self.kept_by().spent(since=since, whole=own | self._watched.keys())
 
-    async def undo(self) -> None:
-        """Take back the last turn of the active run; see the port `RunsOperator`."""
-        machine = self._here()
-        await self._travelled(await self._kept_by().undo(machine))
+    # --- for the chats and the past ---------------------------------------------------------
 
-    async def put_back(self) -> None:
-        """Put files back; see the port `RunsOperator`."""
-        self._face.say("\n".join(await self._kept_by().put_back()))
-
-    # --- inside -----------------------------------------------------------------------------
-
-    async def _come_to(self, id: str, choice: Choice, *, unsuspends: bool = False) -> None:
+    async def come_to(
+        self, id: str, choice: Choice, *, unsuspends: bool = False, is_told: bool = False
+    ) -> None:
         """Go on with a run and let lines go to it. What it asks meanwhile is then on the screen."""
         self._arriving.add(id)
         try:
             machine = await self._resumed(id, choice)
             if unsuspends:
                 await machine.unsuspend()
-            await self._prompt.turn_to(machine)
+            await self._prompt.turn_to(machine, is_told=is_told)
         finally:
             self._arriving.discard(id)
 
+    async def facts_of(self, id: str) -> Sequence[Envelope]:
+        """Return the facts of a run of the workspace."""
+        return await self.kept_by().facts(id)
+
+    async def listed(self) -> tuple[KeptRun, ...]:
+        """Return every run of the workspace, the oldest first, and know them from now on."""
+        return await self._listed()
+
+    def kept_by(self) -> Keeping:
+        """Return the store's runs.
+
+        Raises:
+            UserMistake: they are still being loaded.
+        """
+        if self._keeping is None:
+            raise UserMistake("Still loading.", hint="Try again in a moment.")
+        return self._keeping
+
+    # --- inside -----------------------------------------------------------------------------
+
     async def _resumed(self, id: str, choice: Choice) -> Machine:
         try:
-            machine = await self._kept_by().resume(id, choice)
+            machine = await self.kept_by().resume(id, choice)
         except DefinitionDiffers as error:
             short = self.short(id)
             raise UserMistake(
@@ -298,20 +338,6 @@ class Background:
         if id in self._watched:
             await self.forget(self._watched[id])
         return machine
-
-    def _here(self) -> Machine:
-        machine = self._prompt.active()
-        if machine is None:
-            raise UserMistake("Nothing has run here yet.")
-        if machine.run.id in self._watched:
-            raise UserMistake("That run lives in another process.", hint="Do it there.")
-        return machine
-
-    async def _travelled(self, result: Travelled) -> None:
-        for line in result.told:
-            self._face.say(line, kind="note")
-        await self._listed()
-        await self._come_to(result.id, "")
 
     async def _answered(self, machine: Machine, text: str) -> None:
         asked = machine.run.open_questions
@@ -330,12 +356,12 @@ class Background:
         machine = machine or self._own(id) or self._watched.get(id)
         is_passing = machine is None
         if machine is None:
-            machine = await self._kept_by().watch(id, _nothing)
+            machine = await self.kept_by().watch(id, _nothing)
         try:
             receipt = await machine.say(text, question=question)
         finally:
             if is_passing:
-                await self._kept_by().unwatch(machine)
+                await self.kept_by().unwatch(machine)
         if receipt.handling == "reject" or (receipt.reason and receipt.handling == "answer"):
             raise UserMistake(receipt.reason)
         record = machine.run.inbox.get(receipt.input_id)
@@ -363,7 +389,7 @@ class Background:
         if active is not None and active.run.suspended:
             return active.run.id
         await self._listed()
-        left = [k for k in await self._kept_by().left() if self._own(k.id) is None]
+        left = [k for k in await self.kept_by().left() if self._own(k.id) is None]
         if not left:
             raise UserMistake("No run was left or cut off.", hint="/runs lists them.")
         if len(left) > 1:
@@ -383,6 +409,9 @@ class Background:
         matching = [id for id in ids if id.casefold().startswith(wanted)]
         if wanted in matching or len(matching) == 1:
             return wanted if wanted in matching else matching[0]
+        named = named_like(prefix, [(kept.id, kept.summary.name) for kept in self._known])
+        if len(named) == 1 and not matching:
+            return named[0]
         if matching and wanted:
             some = ", ".join(matching[:5])
             raise UserMistake(f"Several runs begin with {prefix}: {some}.", hint="Type more of it.")
@@ -390,10 +419,17 @@ class Background:
         hint = "/runs lists them." if best is None else f"Did you mean {best!r}?"
         raise UserMistake(f"There is no run {prefix!r} in this workspace.", hint=hint)
 
-    def _kept_by(self) -> Keeping:
-        if self._keeping is None:
-            raise UserMistake("Still loading.", hint="Try again in a moment.")
-        return self._keeping
+
+def _is_quiet(kept: KeptRun) -> bool:
+    """Return whether a run is a chat that asks nothing, and goes on when somebody goes to it."""
+    summary = kept.summary
+    is_told = kept.damaged or kept.is_foreign or summary.asking or summary.status == "suspended"
+    return summary.kind == "chat" and not is_told
+
+
+def _asks(machine: Machine) -> bool:
+    """Return whether a run asks something; that it waits for words is no question."""
+    return any(question.kind != "input" for question in machine.run.open_questions)
 
 
 def _nothing(envelope: Envelope) -> None:

@@ -1,10 +1,12 @@
 """What the background needs: a store's runs on one side, the console's prompt on the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from midstream.core.notices import Envelope
-from midstream.ports import Choice, Machine
+from midstream.core.views.spending import Spent
+from midstream.core.views.turns import Turn
+from midstream.ports import ChangedFile, Choice, Machine
 from midstream.storage import KeptRun
 
 
@@ -58,8 +60,35 @@ class Keeping(Protocol):
     async def fork(self, id: str, at: int | None) -> Travelled:
         """Make a copy of a run as it was; `at` None: as it is."""
 
-    async def undo(self, machine: Machine) -> Travelled:
-        """End a run of this process and make a copy of it as it was before its last turn."""
+    async def undo(
+        self, machine: Machine, *, keeps_files: bool = False, at: int | None = None
+    ) -> Travelled:
+        """End a run of this process and make a copy of it as it was before its last turn.
+
+        Or before a turn that began right after fact `at`. File changes since are taken back, too,
+        unless `keeps_files`.
+        """
+
+    async def turns(self, id: str) -> tuple[Turn, ...]:
+        """Return the turns of a run that words began, the oldest first."""
+
+    async def export(self, id: str, file: str) -> str:
+        """Write a run as one file that must not be there yet; return where it is, in words."""
+
+    async def redo(self, machine: Machine) -> Travelled:
+        """End a run of this process that came of an undo, and make a copy of what it was before it.
+
+        Without an id in what is returned nothing goes on: what was undone had ended by itself.
+        """
+
+    async def facts(self, id: str) -> Sequence[Envelope]:
+        """Return the facts of a run, in order."""
+
+    async def spent(self, *, since: float, whole: Collection[str]) -> list[Spent]:
+        """Return what all runs used since a time, and the runs `whole` ever; each request once."""
+
+    async def changes(self, id: str) -> tuple[ChangedFile, ...]:
+        """Return what a run has made of files."""
 
     async def put_back(self) -> Sequence[str]:
         """Put files back that were written after the point last gone back to; say what became."""
@@ -74,8 +103,11 @@ class Prompt(Protocol):
     def own_machines(self) -> tuple[Machine, ...]:
         """Return the runs that live in this console, ended ones included."""
 
-    async def turn_to(self, machine: Machine) -> None:
-        """Let lines go to a run."""
+    def has_seen(self, id: str) -> None:
+        """Know that a person has the past of a chat before them: it is not shown again."""
+
+    async def turn_to(self, machine: Machine, *, is_told: bool = False) -> None:
+        """Let lines go to a run. `is_told`: a person knows how it came there, if it is a chat."""
 
     async def turn_home(self) -> None:
         """Let lines go to the role again."""

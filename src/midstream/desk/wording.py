@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from midstream.core.question import Question
+from midstream.command.standing import begun_with
+from midstream.core.question import Question, chosen
 from midstream.core.run import Run
 from midstream.core.views.listing import Summary
 from midstream.ports import Machine, Receipt
@@ -64,8 +65,11 @@ def kept_line(kept: KeptRun) -> str:
     """Return where a run stands that does not live in this console, on one line."""
     summary = kept.summary
     name = summary.found_as or summary.workflow or "?"
-    state = f" [{summary.state}]" if summary.state and not summary.is_over else ""
-    return f"{kept.id}  {name}{state}: {_how(kept, summary)}"
+    has_state = summary.state and not summary.is_over and summary.kind != "chat"
+    state = f" [{summary.state}]" if has_state else ""
+    begun = begun_with(summary.first) if summary.kind == "chat" else ""
+    called = f" “{summary.name}”" if summary.name else begun
+    return f"{kept.id}  {name}{called}{state}: {_how(kept, summary)}"
 
 
 def _how(kept: KeptRun, summary: Summary) -> str:
@@ -93,6 +97,14 @@ def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
     if asked:
         return f"Words do not approve a tool call: /attach {short} and press y or n."
     return f"It asks nothing now: /send {short} TEXT tells it something."
+
+
+def way_past(run: Run, question_id: str | None, words: str) -> str:
+    """Return how words are said all the same that an open question does not take, "" where it does."""
+    asked = next((each for each in run.open_questions if each.id == question_id), None)
+    if asked is None or asked.kind != "question" or chosen(asked, words) is not None:
+        return ""
+    return "/interrupt TEXT says something else."
 
 
 def receipt_words(receipt: Receipt) -> str:

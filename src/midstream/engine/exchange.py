@@ -15,6 +15,7 @@ run; an imported run is foreign and never goes on by itself.
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import math
 import os
@@ -27,6 +28,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from midstream.config.files import way_out
 from midstream.core.apply import apply
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.errors import UserMistake, WorldTrouble
@@ -190,6 +192,32 @@ def _line(value: msgspec.Struct) -> bytes:
     return _ENCODER.encode(value) + b"\n"
 
 
+def write_new(path: Path, lines: Sequence[bytes]) -> None:
+    """Write a file only its owner can read, which must not be there yet; all of it or none. Blocking.
+
+    Raises:
+        UserMistake: it is there already.
+        WorldTrouble: it cannot be written.
+    """
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise UserMistake(f"{path} is there already.", hint="Name another file.") from error
+    except OSError as error:
+        raise WorldTrouble(
+            f"{path} cannot be written: {error.strerror}.", hint=way_out(error)
+        ) from error
+    try:
+        with open(handle, "wb") as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise WorldTrouble(
+            f"{path} cannot be written: {error.strerror}.", hint=way_out(error)
+        ) from error
+
+
 # --- import -----------------------------------------------------------------------------------
 
 
@@ -236,13 +264,18 @@ def read_parcel(path: Path) -> Parcel:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
             os.close(handle)
-            raise UserMistake(f"{path} is not a regular file.")
+            raise UserMistake(f"{path} is not a regular file.", hint="Name one that is.")
         with open(handle, "rb") as stream:
             if about.st_size > MAX_FILE_BYTES:
-                raise UserMistake(f"{path} is larger than {MAX_FILE_BYTES:,} bytes.")
+                raise UserMistake(
+                    f"{path} is larger than {MAX_FILE_BYTES:,} bytes.",
+                    hint="No run is: check the name.",
+                )
             return _Reading(path, stream).parcel()
     except OSError as error:
-        raise WorldTrouble(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise WorldTrouble(
+            f"{path} cannot be read: {error.strerror or error}.", hint=way_out(error)
+        ) from error
 
 
 class _Reading:

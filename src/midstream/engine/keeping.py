@@ -1,17 +1,42 @@
 """The runs of one workspace, as a console uses them: kept ones, and those of other processes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
 
 import msgspec
 
-from midstream.core.errors import UserMistake
+from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.notices import Envelope
+from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.side_effects import in_words, short_path
+from midstream.core.views.spending import Spent
+from midstream.core.views.turns import Turn, turns_of
+from midstream.engine.changed import changed_files
+from midstream.engine.exchange import exported, write_new
 from midstream.engine.local import LocalEngine
+from midstream.engine.redoing import (
+    REDONE,
+    WayForward,
+    again_words,
+    files_undone,
+    gone_forward,
+    way_forward,
+)
 from midstream.engine.remote import RemoteMachine
 from midstream.engine.resuming import cut_runs, stop_here, take_up
-from midstream.engine.travel import Fork, before_last_turn, fork, put_back
-from midstream.ports import Choice, Library, Machine
+from midstream.engine.spending import spent_here
+from midstream.engine.travel import (
+    UNDONE,
+    Fork,
+    Returned,
+    before_last_turn,
+    fork,
+    put_back,
+    whole_facts,
+)
+from midstream.offloop import in_thread
+from midstream.ports import ChangedFile, Choice, Library, Machine
 from midstream.storage import KeptRun
 
 
@@ -93,12 +118,53 @@ class WorkspaceRuns:
         """Make a copy of a run as it was after fact `at`, None: as it is."""
         return self._told(await fork(self._engine.store, id, at))
 
-    async def undo(self, machine: Machine) -> Travelled:
-        """End a run of this process and make a copy of it as it was before its last turn."""
-        id = machine.run.id
-        at = await before_last_turn(self._engine.store, id)
-        await machine.stop("undone")
-        return self._told(await fork(self._engine.store, id, at))
+    async def undo(
+        self, machine: Machine, *, keeps_files: bool = False, at: int | None = None
+    ) -> Travelled:
+        """End a run of this process and make a copy of it as it was before its last turn.
+
+        Or before a turn that began right after fact `at`. File changes since are taken back, too,
+        unless `keeps_files`.
+        """
+        store, id = self._engine.store, machine.run.id
+        if at is None:
+            at = await before_last_turn(store, id)
+        await machine.stop(UNDONE)
+        is_chat = _is_chat(machine)
+        made = await fork(store, id, at)
+        if is_chat and not made.effects.files:
+            return Travelled(id=made.id, told=undone_in_chat(made, ()))
+        if keeps_files or not made.effects.files:
+            told = self._told(made, is_chat=is_chat)
+        else:
+            told = await self._files_too(made, is_chat=is_chat)
+        if is_chat:
+            return told
+        return msgspec.structs.replace(told, told=(*told.told, "/redo goes forward again."))
+
+    async def _files_too(self, made: Fork, *, is_chat: bool) -> Travelled:
+        """Put back what was written after a fork's point; where nothing can be recorded, leave it."""
+        now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
+        try:
+            returned = await files_undone(self._engine.store, made, workspace, now=now)
+        except MidstreamError as error:
+            told = self._told(made, is_chat=is_chat)
+            return Travelled(id=told.id, told=(f"The files stay: {error}", *told.told))
+        self._last_fork = None
+        words = undone_in_chat if is_chat else undone_words
+        return Travelled(id=made.id, told=words(made, returned))
+
+    async def redo(self, machine: Machine) -> Travelled:
+        """End a run of this process that came of an undo, and go on as it was before that."""
+        store, id = self._engine.store, machine.run.id
+        way = await way_forward(store, id)
+        if not machine.run.is_over:
+            await machine.stop(REDONE)
+        made, returned = await gone_forward(store, way, self._engine.world.workspace)
+        self._last_fork = None
+        words = redone_in_chat if _is_chat(machine) else redone_words
+        told = words(way, made, returned)
+        return Travelled(id="" if made is None else made.id, told=told)
 
     async def put_back(self) -> tuple[str, ...]:
         """Put files back that were written after the point last gone back to; say what became of each.
@@ -112,15 +178,48 @@ class WorkspaceRuns:
         self._last_fork = None
         workspace = self._engine.world.workspace
         done = await put_back(self._engine.store, last.effects.files, workspace)
-        return tuple(
-            f"{short_path(each.path, str(workspace))}: "
-            f"{each.result.replace('_', ' ')}{f', {each.why}' if each.why else ''}"
-            for each in done
+        return _returned_words(done, str(workspace))
+
+    async def turns(self, id: str) -> tuple[Turn, ...]:
+        """Return the turns of a run that words began, the oldest first."""
+        facts, _ = await whole_facts(self._engine.store, id)
+        return await in_thread(partial(turns_of, id, facts))
+
+    async def export(self, id: str, file: str) -> str:
+        """Write a run as one file, "" for a name made of its id; return where it is, in words.
+
+        Raises:
+            UserMistake: the file is there already.
+            WorldTrouble: it cannot be written.
+        """
+        from midstream import __version__
+
+        path = _named(self._engine.world.workspace, file or f"midstream-{id}.jsonl")
+        made = await exported(self._engine.store, id, made_by=f"midstream {__version__}")
+        await in_thread(partial(write_new, path, made.lines))
+        return (
+            f"Run {id} is in {path}, all {made.facts} facts of it. It holds all that the run read and "
+            "said: look through it before you give it away."
         )
 
-    def _told(self, made: Fork) -> Travelled:
+    async def facts(self, id: str) -> Sequence[Envelope]:
+        """Return the facts of a run, in order."""
+        return await self._engine.store.read(id)
+
+    async def spent(self, *, since: float, whole: Collection[str] = ()) -> list[Spent]:
+        """Return what the runs of the workspace used since a time; see `spent_here`."""
+        store, workspace = self._engine.store, self._engine.world.workspace
+        return await spent_here(store, workspace, since=since, whole=whole)
+
+    async def changes(self, id: str) -> tuple[ChangedFile, ...]:
+        """Return what a run has made of files; see `changed_files`."""
+        return await changed_files(self._engine.store, await self._engine.store.read(id))
+
+    def _told(self, made: Fork, *, is_chat: bool = False) -> Travelled:
         self._last_fork = None if made.is_foreign else made
         told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
+        if is_chat:
+            told = [_in_a_line(_taken_back(made), FORWARD)]
         effects = in_words(made.effects, workspace=made.workspace)
         if effects:
             told.append("What was done after that point stays done:")
@@ -132,7 +231,139 @@ class WorkspaceRuns:
         return Travelled(id=made.id, told=tuple(told))
 
 
+FORWARD = "/redo goes forward"
+
+
+def _is_chat(machine: Machine) -> bool:
+    definition = machine.run.definition
+    return definition is not None and definition.kind == "chat"
+
+
+def _named(folder: Path, file: str) -> Path:
+    """Return the path a person means by a name typed in a folder."""
+    return folder / Path(file).expanduser()
+
+
+def _returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+    return tuple(
+        f"{short_path(each.path, workspace)}: "
+        f"{each.result.replace('_', ' ')}{f', {each.why}' if each.why else ''}"
+        for each in returned
+    )
+
+
+def undone_in_chat(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
+    """Return the same of a chat, in a line or two: a person knows it by its words, not by an id."""
+    back = [each for each in returned if each.result != "left"]
+    told = [_in_a_line(_taken_back(made), *_files_in_short(back, made.workspace), FORWARD)]
+    stays = _staying(made, returned)
+    if len(stays) == 1:
+        told.append(f"Not taken back: {stays[0]}")
+    elif stays:
+        told += ["Not taken back:", *_shown(stays)]
+    if made.damaged is not None:
+        told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
+    return tuple(told)
+
+
+def redone_in_chat(
+    way: WayForward, made: Fork | None, returned: Sequence[Returned]
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone forward again in a chat."""
+    what = f"Brought forward: {_quoted(way.words)}" if way.words else "As it was before /undo"
+    back = [each for each in returned if each.result != "left"]
+    left = [each for each in returned if each.result == "left"]
+    over = () if made is not None else ("it had ended",)
+    told = [_in_a_line(what, *_again_in_short(way, back), *over)]
+    return (*told, *_shown(_returned_words(left, way.workspace)))
+
+
+def _in_a_line(*parts: str) -> str:
+    return " · ".join(parts)
+
+
+def _taken_back(made: Fork) -> str:
+    return f"Taken back: {_quoted(made.words)}" if made.words else "Taken back"
+
+
+_FILES_BY_NAME = 3
+_IN_SHORT = {"put_back": "put back", "removed": "removed", "already": "as it was"}
+
+
+def _files_in_short(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+    files = _files_of(returned)
+    if files > _FILES_BY_NAME:
+        return (f"{files} files as they were",)
+    return tuple(
+        f"{short_path(each.path, workspace)} {_IN_SHORT[each.result]}" for each in returned
+    )
+
+
+def _again_in_short(way: WayForward, returned: Sequence[Returned]) -> tuple[str, ...]:
+    files = _files_of(returned)
+    if files > _FILES_BY_NAME:
+        return (f"{files} files changed again",)
+    return tuple(
+        f"{short_path(each.path, way.workspace)} {again_words(way, each)}" for each in returned
+    )
+
+
+def _files_of(returned: Sequence[Returned]) -> int:
+    return sum(not each.path.endswith("/") for each in returned)
+
+
+def _staying(made: Fork, returned: Sequence[Returned]) -> list[str]:
+    """Return what could not be taken back."""
+    others = msgspec.structs.replace(made.effects, files=())
+    left = [one for one in returned if one.result == "left"]
+    return [
+        *in_words(others, workspace=made.workspace),
+        *_returned_words(left, made.workspace),
+    ]
+
+
+def undone_words(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
+    """Return what a person hears of an undo that took files back: what it could not, last of all."""
+    told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
+    if made.words:
+        told.append(_taken_back(made))
+    back = [each for each in returned if each.result != "left"]
+    if back:
+        told.append("Files as they were before that turn:")
+        told += _shown(_returned_words(back, made.workspace))
+    stays = _staying(made, returned)
+    if stays:
+        told.append("Not taken back:")
+        told += _shown(stays)
+    if made.damaged is not None:
+        told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
+    return tuple(told)
+
+
+def redone_words(
+    way: WayForward, made: Fork | None, returned: Sequence[Returned]
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone forward again."""
+    if made is None:
+        told = [f"Run {way.target} stands as it had ended."]
+    else:
+        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}, as it was."]
+    if way.words:
+        told.append(f"Brought forward: {_quoted(way.words)}")
+    if returned:
+        told.append("Files as they were before it was undone:")
+        words = ((each.path, again_words(way, each)) for each in returned)
+        told += _shown([f"{short_path(path, way.workspace)}: {became}" for path, became in words])
+    return tuple(told)
+
+
+def _quoted(words: str) -> str:
+    return f"“{clipped(one_line(words), _WORDS)}”"
+
+
 SHOWN_EFFECTS = 20
+_WORDS = 60
+"""Cells of the words that were taken back that are shown."""
 
 
 def _shown(lines: Sequence[str]) -> list[str]:

@@ -181,7 +181,7 @@ class LocalEngine:
         """Claim a run and have its letters looked for; return whether it was cut."""
         claim = await self.store.claim(machine.id)
         if self._is_closing:
-            raise UserMistake("The program is closing.")
+            raise UserMistake("The program is closing.", hint="Start it again.")
         self._machines[machine.id] = machine
         if self._postman is None:
             self._postman = Postman(self.store, self._addressee, self.bells)

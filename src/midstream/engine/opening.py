@@ -10,6 +10,7 @@ from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
 from midstream.core.nearest import nearest
 from midstream.core.run import Run
+from midstream.core.views.chats import named_like
 from midstream.offloop import in_thread
 from midstream.storage import KeptRun, Store
 
@@ -51,13 +52,16 @@ async def keep(store: Store, run: Run) -> None:
 
 
 async def found(store: Store, prefix: str) -> KeptRun:
-    """Return the run whose id begins so.
+    """Return the run whose id begins so, or whose name does.
 
     Raises:
         UserMistake: none does, or several do.
     """
     listing = await store.listing()
     matching = [kept for kept in listing if kept.id.startswith(prefix)]
+    if not matching:
+        named = named_like(prefix, [(kept.id, kept.summary.name) for kept in listing])
+        matching = [kept for kept in listing if kept.id in named]
     exact = [kept for kept in matching if kept.id == prefix]
     if len(matching) == 1 or exact:
         return (exact or matching)[0]

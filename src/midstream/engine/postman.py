@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from midstream.core.decision import Decision
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.engine.doorbell import Doorbell
 from midstream.ports import Machine
@@ -160,15 +161,19 @@ async def hand_over(machine: Machine, letter: Letter) -> None:
             )
         case "approve":
             assert letter.question is not None
-            await machine.approve(
-                letter.question,
+            decision = Decision(
                 granted=letter.granted,
                 for_run=letter.for_run,
                 note=letter.text,
                 edited=letter.edited,
             )
+            await machine.approve(letter.question, decision)
         case "revoke":
             await machine.revoke(letter.text)
+        case "compact":
+            await machine.compact(letter.text)
+        case "rename":
+            await machine.rename(letter.text)
         case "withdraw":
             await machine.withdraw(letter.text)
         case "halt":

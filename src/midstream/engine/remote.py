@@ -15,11 +15,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midstream.core.apply import apply
+from midstream.core.decision import Decision
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
-from midstream.core.names import Json, Policy
+from midstream.core.names import Policy
 from midstream.core.notices import Envelope
 from midstream.core.run import InputRecord, Run
+from midstream.core.summaries import why_not
 from midstream.engine.doorbell import ring
 from midstream.engine.opening import opened
 from midstream.ports import Clock, Receipt
@@ -207,24 +209,40 @@ class RemoteMachine:
         if await self.owner():
             await self._send(self._letter("halt"))
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        granted: bool,
-        for_run: bool = False,
-        note: str = "",
-        edited: dict[str, Json] | None = None,
-    ) -> None:
+    async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is."""
-        letter = self._letter("approve", text=note)
+        letter = self._letter("approve", text=decision.note)
         await self._send(
-            replace(letter, question=question, granted=granted, for_run=for_run, edited=edited),
+            replace(
+                letter,
+                question=question,
+                granted=decision.granted,
+                for_run=decision.for_run,
+                edited=decision.edited,
+            ),
         )
 
     async def revoke(self, permission: str) -> None:
         """Take back what was granted for the rest of the run."""
         await self._send(self._letter("revoke", text=permission))
+
+    async def compact(self, note: str = "") -> None:
+        """Have the older turns summarised by the process that runs it.
+
+        Raises:
+            UserMistake: nothing can be summarised now, or nobody runs it; nothing changed.
+        """
+        if why := why_not(self._run):
+            raise UserMistake(f"Nothing was compacted: {why}.")
+        if not await self.owner():
+            raise UserMistake(
+                f"Nobody runs {self.id} now.", hint=f"/resume {self.id[:4]} goes on with it here."
+            )
+        await self._send(self._letter("compact", text=note))
+
+    async def rename(self, name: str) -> None:
+        """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
+        await self._send(self._letter("rename", text=name))
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended.

@@ -21,6 +21,7 @@ from midstream.core.errors import (
     UserMistake,
 )
 from midstream.core.inputs import AnyInput, Recovered, Stop
+from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope
 from midstream.core.pinning import changes
 from midstream.core.run import OpenCall, Run, definition_of
@@ -288,8 +289,10 @@ def _chat_now(pinned: Definition, library: Library, engine: LocalEngine) -> _Now
     name = _role_of(pinned.roles)
     roles = library.roles()
     if name not in roles:
-        return _Now(error=UserMistake(f"There is no role {name!r} any more."))
-    return _Now(definition=chat_definition(name, roles[name], engine.world.tools.specs()))
+        gone = UserMistake(f"There is no role {name!r} any more.", hint=did_you_mean(name, roles))
+        return _Now(error=gone)
+    tools, guidance = engine.world.tools.specs(), library.guidance()
+    return _Now(definition=chat_definition(name, roles[name], tools, guidance))
 
 
 def _role_of(roles: Mapping[str, object]) -> str:

@@ -8,17 +8,19 @@ stays done; `Fork.effects` lists it, and `put_back` puts files back.
 `/undo` and `midstream undo` are the fork to before the last turn, in place of the run:
 
     at = await before_last_turn(store, id)
-    await machine.stop(...)                  or engine.resuming.stop_here: the old run goes on nowhere
+    await machine.stop(UNDONE)               or engine.resuming.stop_here: the old run goes on nowhere
     forked = await fork(store, id, at)
+    report = await redoing.files_undone(store, forked, Path(forked.workspace), now=...)
     machine = await engine.resume(forked.id, handlers=...)        the caller goes on with the fork
-    report = await put_back(store, forked.effects.files, Path(forked.workspace))   if the person says so
+
+`engine/redoing.py` goes forward again.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -26,7 +28,7 @@ from midstream.core.apply import apply
 from midstream.core.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.core.events import (
     Fact,
-    InputDisposed,
+    FileWritten,
     InputReceived,
     LimitsSet,
     PermissionGranted,
@@ -34,6 +36,7 @@ from midstream.core.events import (
     QuestionAsked,
     RunFailed,
     RunFinished,
+    RunRecovered,
     RunStarted,
     RunStopped,
     StateTransition,
@@ -42,13 +45,19 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.side_effects import FileChange, SideEffects, side_effects
+from midstream.core.views.amounts import counted
+from midstream.core.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
+from midstream.core.views.turns import turns_of
+from midstream.engine.folders import folders_away, place_of, standing
 from midstream.offloop import in_thread
 from midstream.ports import Shelf
 from midstream.storage import KeptRun, Store
-from midstream.tool.paths import Place, locate
-from midstream.tool.writing import contents_of, put_in_place, require_plain, take_away
+from midstream.tool.paths import Place
+from midstream.tool.writing import contents_of, put_in_place, take_away
 from midstream.workflow.state_machine import new_run_id
+
+UNDONE = "undone"
+"""Why a run was stopped whose last turn was taken back."""
 
 _ENDS = (RunFinished, RunFailed, RunStopped)
 _FIRST = (RunStarted, StateTransition, WordsJoined, QuestionAsked, WorkflowOutput)
@@ -61,7 +70,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     `effects` is what `source` did to the world after that point. `workspace` is the folder both work
     in. `is_foreign`: the past is that of an imported run, whose files are not ours to put back.
     `damaged`: the fact of `source` that is not what was written; what was done from there on is in
-    no list.
+    no list. `words` are the first a person said after that point, "" for none.
     """
 
     id: str
@@ -71,18 +80,36 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
     is_foreign: bool = False
     damaged: int | None = None
+    words: str = ""
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a file that was to be put back.
 
     `put_back`: it holds what it held before; `removed`: it had not been there, and is gone again;
-    `already`: it held that anyway; `left`: it is as it was found, for `why`.
+    `already`: it held that anyway; `left`: it is as it was found, for `why`. A `path` that ends with a
+    slash is a folder that was made for such files.
     """
 
     path: str
     result: Literal["put_back", "removed", "already", "left"]
     why: str = ""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can be put back: what becomes of it, where it is, and the key of what it holds.
+
+    `folders` are those that are there and go with it if they are empty then.
+    """
+
+    change: FileChange
+    place: Place
+    present: str | None
+    folders: tuple[str, ...] = ()
+
+
+Record: TypeAlias = Callable[[Sequence[Found]], Awaitable[None]]
+"""Writes down what is about to be put back; where it raises nothing is."""
 
 
 # --- forks ------------------------------------------------------------------------------------
@@ -100,15 +127,15 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
     """
     facts, damage = await whole_facts(store, source)
     if at is None:
-        if damage is None and facts and isinstance(facts[-1].event, _ENDS):
-            at = await in_thread(partial(_last_open_point, source, facts))
+        if damage is None and ended(facts):
+            at = await in_thread(partial(last_open_point, source, facts))
         else:
             at = len(facts)
     if at > len(facts) and damage is not None:
         raise damage
     if at < 1 or at > len(facts):
         raise UserMistake(
-            f"Run {source} has {len(facts)} facts; {at} is none of them.",
+            f"Run {source} has {counted(len(facts), 'fact')}; {at} is none of them.",
             hint=f"midstream events {source} lists them.",
         )
     is_foreign = has_foreign_past(await store.listing(), source)
@@ -124,6 +151,7 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
         workspace=started.workspace if isinstance(started, RunStarted) else "",
         is_foreign=is_foreign,
         damaged=None if damage is None else damage.seq,
+        words=next((e.event.text for e in facts[seq:] if isinstance(e.event, InputReceived)), ""),
     )
 
 
@@ -163,41 +191,37 @@ async def before_last_turn(store: Store, id: str) -> int:
         UserMistake: there is no such run, or nothing to undo in it.
     """
     facts, _ = await whole_facts(store, id)
-    point = await in_thread(partial(_turn_began, facts))
+    point = await in_thread(partial(turn_began, facts))
     if point is None:
         raise UserMistake(
-            f"There is nothing to undo in run {id}.", hint="midstream runs lists all."
+            f"There is nothing to undo in run {id}.",
+            hint="It is at its beginning: no turn of it is left.",
         )
     return point
 
 
-def _turn_began(facts: Sequence[Envelope]) -> int | None:
+def turn_began(facts: Sequence[Envelope]) -> int | None:
     """Return the fact before the words of the last turn, None where nothing has happened yet."""
-    received: dict[str, int] = {}
-    began: list[str] = []
-    was_disposal = False
-    for envelope in facts:
-        match envelope.event:
-            case InputReceived(input_id=input_id):
-                received[input_id] = envelope.seq or 0
-            case InputDisposed(input_id=input_id, disposition=disposition):
-                if disposition in ("rejected", "withdrawn"):
-                    continue
-                began = [*began, input_id] if was_disposal else [input_id]
-                was_disposal = True
-                continue
-            case WordsJoined():
-                continue
-            case _:
-                pass
-        was_disposal = False
-    if began:
-        return min(received[input_id] for input_id in began) - 1
-    later = (envelope.seq or 0 for envelope in facts if not isinstance(envelope.event, _FIRST))
+    turns = turns_of("", facts)
+    if turns:
+        return turns[-1].at
+    later = (envelope.seq or 0 for envelope in facts if not _begins_nothing(envelope.event))
     first = next(later, None)
     if first is None or first < 2 or isinstance(facts[first - 1].event, _ENDS):
         return None
     return first - 1
+
+
+def _begins_nothing(event: object) -> bool:
+    """Return whether a fact may stand before anything has happened in a run, or in a fork."""
+    if isinstance(event, FileWritten):
+        return event.call_id == PUT_BACK
+    return isinstance(event, (*_FIRST, RunRecovered, PermissionRevoked))
+
+
+def ended(facts: Sequence[Envelope]) -> bool:
+    """Return whether a run is over, going by all its facts."""
+    return bool(facts) and isinstance(facts[-1].event, _ENDS)
 
 
 async def whole_facts(store: Store, id: str) -> tuple[list[Envelope], JournalDamaged | None]:
@@ -258,7 +282,7 @@ def _whole_append(facts: Sequence[Envelope], at: int) -> int:
     return at
 
 
-def _last_open_point(id: str, facts: Sequence[Envelope]) -> int:
+def last_open_point(id: str, facts: Sequence[Envelope]) -> int:
     """Return the last fact after which the run was neither over nor about to be stopped."""
     run, point = Run(id=id), 0
     for seq, envelope in enumerate(facts, 1):
@@ -273,26 +297,52 @@ def _last_open_point(id: str, facts: Sequence[Envelope]) -> int:
 
 
 async def put_back(
-    shelf: Shelf, files: Iterable[FileChange], workspace: Path
+    shelf: Shelf,
+    files: Iterable[FileChange],
+    workspace: Path,
+    *,
+    record: Record | None = None,
 ) -> tuple[Returned, ...]:
     """Put files back to what they held before, and return what became of each.
 
     Only a file that still holds exactly what the run left is touched, and only inside the workspace;
     no link is followed. All are looked at before the first is changed. Each is changed at once or not
-    at all, and what it held is on the shelf first: nobody's work is lost.
+    at all, and what it held is on the shelf first: nobody's work is lost. Folders that were made for
+    files which are gone again go last, unless something is in them.
     """
-    looked = [(change, await _looked_at(shelf, change, workspace)) for change in files]
-    return tuple([await _back(shelf, change, found) for change, found in looked])
+    files = tuple(files)
+    looked = await looked_at(shelf, files, workspace)
+    if record is not None:
+        looked = [await _kept(shelf, found) for found in looked]
+        await record([found for found in looked if isinstance(found, Found)])
+    back = [await _back(shelf, found) for found in looked]
+    gone: list[FileChange] = []
+    kept: list[FileChange] = []
+    for change, one in zip(files, back, strict=True):
+        (gone if change.before is None and one.result != "left" else kept).append(change)
+    away = await in_thread(partial(folders_away, gone, kept, workspace))
+    return (*back, *(_folder(path, why) for path, why in away))
 
 
-async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> "Place | Returned":
-    """Return where a file is to be put back, or why not."""
+def _folder(path: str, why: str) -> Returned:
+    return Returned(path=f"{path}/", result="left" if why else "removed", why=why)
+
+
+async def looked_at(
+    shelf: Shelf, files: Iterable[FileChange], workspace: Path
+) -> list[Found | Returned]:
+    """Return for each file where it is to be put back, or why it is not. Nothing is changed."""
+    return [await _looked_at(shelf, change, workspace) for change in files]
+
+
+async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> Found | Returned:
     try:
-        place = await in_thread(partial(_place_of, change, workspace))
-        present = await in_thread(partial(_key_of, place))
-        if present == change.before:
+        place = await in_thread(partial(place_of, change.path, workspace))
+        present = _hash(await in_thread(partial(contents_of, place)))
+        folders = await in_thread(partial(standing, change))
+        if present == change.before and not folders:
             return Returned(path=change.path, result="already")
-        if present not in (change.after, *change.or_else):
+        if present not in (change.before, change.after, *change.or_else):
             return _left(change, "it has been changed since" if present else "it is gone")
         if change.before is not None:
             await shelf.get(change.before)
@@ -300,21 +350,39 @@ async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> "Plac
         return _left(change, error.what)
     except OSError as error:
         return _left(change, error.strerror or str(error))
-    return place
+    return Found(change=change, place=place, present=present, folders=folders)
 
 
-async def _back(shelf: Shelf, change: FileChange, found: "Place | Returned") -> Returned:
-    if isinstance(found, Returned):
-        return found
+async def _kept(shelf: Shelf, looked: Found | Returned) -> Found | Returned:
+    """Put what a file holds on the shelf, so that what is recorded of it can be had again."""
+    if isinstance(looked, Returned) or looked.present is None:
+        return looked
+    try:
+        held = await in_thread(partial(contents_of, looked.place))
+        if held is None or _hash(held) != looked.present:
+            return _left(looked.change, "it has just been changed")
+        await shelf.put(held)
+    except MidstreamError as error:
+        return _left(looked.change, error.what)
+    except OSError as error:
+        return _left(looked.change, error.strerror or str(error))
+    return looked
+
+
+async def _back(shelf: Shelf, looked: Found | Returned) -> Returned:
+    if isinstance(looked, Returned):
+        return looked
+    change, found = looked.change, looked.place
     try:
         present = await in_thread(partial(contents_of, found))
+        if _hash(present) == change.before:
+            return Returned(path=change.path, result="already")
         if present is not None:
             await shelf.put(present)
         if _hash(present) not in (change.after, *change.or_else):
             return _left(change, "it has just been changed")
         if change.before is None:
-            if present is None:
-                return Returned(path=change.path, result="already")
+            assert present is not None, "it is not as it was before"
             await in_thread(partial(take_away, found, expected=present))
             return Returned(path=change.path, result="removed")
         data = await shelf.get(change.before)
@@ -324,23 +392,6 @@ async def _back(shelf: Shelf, change: FileChange, found: "Place | Returned") -> 
     except OSError as error:
         return _left(change, error.strerror or str(error))
     return Returned(path=change.path, result="put_back")
-
-
-def _place_of(change: FileChange, workspace: Path) -> Place:
-    """Return the place of a file the run wrote.
-
-    Raises:
-        UserMistake: a link stands there now, or it is a file each change of which takes a yes.
-    """
-    place = locate(workspace, change.path)
-    if str(place.root.joinpath(*place.parts)) != change.path:
-        raise UserMistake("a link leads elsewhere now")
-    require_plain(place)
-    return place
-
-
-def _key_of(place: Place) -> str | None:
-    return _hash(contents_of(place))
 
 
 def _hash(data: bytes | None) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from midstream.core.addressing import branch_at
+from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.capability import SHOWN, quoted
@@ -27,7 +28,7 @@ async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:
         approval = next((q for q in run.open_questions if _is_allowed(run, q, given.allowed)), None)
         asked = next((q for q in run.open_questions if is_wanted(run, q)), None)
         if approval is not None:
-            await machine.approve(approval.id, granted=True, for_run=True)
+            await machine.approve(approval.id, Decision(granted=True, for_run=True))
         elif asked is not None and answers:
             await machine.say(answers.pop(0), question=asked.id, source=ANSWER)
         elif is_at_rest:

@@ -16,6 +16,7 @@ from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import costs, in_words
+from midstream.core.views.side_effects import PUT_BACK
 from midstream.core.views.status import Lane, lanes, where
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.ports import Receipt
@@ -96,7 +97,9 @@ def listed(runs: Sequence[KeptRun], *, now: float, with_folders: bool = False) -
     rows = [
         (
             kept.id,
-            kept.summary.workflow,
+            f"{kept.summary.workflow} “{kept.summary.name}”"
+            if kept.summary.name
+            else kept.summary.workflow,
             kept.summary.state or "-",
             status_words(kept),
             age(now - kept.summary.updated_at),
@@ -127,6 +130,8 @@ def run_object(kept: KeptRun) -> dict[str, Json]:
         "run": kept.id,
         "workflow": summary.workflow,
         "kind": summary.kind,
+        "name": summary.name,
+        "turns": summary.turns,
         "state": summary.state,
         "status": status_of(kept),
         "asking": list(summary.asking),
@@ -256,8 +261,8 @@ def _lane_object(lane: Lane) -> dict[str, Json]:
 
 def _written(facts: Iterable[Envelope]) -> list[str]:
     """Return the files a run has written, in the order of their first change."""
-    paths = {fact.event.path: None for fact in facts if isinstance(fact.event, FileWritten)}
-    return list(paths)
+    written = (fact.event for fact in facts if isinstance(fact.event, FileWritten))
+    return list({each.path: None for each in written if each.call_id != PUT_BACK})
 
 
 # --- its events ---------------------------------------------------------------------------------

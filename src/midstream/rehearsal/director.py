@@ -1,18 +1,21 @@
 """The director: does to a run on strings what a step says, and tells where a step does not fit."""
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Mapping
 
 import msgspec
 
 from midstream.core.addressing import branch_at
-from midstream.core.calls import REFUSED
+from midstream.core.call_words import REFUSED
 from midstream.core.conversation import Message
-from midstream.core.errors import WorldTrouble
+from midstream.core.decision import Decision
+from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.summaries import why_not
 from midstream.ports import ModelReply, Review, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.puppet import BEGAN_AT, Puppet, Standing
@@ -118,6 +121,13 @@ class Director:
                 await self.puppet.life.machine.withdraw(waiting[0].id)
             case form.UserResumed():
                 await self.puppet.life.machine.unsuspend()
+            case form.UserCompacted():
+                if why_not(self.puppet.run):
+                    return self.misfit(step)
+                with contextlib.suppress(UserMistake):  # should it be killed just then
+                    await self.puppet.life.machine.compact(step.note)
+            case form.UserRenamed():
+                await self.puppet.life.machine.rename(step.name)
             case form.UserRevoked():
                 await self.puppet.life.machine.revoke(step.permission)
             case form.TimeCame():
@@ -223,13 +233,13 @@ class Director:
             call = call_of(run, question)
             is_there = question.kind == "approval" and question.branch == step.branch
             if is_there and call == (step.tool, step.arguments):
-                await self.puppet.life.machine.approve(
-                    question.id,
+                decision = Decision(
                     granted=step.granted,
                     for_run=step.for_run,
                     note=step.note,
                     edited=step.edited,
                 )
+                await self.puppet.life.machine.approve(question.id, decision)
                 return None
         return self.misfit(step)
 

@@ -155,6 +155,18 @@ class UserResumed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user
     """A person let a suspended run go on."""
 
 
+class UserCompacted(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_compacted"):
+    """A person had the older turns summarised. The summary is what the model says in `$summary`."""
+
+    note: str = ""
+
+
+class UserRenamed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="user_renamed"):
+    """A person gave the run a name."""
+
+    name: str
+
+
 class TimeCame(Step, frozen=True, kw_only=True, omit_defaults=True, tag="time_came"):
     """A time came that a state waited for.
 
@@ -186,6 +198,8 @@ AnyStep: TypeAlias = (
     | UserStopped
     | UserWithdrew
     | UserResumed
+    | UserCompacted
+    | UserRenamed
     | TimeCame
     | ProcessChanged
 )

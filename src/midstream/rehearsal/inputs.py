@@ -15,7 +15,8 @@ from typing import Literal
 import msgspec
 
 from midstream.core.addressing import as_typed, branch_at, living
-from midstream.core.calls import REFUSED, without_change
+from midstream.core.call_words import REFUSED, without_change
+from midstream.core.conversation import length
 from midstream.core.decide import judged
 from midstream.core.errors import UserMistake
 from midstream.core.events import (
@@ -25,6 +26,9 @@ from midstream.core.events import (
     AnyFact,
     BranchFailed,
     CallEdited,
+    CompactionBegan,
+    CompactionEnded,
+    ConversationCompacted,
     DefinitionChanged,
     FileWritten,
     HandlerRan,
@@ -40,6 +44,7 @@ from midstream.core.events import (
     ReplyCut,
     RunFailed,
     RunRecovered,
+    RunRenamed,
     RunResumed,
     RunStarted,
     StateFailed,
@@ -55,6 +60,7 @@ from midstream.core.inputs import (
     AnyInput,
     Approve,
     CallReviewed,
+    Compact,
     EffectKey,
     FileChanging,
     Halt,
@@ -64,6 +70,7 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Recovered,
+    Rename,
     RequestedCall,
     Resume,
     Revoke,
@@ -86,6 +93,7 @@ from midstream.core.pending import (
     timer_key,
 )
 from midstream.core.run import Run
+from midstream.core.summaries import summary_key
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.rehearsal.within import key_from
 
@@ -201,6 +209,8 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
     if here.phase in _HANDLERS:
         yield from _of_handler(run, here, rest)
     match fact:
+        case ConversationCompacted() | CompactionEnded():
+            yield from _summaries(run, fact)
         case AgentResponded():
             yield from _replies(run, here, fact, rest)
         case AgentFailed() if here.turn is not None:
@@ -222,6 +232,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
                 path=fact.path,
                 before=fact.before,
                 after=fact.after,
+                folders=fact.folders,
             )
         case TimerSet():
             yield TimerStarted(key=key(set_key(here, fact.timer)), until=fact.until)
@@ -232,6 +243,22 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
                 yield TimerRang(key=key(timer_key(here, timer)))
         case _:
             return
+
+
+def _summaries(
+    run: Run, fact: ConversationCompacted | CompactionEnded
+) -> Iterator[ModelReplied | ModelFailed]:
+    """Yield what the request for a summary came to: a summary, none, one too long, or a failure."""
+    if run.compacting is None:
+        return
+    key = summary_key(run.compacting.number)
+    if isinstance(fact, ConversationCompacted):
+        yield ModelReplied(key=key, text=fact.summary, usage=fact.usage)
+        return
+    too_long = "x" * sum(map(length, run.contexts[run.compacting.context]))
+    for text in ("", too_long):
+        yield ModelReplied(key=key, text=text, usage=fact.usage)
+    yield ModelFailed(key=key, error=fact.reason, hint=fact.hint)
 
 
 def _reviews(
@@ -323,6 +350,12 @@ def _recoveries(rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
 def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
     fact = rest[0] if rest else None
     match fact:
+        case CompactionBegan():
+            yield Compact(note=fact.note)
+        case CompactionEnded():
+            yield Halt(shown=_shown(run, rest))
+        case RunRenamed():
+            yield Rename(name=fact.name)
         case InputReceived(handling="answer"):
             yield from _answers(run, fact, rest, at)
         case InputReceived():

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from midstream.core.addressing import as_typed, living
+from midstream.core.decision import Decision
 from midstream.core.errors import JournalMoved, MidstreamError
 from midstream.core.events import AnyFact, RunFailed
 from midstream.core.timer_names import RETRY, WAITED
@@ -275,7 +276,8 @@ class Play:
             return True
         question = run.open_questions[0]
         if question.kind == "approval":
-            await machine.approve(question.id, granted=improviser.decision(run, question))
+            granted = improviser.decision(run, question)
+            await machine.approve(question.id, Decision(granted=granted))
             return True
         if question.kind == "input":
             line = improviser.line()

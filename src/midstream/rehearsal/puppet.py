@@ -316,7 +316,12 @@ class _Life:
         """Return the reply the director gives. See `midstream.ports.Model`."""
         self.puppet.requests.append(request)
         reply: ModelReply = await self._stand(
-            kind="model", key=self._key(), name=request.agent, request=request, listener=listener
+            kind="model",
+            key=self._key(),
+            name=request.agent,
+            state=request.state,
+            request=request,
+            listener=listener,
         )
         return reply
 
@@ -385,13 +390,14 @@ class _Life:
         until: float = 0.0,
         request: ModelRequest | None = None,
         listener: ReplyListener | None = None,
+        state: str | None = None,
     ) -> Json:
         standing = Standing(
             kind=kind,
             key=key,
             name=name,
             branch=path_of(key),
-            state=owner_of(self.machine.run, key).state,
+            state=owner_of(self.machine.run, key).state if state is None else state,
             done=asyncio.get_running_loop().create_future(),
             arguments=arguments or {},
             call_id=call_id,

@@ -6,19 +6,21 @@ import msgspec
 
 from midstream.core.addressing import branch_at
 from midstream.core.apply import apply
-from midstream.core.calls import REFUSED, shown_of
+from midstream.core.call_words import REFUSED, shown_of
 from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.inputs import (
     AnyInput,
     Approve,
     CallReviewed,
+    Compact,
     EffectKey,
     Halt,
     HandlerReturned,
     ModelFailed,
     ModelReplied,
     Recovered,
+    Rename,
     Resume,
     Revoke,
     Shown,
@@ -31,10 +33,12 @@ from midstream.core.inputs import (
 from midstream.core.notices import Envelope
 from midstream.core.pending import AskModel, CallTool, RunHandler, pending
 from midstream.core.run import Run, owner_of
+from midstream.core.summaries import is_summary_key
 from midstream.rehearsal import format as form
 from midstream.rehearsal.inputs import Heard, inputs_of
 from midstream.rehearsal.within import path_of, timer_of
 from midstream.workflow.agent import WorkflowAgent
+from midstream.workflow.summarising import summary_request
 
 
 def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
@@ -128,6 +132,10 @@ def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep
             return _decided(input, run)
         case CallReviewed(kind="deny"):
             return _refused_step(input, owner_of(run, input.key))
+        case Compact():
+            return form.UserCompacted(note=input.note)
+        case Rename():
+            return form.UserRenamed(name=input.name)
         case Revoke():
             return form.UserRevoked(permission=input.permission)
         case Halt():
@@ -183,13 +191,17 @@ def _time_step(input: TimerRang, here: Run) -> form.AnyStep:
 
 
 def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
-    assert run.turn is not None
-    agent = run.turn.agent
-    seen = form.digest(WorkflowAgent(run, agent).messages())
+    if is_summary_key(input.key):
+        asked = summary_request(run)
+        agent, state, seen = asked.agent, asked.state, form.digest(asked.messages)
+    else:
+        assert run.turn is not None
+        agent, state = run.turn.agent, run.state
+        seen = form.digest(WorkflowAgent(run, agent).messages())
     if isinstance(input, ModelFailed):
         return form.ModelFailed(
             agent=agent,
-            state=run.state,
+            state=state,
             error=input.error,
             hint=input.hint,
             shown=input.shown,
@@ -198,7 +210,7 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
         )
     return form.ModelReplied(
         agent=agent,
-        state=run.state,
+        state=state,
         text=input.text,
         calls=tuple(
             form.Called(name=call.name, arguments=call.arguments, problem=call.problem)

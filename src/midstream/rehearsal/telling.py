@@ -50,6 +50,10 @@ def _in_words(step: form.AnyStep) -> str:
             return clipped(f"the user takes back: {step.text}")
         case form.UserResumed():
             return "the run is suspended, and the user lets it go on"
+        case form.UserCompacted():
+            return clipped(f"the user has the older turns summarised {step.note}".rstrip())
+        case form.UserRenamed():
+            return clipped(f"the user calls the run {step.name!r}")
         case form.TimeCame():
             return f"the time has come ({step.timer} of {step.state})"
         case form.ProcessChanged():

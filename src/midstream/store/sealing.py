@@ -44,7 +44,7 @@ def _review(definition: dict[str, Any]) -> None:
 
 _REVIEWED_SINCE_3 = {"edit_file", "execute_terminal", "write_file"}
 
-UPGRADES: dict[int, Upgrade] = {1: lambda fact: fact, 2: _with_reviews}
+UPGRADES: dict[int, Upgrade] = {1: lambda fact: fact, 2: _with_reviews, 3: lambda fact: fact}
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
 

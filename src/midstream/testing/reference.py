@@ -6,6 +6,7 @@ How they are played is in `midstream.testing.stage`; those of states that need n
 
 from typing import Final
 
+from midstream.core.summaries import SUMMARY_STATE
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.reference_branches import of_branches
@@ -49,6 +50,7 @@ def references() -> tuple[Reference, ...]:
         _steer(),
         _soft_stop(),
         _chat(),
+        _compacted(),
         *of_states(),
         *of_branches(),
     )
@@ -425,4 +427,34 @@ def _chat() -> Reference:
         moves=(Move(cue=INPUT, text="hello"), Move(cue=INPUT, text="goodbye")),
         path=("start", "start", "start"),
         ledger=("chat-1", "chat-2"),
+    )
+
+
+def _compacted() -> Reference:
+    """A chat whose older turns give way to a summary, made of words and of calls; then it goes on."""
+
+    def model(request: ModelRequest) -> Reply:
+        if request.state == SUMMARY_STATE:
+            return says("They talked, ", "and twice something was recorded.")
+        then = f"I see, this is number {request.visit}. " + "It takes a while to tell. " * 20
+        return works(request, call("record", key=f"compacted-{request.visit}"), then=then)
+
+    states: list[State] = [
+        {"name": "start", "agent": "worker", "awaits_input": True, "next": "start"}
+    ]
+    return Reference(
+        name="compacted",
+        definition=desk(states, (RECORD,)),
+        handlers=script(),
+        model=model,
+        tools=(RECORD,),
+        moves=(
+            Move(cue=INPUT, text="hello"),
+            Move(cue=INPUT, text="and"),
+            Move(cue=INPUT, text="again"),
+            Move(cue=INPUT, kind="compact"),
+            Move(cue=INPUT, text="goodbye"),
+        ),
+        path=("start", "start", "start", "start", "start"),
+        ledger=("compacted-1", "compacted-2", "compacted-3", "compacted-4"),
     )

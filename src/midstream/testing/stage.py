@@ -22,6 +22,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from midstream.core.decision import Decision
 from midstream.core.errors import WorldTrouble
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json, Policy
@@ -30,6 +31,7 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import Definition, ToolSpec
 from midstream.core.steering import NOT_KNOWN, OUTCOMES
+from midstream.core.summaries import why_not
 from midstream.ports import (
     Handlers,
     Machine,
@@ -80,12 +82,13 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     Moves that follow each other with the same cue are made in a row. What a person is asked without
     a move for it, `perform` answers by itself: the first choice, a plain word, a yes. `wait` does
-    nothing until the time the run waits for has come.
+    nothing until the time the run waits for has come. `compact`, at `INPUT`, has the older turns
+    summarised before the next line.
     """
 
     cue: str
     text: str = ""
-    kind: Literal["say", "refuse", "wait"] = "say"
+    kind: Literal["say", "refuse", "wait", "compact"] = "say"
     policy: Policy | None = None
 
 
@@ -258,6 +261,8 @@ async def _first_of(*awaited: Awaitable[object]) -> None:
 async def _acted(machine: Machine, reference: Reference, stage: Stage) -> bool:
     """Make the next move; False if there is nothing to do now."""
     run = machine.run
+    if run.compacting is not None and not stage.cue:
+        return False
     if (until := _awaited(run, reference, stage)) is not None:
         stage.clock.jump(until - stage.clock.now())
         await asyncio.sleep(0)
@@ -316,13 +321,16 @@ async def _answer(machine: Machine, reference: Reference, question: Question) ->
     move = next((move for move in reference.moves if move.cue == _cue_of(question)), None)
     if question.kind == "approval":
         granted = move is None or move.kind != "refuse"
-        await machine.approve(question.id, granted=granted)
+        await machine.approve(question.id, Decision(granted=granted))
         return
     if question.choices == tuple(OUTCOMES):
         text = NOT_KNOWN
     elif question.kind == "input":
-        lines = [move.text for move in reference.moves if move.cue == INPUT]
         asked = sum(q.kind == "input" for q in machine.run.questions)
+        if _is_to_compact(machine.run, reference, asked):
+            await machine.compact("what was said")
+            return
+        lines = [m.text for m in reference.moves if m.cue == INPUT and m.kind == "say"]
         if asked > len(lines):
             await machine.stop("nothing is left to say")
             return
@@ -332,6 +340,13 @@ async def _answer(machine: Machine, reference: Reference, question: Question) ->
     else:
         text = question.choices[0] if question.choices else "As you like."
     await machine.say(text, question=question.id, id=f"{reference.name}-{question.id}")
+
+
+def _is_to_compact(run: Run, reference: Reference, asked: int) -> bool:
+    """Return whether a summary comes before the next line, and there is something to summarise."""
+    moves = [move.kind for move in reference.moves if move.cue == INPUT]
+    before = [kind for n, kind in enumerate(moves) if moves[:n].count("say") < asked]
+    return before.count("compact") > run.compactions and not why_not(run)
 
 
 def _cue_of(question: Question) -> str:

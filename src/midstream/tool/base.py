@@ -75,7 +75,9 @@ def typed(arguments: dict[str, Json], wanted: type[T]) -> T:
     try:
         return msgspec.convert(arguments, wanted)
     except msgspec.ValidationError as error:
-        raise UserMistake(f"The arguments do not fit: {error}.") from error
+        raise UserMistake(
+            f"The arguments do not fit: {error}.", hint="The tool's schema says what they are."
+        ) from error
 
 
 class Stopped(Exception):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from midstream.tool import files, measure, search, shell, small
+from midstream.tool import explain, files, measure, search, shell, small
 from midstream.tool.base import Tool
 
 if TYPE_CHECKING:
@@ -12,4 +12,5 @@ if TYPE_CHECKING:
 def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
     """Return every tool midstream ships, in a stable order. Commands run in the sandbox, if any."""
     terminal = shell.terminal_tool(sandbox)
-    return (*files.TOOLS, *search.TOOLS, terminal, *measure.TOOLS, *small.TOOLS)
+    looking = (*search.TOOLS, *explain.TOOLS)
+    return (*files.TOOLS, *looking, terminal, *measure.TOOLS, *small.TOOLS)

@@ -88,6 +88,11 @@ class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
     imports: tuple[str, ...]
 
 
+def language_of(path: str) -> str:
+    """Return the language a file's name says it is in, `OTHER` for none we know."""
+    return _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
+
+
 def read_file(
     root: Path,
     path: str,
@@ -103,7 +108,7 @@ def read_file(
     if data is None or b"\0" in data[:8_192]:
         return None
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    language = _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
+    language = language_of(path)
     is_generated = len(data) > MAX_LINE_BYTES * (lines + 10)
     source = data.decode(errors="replace")
     return ReadFile(

@@ -11,10 +11,18 @@ from typing import Final
 
 import msgspec
 
+from midstream.ports import FileDiff
+from midstream.process import own_redactor
+
 MAX_SHOWN_CHARS: Final = 60_000
 MAX_SHOWN_LINES: Final = 1_500
 MAX_COMPARED: Final = 500
 """Lines on either side between the first and the last that differ; beyond it they are not compared."""
+
+MAX_TOLD_LINES: Final = 400
+MAX_TOLD_CHARS: Final = 16_000
+MAX_TOLD_WIDTH: Final = 400
+"""What is told of a change once it is made: for a look, where the shown one is for a decision."""
 
 _AROUND: Final = 3
 _MOST_LINES: Final = MAX_SHOWN_LINES + 10
@@ -36,9 +44,44 @@ def shown_change(name: str, before: bytes | None, after: bytes) -> str:
         return f"{head}\nNot text, so no lines to compare. Before: {kept}. After: {_sized(after)}."
     if before is None and not after:
         return f"{head}\n(a new, empty file)"
-    lines, count = _hunks(old, new)
+    lines, count, _ = _hunks(old, new)
     digests = f"SHA-256 before: {_digest(before)}, after: {_digest(after)}"
-    return f"{head}\n{_capped(lines, count, digests)}"
+    return f"{head}\n{_capped(lines, count, digests)}{_unseen(lines)}"
+
+
+def _unseen(lines: list[str]) -> str:
+    """Return a line that tells of lines that look as they did: nobody sees the blanks at their ends."""
+    gone = {line[1:] for line in lines if line.startswith("-")}
+    come = {line[1:] for line in lines if line.startswith("+")}
+    if not {_seen(line) for line in gone - come} & {_seen(line) for line in come - gone}:
+        return ""
+    return "\n[Lines that look the same differ in the blanks at their ends.]"
+
+
+def _seen(line: str) -> str:
+    # A face shows a carriage return as a sign, and so where blanks before it end.
+    return line if line.endswith("\r") else line.rstrip()
+
+
+def file_diff(name: str, before: bytes | None, after: bytes) -> FileDiff:
+    """Return what was done to a file, its secrets redacted; of what is no text only its sizes."""
+    old, new = _text_of(before or b""), _text_of(after)
+    if old is None or new is None:
+        size = "no file" if before is None else f"{len(before):,} bytes"
+        said = f"[not text: {size} before, {len(after):,} bytes after]"
+        return FileDiff(path=name, added=0, removed=0, diff=said)
+    lines, count, (removed, added) = _hunks(old, new)
+    clean = own_redactor().redacted("\n".join(lines)[:MAX_SHOWN_CHARS]).split("\n")
+    shown: list[str] = []
+    room = MAX_TOLD_CHARS
+    for line in clean[:MAX_TOLD_LINES]:
+        shown.append(line if len(line) <= MAX_TOLD_WIDTH else f"{line[:MAX_TOLD_WIDTH]}…")
+        room -= len(shown[-1]) + 1
+        if room < 0:
+            break
+    if (left := count - len(shown)) > 0:
+        shown.append(f"[+{left:,} more line{'s'[: left != 1]}]")
+    return FileDiff(path=name, added=added, removed=removed, diff="\n".join(shown))
 
 
 def _text_of(data: bytes) -> str | None:
@@ -86,13 +129,16 @@ def _stretch(text: str, start: int, end: int) -> _Stretch:
     return _Stretch(lines, count)
 
 
-def _hunks(old: str, new: str) -> tuple[list[str], int]:
-    """Return the first lines of the difference of two texts, and how many it has."""
+def _hunks(old: str, new: str) -> tuple[list[str], int, tuple[int, int]]:
+    """Return the first lines of the difference of two texts, how many it has, and how many lines are
+    taken out and put in.
+    """
     start, tail = _alike(old, new)
     first = old.count("\n", 0, start)
     a, b = _stretch(old, start, len(old) - tail), _stretch(new, start, len(new) - tail)
     if max(a.count, b.count) > MAX_COMPARED:
         return _replaced(a, b, first)
+    removed = added = 0
     lines: list[str] = []
     matcher = SequenceMatcher(None, a.lines, b.lines, autojunk=False)
     for group in matcher.get_grouped_opcodes(_AROUND):
@@ -104,10 +150,11 @@ def _hunks(old: str, new: str) -> tuple[list[str], int]:
             else:
                 lines += [f"-{line}" for line in a.lines[i1:i2]]
                 lines += [f"+{line}" for line in b.lines[j1:j2]]
-    return lines, len(lines)
+                removed, added = removed + i2 - i1, added + j2 - j1
+    return lines, len(lines), (removed, added)
 
 
-def _replaced(a: _Stretch, b: _Stretch, first: int) -> tuple[list[str], int]:
+def _replaced(a: _Stretch, b: _Stretch, first: int) -> tuple[list[str], int, tuple[int, int]]:
     """Return the difference of stretches that are not compared, but for the few lines around them."""
     lead = _same(zip(a.lines[:_AROUND], b.lines[:_AROUND], strict=False))
     trail = 0
@@ -121,7 +168,8 @@ def _replaced(a: _Stretch, b: _Stretch, first: int) -> tuple[list[str], int]:
         lines += [f"+{line}" for line in b.lines[lead : len(b.lines) - trail]]
     if trail:
         lines += [f" {line}" for line in a.lines[-trail:]]
-    return lines, 1 + a.count + b.count - lead - trail
+    same = lead + trail
+    return lines, 1 + a.count + b.count - same, (a.count - same, b.count - same)
 
 
 def _same(pairs: Iterable[tuple[str, str]]) -> int:

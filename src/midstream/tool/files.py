@@ -1,5 +1,6 @@
 """Reading, writing and editing files of the workspace."""
 
+import codecs
 import os
 from contextlib import suppress
 from functools import partial
@@ -15,14 +16,22 @@ from midstream.offloop import in_thread
 from midstream.ports import ToolContext
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
 from midstream.tool.edits import Edit, edited
-from midstream.tool.paths import Place, locate, read_bytes, requests_for, require_allowed
-from midstream.tool.text import MAX_CHARS, shortened
+from midstream.tool.paths import (
+    Place,
+    locate,
+    read_bytes,
+    read_in_slices,
+    requests_for,
+    require_allowed,
+)
+from midstream.tool.reading import shown_lines
+from midstream.tool.text import MAX_CHARS
 from midstream.tool.writing import Change, contents_of, make, planned, writable
 
-MAX_LINES: Final = 2_000
-MAX_LINE_CHARS: Final = 1_000
+MAX_READ_BYTES: Final = 100_000_000
 MAX_WRITE_CHARS: Final = 5_000_000
-_SNIFFED_BYTES: Final = 8_192
+_LOOKED_AT: Final = 100_000
+_MEAN_LINE: Final = 40
 
 # --- read_files ---------------------------------------------------------------------------------
 
@@ -36,32 +45,46 @@ class ReadFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             min_length=1,
             max_length=50,
             description="Paths from the workspace's root. Add :FIRST-LAST for some lines only, "
-            "such as src/app.py:10-40.",
+            "such as src/app.py:10-40, or :FIRST- for all from there on.",
         ),
     ]
 
 
 def read_files(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return the files with line numbers, one after the other.
+    """Return the files with line numbers, in the order they are named in.
 
-    A file that cannot be read says so in its place; the call fails only when none can.
+    Where there is no room for all, the large ones are cut, not the last ones. A file that cannot be
+    read says so in its place; the call fails only when none can.
     """
-    wanted = typed(arguments, ReadFiles)
+    paths = typed(arguments, ReadFiles).paths
     left = MAX_CHARS - 2_000
-    shown: list[str] = []
+    shown: dict[int, str] = {}
     failed = 0
-    for path in wanted.paths:
+    # What a small one does not need is for those that come after it.
+    for number in sorted(range(len(paths)), key=lambda number: _size(paths[number], context)):
         check_stop(context)
         try:
-            part = _numbered(path, context, max(left, 0))
+            part = _numbered(paths[number], context, max(left // (len(paths) - len(shown)), 0))
         except (MidstreamError, OSError) as error:
             failed += 1
-            part = f"== {path}: not read ==\n{error}"
-        shown.append(part)
-        left -= len(part)
-    if failed == len(wanted.paths):
-        raise UserMistake("\n\n".join(shown))
-    return "\n\n".join(shown)
+            part = f"== {paths[number]}: not read ==\n{error}"
+        shown[number] = part
+        left -= len(part) + 2
+    whole = "\n\n".join(shown[number] for number in range(len(paths)))
+    if failed == len(paths):
+        raise UserMistake(whole)
+    return whole
+
+
+def _size(path: str, context: ToolContext) -> int:
+    """Return about how many bytes of a file are asked for; 0 where that cannot be said."""
+    with suppress(MidstreamError, OSError):
+        place, first, last = _with_range(path, context)
+        if last is not None:
+            return (last - first + 1) * _MEAN_LINE
+        whole = place.root.joinpath(*place.parts).lstat().st_size
+        return max(whole - (first - 1) * _MEAN_LINE, 0)
+    return 0
 
 
 def _plan_of_reading(arguments: dict[str, Json], context: ToolContext) -> Planned:
@@ -77,51 +100,56 @@ def _plan_of_reading(arguments: dict[str, Json], context: ToolContext) -> Planne
 def _numbered(path: str, context: ToolContext, room: int) -> str:
     place, first, last = _with_range(path, context)
     require_allowed(place, "read", context.forbids)
-    data = read_bytes(place)
-    if b"\0" in data[:_SNIFFED_BYTES]:
-        return f"== {place.name}: binary file, {len(data):,} bytes, not shown =="
-    if not data:
-        return f"== {place.name}: empty file =="
-    # Not splitlines: a form feed or U+2028 starts no line for editors, grep and exact_search.
-    lines = data.decode(errors="replace").removesuffix("\n").split("\n")
-    last = min(last or len(lines), len(lines))
-    if first > len(lines):
-        raise UserMistake(f"{place.name} has only {len(lines)} lines.")
-    out: list[str] = []
-    for number in range(first, min(last, first + MAX_LINES - 1) + 1):
-        line = f"{number:>6}\t{_shown(lines[number - 1])}"
-        room -= len(line) + 1
-        if room < 0:
-            break
-        out.append(line)
-    head = f"== {place.name} ({len(lines)} lines) =="
-    reached = first + len(out) - 1
-    if reached < last:
-        out.append(
-            f"[... lines {reached + 1}-{last} left out; "
-            f"read them with {place.name}:{reached + 1}-{last} ...]"
-        )
-    return "\n".join((head, *out))
-
-
-def _shown(line: str) -> str:
-    return shortened(line.removesuffix("\r"), MAX_LINE_CHARS)
+    _require_range(path, place, context)
+    check = partial(check_stop, context)
+    return shown_lines(
+        place.name,
+        read_in_slices(place, max_bytes=MAX_READ_BYTES, check=check),
+        first,
+        last,
+        room=room,
+        check=check,
+    )
 
 
 def _with_range(path: str, context: ToolContext) -> tuple[Place, int, int | None]:
     """Return the place, first and last line. A file whose name ends like a range is itself."""
     base, colon, span = path.rpartition(":")
-    low, _, high = span.partition("-")
+    low, dash, high = span.partition("-")
     is_range = bool(colon and base) and _is_number(low) and (not high or _is_number(high))
     if not is_range:
         return locate(context.workspace, path), 1, None
     itself = locate(context.workspace, path)
     if os.path.lexists(itself.root.joinpath(*itself.parts)):
         return itself, 1, None
-    first, last = int(low), int(high or low)
-    if first < 1 or last < first:
+    first = int(low)
+    last = None if dash and not high else int(high or low)
+    if first < 1 or (last is not None and last < first):
         raise UserMistake(f"{span} is no range of lines.", hint="Lines count from 1: FIRST-LAST.")
     return locate(context.workspace, base), first, last
+
+
+def _require_range(path: str, place: Place, context: ToolContext) -> None:
+    """Raise UserMistake for a range that is written in another way behind a file's name."""
+    if os.path.lexists(place.root.joinpath(*place.parts)):
+        return
+    for sign in (":", "#"):
+        base, _, span = path.partition(sign)
+        if base != path and _is_read(base, context):
+            raise UserMistake(
+                f"{span!r} is no range of lines of {base}.",
+                hint=f"Write {base}:FIRST-LAST, such as {base}:10-40, or {base}:10- for all from there.",
+            )
+
+
+def _is_read(path: str, context: ToolContext) -> bool:
+    """Return whether there is a file that may be read."""
+    try:
+        place = locate(context.workspace, path)
+        require_allowed(place, "read", context.forbids)
+        return place.root.joinpath(*place.parts).is_file()
+    except (MidstreamError, OSError):
+        return False
 
 
 def _is_number(text: str) -> bool:
@@ -149,7 +177,18 @@ async def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
     await make(change, context)
     lines = len(change.after.splitlines())
     done = "Created" if change.before is None else "Replaced"
-    return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'})."
+    return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'}).{_lost(change)}"
+
+
+def _lost(change: Change) -> str:
+    """Return what a file was written with and is no longer, though nobody may have meant that."""
+    before, after = (change.before or b"")[:_LOOKED_AT], change.after[:_LOOKED_AT]
+    lost = ""
+    if before.startswith(codecs.BOM_UTF8) and not after.startswith(codecs.BOM_UTF8):
+        lost += " It has no byte order mark any more."
+    if b"\r\n" in before and b"\n" in after and b"\r\n" not in after:
+        lost += " Its line ends were \\r\\n and are \\n now; edit_file keeps them."
+    return lost
 
 
 def _encoded(content: str) -> bytes:
@@ -210,7 +249,9 @@ def _edited(arguments: dict[str, Json], context: ToolContext) -> tuple[Change, s
     try:
         before = data.decode()
     except UnicodeDecodeError as error:
-        raise UserMistake(f"{place.name} is not UTF-8 text (byte {error.start}).") from error
+        raise UserMistake(
+            f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
+        ) from error
     after, report = edited(before, wanted.edits)
     return Change(place=place, before=data, after=_encoded(after)), report
 

@@ -7,15 +7,15 @@ repository's configuration names nothing that git would start.
 
 import os
 import stat
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from midstream.core.errors import MidstreamError
-from midstream.core.safety import harmless
+from midstream.core.safety import harmless, quiet_git
 from midstream.core.safety.capability import Capability
+from midstream.tool.git import git_output
 from midstream.tool.paths import locate, requests_for
 from midstream.tool.twins import is_another_name
 
@@ -44,7 +44,7 @@ def looking(argv: tuple[str, ...], workspace: Path) -> Start | None:
             return None
         reads += requests_for(locate(workspace, path), "read")
     environment = dict(known.environment)
-    if known.needs_git_check and not _is_quiet_repository(program, environment, workspace):
+    if known.needs_git_check and not _is_quiet_repository(program, workspace):
         return None
     return Start(
         argv=(program, *known.arguments),
@@ -91,21 +91,9 @@ def _is_own_repository(folder: Path) -> bool:
     )
 
 
-def _is_quiet_repository(program: str, environment: dict[str, str], workspace: Path) -> bool:
+def _is_quiet_repository(program: str, workspace: Path) -> bool:
     """Return whether the repository is the workspace's own, and its settings start nothing."""
     if not _is_own_repository(workspace / ".git"):
         return False
-    try:
-        listed = subprocess.run(
-            [program, *harmless.GIT_CHECK],
-            cwd=workspace,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_GIT_CHECK_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return not harmless.unknown_git_keys(listed.stdout.decode("utf-8", "replace"))
+    listed = git_output(workspace, *quiet_git.CHECK, program=program, timeout_s=_GIT_CHECK_S)
+    return listed is not None and not quiet_git.unknown_keys(listed.decode("utf-8", "replace"))

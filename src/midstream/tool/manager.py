@@ -89,7 +89,10 @@ class ToolManager:
         tool = self._tools.get(name)
         if tool is None:
             return Review()
-        planned = await _planned(tool, arguments, self._with_policy(context, is_review=True))
+        own, problem = await in_thread(partial(_checked, tool, arguments))
+        if problem:
+            return Review()
+        planned = await _planned(tool, own, self._with_policy(context, is_review=True))
         if isinstance(planned, ToolOutcome):
             return Review()
         verdict = self._verdict(tool, planned, context)
@@ -194,10 +197,15 @@ class ToolManager:
             return ToolOutcome(outcome="failed", text=cleaned(f"There is no tool {name!r}. {hint}"))
         if context.stop.is_set():
             return ToolOutcome(outcome="not_run", text="Not run: it was stopped before it began.")
-        held = await self._refused(tool, arguments, context)
+        # Again, though the review did: days may have gone by since, in another process, and a server
+        # may say something else of its tool. From here on nobody checks: all work on copies of this.
+        own, problem = await in_thread(partial(_checked, tool, arguments))
+        if problem:
+            return ToolOutcome(outcome="failed", text=capped(cleaned(f"{_UNFIT}{problem}")))
+        held = await self._refused(tool, own, context)
         if isinstance(held, ToolOutcome):
             return ToolOutcome(outcome=held.outcome, text=capped(cleaned(held.text)))
-        ended = await _supervised(tool, arguments, held)
+        ended = await _supervised(tool, own, held)
         return ToolOutcome(outcome=ended.outcome, text=capped(cleaned(ended.text)))
 
 
@@ -234,6 +242,22 @@ def _plan_by_name(tool: Tool, arguments: dict[str, Json]) -> Planned:
     return Planned(requests=(_named(tool),) if tool.spec.needs_approval else (), shows=shown)
 
 
+def _checked(tool: Tool, arguments: dict[str, Json]) -> tuple[dict[str, Json], str]:
+    """Return arguments that nobody else holds, and why they do not fit the tool, "" where they do."""
+    try:
+        own = _copied(arguments)
+    except (RecursionError, TypeError, ValueError):
+        # What cannot be copied is no JSON of a size to be checked.
+        return {}, validate(arguments, tool.spec.parameters) or "they are no JSON"
+    return own, validate(own, tool.spec.parameters)
+
+
+def _copied(arguments: dict[str, Json]) -> dict[str, Json]:
+    """Return the same arguments: whoever gets these cannot change what the others were given."""
+    copy: dict[str, Json] = msgspec.to_builtins(arguments)
+    return copy
+
+
 def _seen(planned: Planned) -> str:
     """Return the grant that binds a yes to what was shown."""
     whole = f"{planned.binds}\n{planned.shows}"
@@ -243,14 +267,15 @@ def _seen(planned: Planned) -> str:
 async def _planned(
     tool: Tool, arguments: dict[str, Json], context: ToolContext
 ) -> Planned | ToolOutcome:
-    """Return what a call would do, or how it fails before it does anything."""
+    """Return what a call with checked arguments would do, or how it fails before it does anything."""
     plan = tool.plan or (lambda found, _context: _plan_by_name(tool, found))
+
+    def work() -> Planned:
+        return plan(_copied(arguments), context)
+
     try:
-        problem = await in_thread(partial(validate, arguments, tool.spec.parameters))
-        if problem:
-            return ToolOutcome(outcome="failed", text=f"{_UNFIT}{problem}")
         async with asyncio.timeout(PLAN_S):
-            return await in_thread(partial(plan, arguments, context), name="midstream-plan")
+            return await in_thread(work, name="midstream-plan")
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
 
@@ -314,12 +339,9 @@ def _cut(spec: ToolSpec) -> ToolOutcome:
 
 
 async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
-    """Do the call; whatever it raises becomes an outcome."""
+    """Do the call with checked arguments; whatever it raises becomes an outcome."""
     try:
-        problem = await in_thread(partial(validate, arguments, tool.spec.parameters))
-        if problem:
-            return ToolOutcome(outcome="failed", text=f"{_UNFIT}{problem}")
-        return _as_outcome(await _done(tool, msgspec.to_builtins(arguments), context))
+        return _as_outcome(await _done(tool, _copied(arguments), context))
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -61,13 +61,34 @@ async def measured(
     Raises:
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
+    return await answer_of_child(
+        "midstream.tool.measurement", root, (str(commits), str(top)), stop=stop, without=without
+    )
+
+
+async def answer_of_child(
+    module: str,
+    root: Path,
+    arguments: Sequence[str],
+    *,
+    stop: asyncio.Event | None = None,
+    without: Collection[str] = (),
+) -> str:
+    """Return what one of our modules says of a folder, run as a program in a process of its own.
+
+    It gets the folder, the arguments and, where there is something in `without`, a file that holds
+    that, each before a NUL.
+
+    Raises:
+        WorldTrouble: the process could not be started, was ended or failed.
+    """
     out = _Output()
     left_out = await in_thread(partial(_kept, without)) if without else None
     # -P: a module of the folder midstream was started in is never what runs.
-    command = [sys.executable, "-P", "-W", "ignore", "-m", "midstream.tool.measurement"]
+    command = [sys.executable, "-P", "-W", "ignore", "-m", module]
     try:
         ended = await run_command(
-            [*command, str(root), str(commits), str(top), *([left_out] if left_out else [])],
+            [*command, str(root), *arguments, *([left_out] if left_out else [])],
             folder=root,
             environment={name: os.environ[name] for name in _INHERITED if name in os.environ},
             timeout_s=TIMEOUT_S,
@@ -75,7 +96,9 @@ async def measured(
             sink=out,
         )
     except OSError as error:
-        raise WorldTrouble(f"Measuring could not be started: {error}.") from error
+        raise WorldTrouble(
+            f"Measuring could not be started: {error}.", hint="Try again; nothing was changed."
+        ) from error
     finally:
         if left_out:
             with suppress(OSError):
@@ -83,7 +106,10 @@ async def measured(
     text = out.data.decode(errors="replace")
     if ended.exit_code != 0 or ended.cause:
         last = text.strip().rpartition("\n")[2][:MAX_ERROR]
-        raise WorldTrouble(f"Measuring ended with code {ended.exit_code}: {last}")
+        raise WorldTrouble(
+            f"Measuring ended with code {ended.exit_code}: {last}",
+            hint="Measure a folder of it by itself.",
+        )
     return text
 
 
@@ -116,11 +142,11 @@ async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str
         commits=wanted.commits,
         top=wanted.top,
         stop=context.stop,
-        without=await in_thread(partial(_kept_from, context)),
+        without=await in_thread(partial(kept_from, context)),
     )
 
 
-def _kept_from(context: ToolContext) -> list[str]:
+def kept_from(context: ToolContext) -> list[str]:
     """Return the files policy keeps a call from reading. Secrets are never read anyway."""
     root = Path(os.path.realpath(context.workspace))
     found: list[str] = []

@@ -31,6 +31,7 @@ from midstream.tool.openat2 import is_made_up, opened
 from midstream.tool.twins import is_twin_of_a_secret
 
 MAX_FILE_BYTES: Final = 10_000_000
+LOOK: Final = "list_directory says what there is."
 MAX_PATH_BYTES: Final = 4_096
 MAX_NAME_BYTES: Final = 255
 
@@ -85,7 +86,7 @@ def locate(workspace: Path, path: str) -> Place:
             hint="Tools read and write only inside it; use a path relative to its root.",
         ) from error
     except OSError as error:
-        raise UserMistake(f"{path!r} cannot be resolved: {error.strerror}.") from error
+        raise UserMistake(f"{path!r} cannot be resolved: {error.strerror}.", hint=LOOK) from error
     _require_honest("/".join(parts) or ".")
     if path.endswith(("/", "/.")) and _is_other_than_folder(real):
         raise UserMistake(f"{path!r} ends like a folder and is none.", hint="Leave out the slash.")
@@ -127,7 +128,7 @@ def require_allowed(place: Place, purpose: Purpose, forbids: Callable[[Capabilit
 def _require_honest(path: str) -> None:
     """Raise UserMistake for a path that does not look like what it is, or could not be one."""
     if not path or "\0" in path:
-        raise UserMistake("The path is empty or holds a NUL character.")
+        raise UserMistake("The path is empty or holds a NUL character.", hint=LOOK)
     strange = next((char for char in path if _is_strange(char)), "")
     if strange:
         raise UserMistake(
@@ -143,7 +144,10 @@ def _require_honest(path: str) -> None:
         raise UserMistake(f"{path[:200]!r} begins with '~'.", hint="It stands for nothing here.")
     size = len(path.encode())
     if size > MAX_PATH_BYTES or max(len(part.encode()) for part in parts) > MAX_NAME_BYTES:
-        raise UserMistake(f"The path of {size:,} bytes, or a name in it, is too long for a file.")
+        raise UserMistake(
+            f"The path of {size:,} bytes, or a name in it, is too long for a file.",
+            hint="Use a shorter one.",
+        )
 
 
 def _is_strange(char: str) -> bool:
@@ -249,11 +253,11 @@ def opened_folder(place: Place, *, create: bool = False) -> Iterator[int]:
     try:
         handle = _handle_of(place, create=create)
     except FileNotFoundError as error:
-        raise UserMistake(f"There is no folder {place.name!r}.") from error
+        raise UserMistake(f"There is no folder {place.name!r}.", hint=LOOK) from error
     except OSError as error:
         if error.errno not in _NO_FOLDER:
             raise
-        raise UserMistake(f"{place.name!r} is no folder.") from error
+        raise UserMistake(f"{place.name!r} is no folder.", hint=LOOK) from error
     try:
         _require_stored(handle, place)
         yield handle
@@ -313,8 +317,43 @@ def read_bytes(place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         return read_in(folder, place, max_bytes=max_bytes)
 
 
+def read_in_slices(
+    place: Place, *, max_bytes: int, check: Callable[[], None] = lambda: None
+) -> bytearray:
+    """Return the same of a file that may be large, read so that no other thread waits for long.
+
+    `check` is called between two slices; it ends the reading by raising.
+    """
+    if not place.parts:
+        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
+    data = bytearray()
+    with (
+        opened_folder(parent_of(place)) as folder,
+        _readable(folder, place, max_bytes) as handle,
+    ):
+        # One read of a hundred megabytes keeps the process's memory to itself as long as it takes.
+        while piece := os.read(handle, min(_SLICE, max_bytes - len(data))):
+            data += piece
+            check()
+    return data
+
+
+_SLICE: Final = 1 << 18
+
+
 def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """Return what the file with the place's name in an opened folder holds; as `read_bytes`."""
+    with (
+        _readable(folder, place, max_bytes) as handle,
+        open(handle, "rb", closefd=False) as file,
+    ):
+        # A file that grows meanwhile stays bounded.
+        return file.read(max_bytes)
+
+
+@contextmanager
+def _readable(folder: int, place: Place, max_bytes: int) -> Iterator[int]:
+    """Give the descriptor of a file that may be read; raises as `read_bytes` does."""
     _require_not_own(place.name, place.root.joinpath(*place.parts))
     handle = _open_file(folder, place)
     try:
@@ -324,15 +363,13 @@ def read_in(folder: int, place: Place, *, max_bytes: int = MAX_FILE_BYTES) -> by
         if found.st_size > max_bytes:
             raise UserMistake(
                 f"{place.name} has {found.st_size:,} bytes; the limit is {max_bytes:,}.",
-                hint="Use exact_search to find the part you need.",
+                hint="Commands such as head, tail or grep show parts of it.",
             )
         if found.st_nlink > 1 and is_twin_of_a_secret(found, place.root, place.parts):
             raise UserMistake(
                 f"{place.name!r} may not be read: it is another name of a secret file."
             )
-        with open(handle, "rb", closefd=False) as file:
-            # A file that grows meanwhile stays bounded.
-            return file.read(max_bytes)
+        yield handle
     finally:
         os.close(handle)
 
@@ -344,23 +381,32 @@ def _open_file(folder: int, place: Place) -> int:
         _require_regular(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode, place)
         return opened(folder, (name,), _FILE)
     except FileNotFoundError as error:
-        raise UserMistake(f"There is no file {place.name!r}.") from error
+        raise UserMistake(f"There is no file {place.name!r}.", hint=LOOK) from error
     except OSError as error:
-        raise WorldTrouble(f"{place.name} cannot be read: {error.strerror}.") from error
+        raise WorldTrouble(f"{place.name} cannot be read: {error.strerror}.", hint=LOOK) from error
 
 
 def _require_regular(mode: int, place: Place) -> None:
     if stat.S_ISDIR(mode):
         raise UserMistake(f"{place.name!r} is a folder.", hint="Use list_directory for folders.")
     if stat.S_ISLNK(mode):
-        raise UserMistake(f"{place.name!r} cannot be read: a link has just been put there.")
+        raise UserMistake(
+            f"{place.name!r} cannot be read: a link has just been put there.",
+            hint="Name the file it leads to.",
+        )
     if not stat.S_ISREG(mode):
-        raise UserMistake(f"{place.name!r} is no regular file but a pipe, socket or device.")
+        raise UserMistake(
+            f"{place.name!r} is no regular file but a pipe, socket or device.",
+            hint="Only regular files can be used.",
+        )
 
 
 def _require_stored(handle: int, place: Place) -> None:
     if is_made_up(handle):
-        raise UserMistake(f"{place.name!r} is not stored anywhere: the kernel makes it up.")
+        raise UserMistake(
+            f"{place.name!r} is not stored anywhere: the kernel makes it up.",
+            hint="Only stored files can be used.",
+        )
 
 
 def found_in(folder: int, place: Place) -> os.stat_result | None:
@@ -370,7 +416,7 @@ def found_in(folder: int, place: Place) -> os.stat_result | None:
         UserMistake: something that is no regular file has its name.
     """
     if not place.parts:
-        raise UserMistake("'.' is a folder.")
+        raise UserMistake("'.' is a folder.", hint="Use list_directory for folders.")
     try:
         found = os.stat(place.parts[-1], dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -21,7 +21,7 @@ from midstream.offloop import in_thread
 from midstream.ports import ToolContext
 from midstream.process import own_redactor
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tool.paths import Place, locate, read_bytes, requests_for, require_allowed
+from midstream.tool.paths import LOOK, Place, locate, read_bytes, requests_for, require_allowed
 from midstream.tool.process import run_command
 from midstream.tool.programs import found_program
 from midstream.tool.text import MARGIN, capped, in_one_line
@@ -159,7 +159,7 @@ def _existing(context: ToolContext, path: str) -> Place:
     found = place.root / place.name
     # A pipe, named by itself, would keep ripgrep waiting.
     if not found.is_dir() and not found.is_file():
-        raise UserMistake(f"There is no file or folder {place.name!r} to search.")
+        raise UserMistake(f"There is no file or folder {place.name!r} to search.", hint=LOOK)
     return place
 
 
@@ -275,7 +275,9 @@ async def search_with_ripgrep(
     if ended.cause == "timed_out":
         raise WorldTrouble("The search took too long.", hint="Narrow it to a folder.")
     if not ended.cause and ended.exit_code not in (0, 1) and not names.found:
-        raise WorldTrouble(f"ripgrep failed with exit code {ended.exit_code}.")
+        raise WorldTrouble(
+            f"ripgrep failed with exit code {ended.exit_code}.", hint="Search in a folder of it."
+        )
     files = [Place(root=place.root, parts=tuple(name.split("/"))) for name in names.found]
     await in_thread(partial(_look_into, files, wanted, matches, partial(check_stop, context)))
 

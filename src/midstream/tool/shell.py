@@ -55,6 +55,8 @@ _SET: Final = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
+    # Else what a Python program prints would come all at once, when it has ended.
+    "PYTHONUNBUFFERED": "1",
 }
 _SHELLS: Final = (
     "/bin/bash",
@@ -157,12 +159,18 @@ class _Terminal:
                 box=self._box(context.workspace, wanted) if start.is_boxed else None,
             )
         except (OSError, ValueError) as error:
-            raise WorldTrouble(f"The command could not be started: {error}.") from error
+            raise WorldTrouble(
+                f"The command could not be started: {error}.",
+                hint="midstream doctor looks for the programs it takes.",
+            ) from error
         text = output.text()
         if start.is_boxed:
             ended = as_told(ended)
             if ended.exit_code == 1 and text.startswith("bwrap: "):
-                raise WorldTrouble(f"The sandbox could not be started: {text.strip()}")
+                raise WorldTrouble(
+                    f"The sandbox could not be started: {text.strip()}",
+                    hint="midstream doctor --sandbox says what it can do here.",
+                )
         outcome, words = verdict(ended, wanted.timeout_s)
         if start.is_boxed and outcome == "failed":
             words += (
@@ -288,7 +296,9 @@ def verdict(ended: Ended, timeout_s: float) -> tuple[Outcome, str]:
         outcome = "unknown"
         how += ". It was stopped: it may have done part of its work, verify before repeating it."
     if ended.left_behind:
-        how += f"\n[{ended.left_behind} background processes outlived it and were ended]"
+        them = "process" if ended.left_behind == 1 else "processes"
+        was = "was" if ended.left_behind == 1 else "were"
+        how += f"\n[{ended.left_behind} background {them} outlived it and {was} ended]"
     if ended.survivors:
         outcome = "unknown"
         how += f"\n[could not be ended, still running: {', '.join(map(str, ended.survivors))}]"

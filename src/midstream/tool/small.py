@@ -89,18 +89,29 @@ def value_of(expression: str) -> int | float | bool:
     except UserMistake:
         raise
     except Exception as error:
-        raise UserMistake(f"The expression cannot be calculated: {error}.") from error
+        raise UserMistake(
+            f"The expression cannot be calculated: {error}.",
+            hint="Numbers, + - * / // % **, comparisons and plain functions can.",
+        ) from error
     result: int | float | bool = _small(value)
     return result
 
 
 def _small(value: Any) -> Any:
     if not isinstance(value, int | float):
-        raise UserMistake(f"The result is no real number but {type(value).__name__}.")
+        raise UserMistake(
+            f"The result is no real number but {type(value).__name__}.",
+            hint="Calculate with smaller or real numbers.",
+        )
     if isinstance(value, float) and not math.isfinite(value):
-        raise UserMistake("The result is too large or no number.")
+        raise UserMistake(
+            "The result is too large or no number.", hint="Calculate with smaller or real numbers."
+        )
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise UserMistake(f"A number grows beyond {MAX_BITS} bits.")
+        raise UserMistake(
+            f"A number grows beyond {MAX_BITS} bits.",
+            hint="Calculate with smaller or real numbers.",
+        )
     return value
 
 
@@ -115,21 +126,29 @@ def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int):
         # Refused before it is worked out, which is what takes the time.
         if base.bit_length() * max(exponent, 0) > MAX_BITS + exponent and abs(base) > 1:
-            raise UserMistake(f"A number grows beyond {MAX_BITS} bits.")
+            raise UserMistake(
+                f"A number grows beyond {MAX_BITS} bits.",
+                hint="Calculate with smaller or real numbers.",
+            )
         if abs(exponent) > MAX_BITS:
-            raise UserMistake(f"The exponent {exponent} is too large.")
+            raise UserMistake(
+                f"The exponent {exponent} is too large.",
+                hint="Calculate with smaller or real numbers.",
+            )
     return base**exponent
 
 
 def _factorial(value: Any) -> Any:
     if not isinstance(value, int) or value > 450:
-        raise UserMistake("factorial takes whole numbers up to 450.")
+        raise UserMistake(
+            "factorial takes whole numbers up to 450.", hint="Calculate with smaller ones."
+        )
     return math.factorial(value)
 
 
 def _round(value: Any, digits: Any = None) -> Any:
     if digits is not None and abs(digits) > 300:
-        raise UserMistake("round takes up to 300 digits.")
+        raise UserMistake("round takes up to 300 digits.", hint="Ask for fewer.")
     return round(value, digits)
 
 

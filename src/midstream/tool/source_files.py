@@ -1,67 +1,28 @@
 """Which files of a folder are its own, and how often each was changed: from git where there is one.
 
-A repository's configuration belongs to whoever wrote the repository, and git runs programs that it
-names. So every call here switches those off, reaches no network, and reads nothing outside.
+git is started as `midstream.tool.git` starts it: nothing that the repository names runs.
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from midstream.core.errors import MidstreamError
+from midstream.core.safety import quiet_git
 from midstream.core.safety.protected import classify
+from midstream.tool.git import git_output
 from midstream.tool.paths import Place, read_bytes
-from midstream.tool.programs import found_program
 from midstream.tool.walk import Ignores
 
 NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
-    *(".venv", "venv", ".tox", ".nox", ".eggs"),
+    *(".venv", "venv", ".tox", ".nox", ".eggs", "site-packages"),
     *(".mypy_cache", ".ruff_cache", ".pytest_cache", ".idea", ".gradle"),
 }
 """Folders that are never walked where there is no git to say what is ignored."""
 
-GIT_TIMEOUT_S = 30.0
 MAX_DEPTH = 40
 MAX_LISTED = 200_000
 """Names read from a folder before the rest is left out."""
-
-_SAFE_GIT = (
-    "--no-pager",
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "safe.bareRepository=explicit"),
-    *("-c", "protocol.allow=never"),
-    *("-c", "log.showSignature=false"),
-)
-
-
-def git_output(root: Path, *arguments: str) -> bytes | None:
-    """Return what a git command printed in `root`, None when it failed, is missing or took too long."""
-    program = found_program("git", root)
-    if program is None:
-        return None
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "LC_ALL": "C",
-    }
-    try:
-        done = subprocess.run(
-            (program, *_SAFE_GIT, *arguments),
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=GIT_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def listed(root: Path) -> tuple[str, ...]:
@@ -126,8 +87,7 @@ def changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
         "-z",
         "--no-renames",
         "--relative",
-        "--no-ext-diff",
-        "--no-textconv",
+        *quiet_git.NO_DRIVERS,
         "--",
         ".",
     )

@@ -35,10 +35,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ignores:
-    """What the `.gitignore` files of a workspace leave out, the root's and those below it."""
+    """What the `.gitignore` files of a workspace leave out, the root's and those below it.
 
-    def __init__(self, root: Path) -> None:
+    `files` are the names of such files; of one folder's, the last has the last word.
+    """
+
+    def __init__(self, root: Path, *, files: tuple[str, ...] = (".gitignore",)) -> None:
         self._root = root
+        self._files = files
         self._specs: dict[tuple[str, ...], GitIgnoreSpec | None] = {}
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
@@ -69,13 +73,13 @@ class Ignores:
         return self._specs[folder]
 
     def _read(self, folder: tuple[str, ...]) -> "GitIgnoreSpec | None":
-        place = Place(root=self._root, parts=(*folder, ".gitignore"))
-        try:
-            data = read_bytes(place, max_bytes=_MAX_IGNORE_BYTES)
-        except (MidstreamError, OSError):
-            return None
-        lines = data.decode(errors="replace").splitlines()[:_MAX_PATTERNS]
-        return ignore_spec([line for line in lines if is_tame(line)])
+        lines: list[str] = []
+        for name in self._files:
+            place = Place(root=self._root, parts=(*folder, name))
+            with suppress(MidstreamError, OSError):
+                data = read_bytes(place, max_bytes=_MAX_IGNORE_BYTES)
+                lines += data.decode(errors="replace").splitlines()[:_MAX_PATTERNS]
+        return ignore_spec([line for line in lines if is_tame(line)]) if lines else None
 
 
 def ignore_spec(lines: list[str]) -> "GitIgnoreSpec":

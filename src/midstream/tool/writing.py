@@ -6,12 +6,14 @@ replaced and not followed, a hard link's other names keep the old bytes, and rea
 old text or all of the new.
 """
 
+import errno
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,7 +23,7 @@ from midstream.core.safety.capability import Capability
 from midstream.offloop import in_thread
 from midstream.ports import ToolContext, forbids_secrets
 from midstream.tool.base import Planned, check_stop
-from midstream.tool.diff import shown_change
+from midstream.tool.diff import file_diff, shown_change
 from midstream.tool.openat2 import rename_new
 from midstream.tool.paths import (
     Place,
@@ -71,7 +73,7 @@ def writable(context: ToolContext, path: str) -> Place:
     """
     place = locate(context.workspace, path)
     if not place.parts or path.endswith(("/", "/.")):
-        raise UserMistake(f"{path!r} is a folder, not a file.")
+        raise UserMistake(f"{path!r} is a folder, not a file.", hint="Name a file in it.")
     return place
 
 
@@ -116,12 +118,21 @@ async def make(change: Change, context: ToolContext) -> None:
     place = change.place
     _require_judged(change, context)
     check_stop(context)
-    await context.changing(place.root.joinpath(*place.parts), change.before, change.after)
+    folders = () if change.before is not None else await in_thread(partial(missing_above, place))
+    await context.changing(place.root.joinpath(*place.parts), change.before, change.after, folders)
     last_look = partial(check_stop, context)
     await in_thread(
         partial(put_in_place, place, change.after, expected=change.before, last_look=last_look),
         name="midstream-tool-writing",
     )
+    told = partial(file_diff, place.name, change.before, change.after)
+    context.changed(await in_thread(told, name="midstream-tool-diff"))
+
+
+def missing_above(place: Place) -> tuple[Path, ...]:
+    """Return the folders above a file that are not there, outermost first."""
+    above = (place.root.joinpath(*place.parts[:n]) for n in range(1, len(place.parts)))
+    return tuple(folder for folder in above if not os.path.lexists(folder))
 
 
 def _require_judged(change: Change, context: ToolContext) -> None:
@@ -230,6 +241,28 @@ def take_away(place: Place, *, expected: bytes) -> None:
             os.fsync(folder)
     except OSError as error:
         raise _refused(place, error) from error
+
+
+def take_folder_away(place: Place) -> bool:
+    """Remove a folder if nothing is in it; return whether it is gone.
+
+    Raises:
+        UserMistake: it is no folder, or what it is in is no longer where it was.
+        WorldTrouble: the disk refused.
+    """
+    try:
+        with opened_folder(parent_of(place)) as folder:
+            _require_same_folder(folder, place)
+            os.rmdir(place.parts[-1], dir_fd=folder)
+            os.fsync(folder)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _changed(place) from error
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        what = f"{place.name} cannot be removed: {error.strerror}."
+        raise WorldTrouble(what, hint="It is as it was.") from error
+    return True
 
 
 def _require_same_folder(folder: int, place: Place) -> None:

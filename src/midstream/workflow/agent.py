@@ -1,6 +1,7 @@
 """WorkflowAgent: a role at work in a context, and the requests it makes of a model."""
 
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
+from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
 from midstream.ports import ModelRequest
@@ -52,7 +53,7 @@ class WorkflowAgent:
         run = self._run
         return ModelRequest(
             agent=self.name,
-            system=self.role.systemMessage,
+            system=system_message(definition_of(run), self.role),
             messages=self.messages(),
             tools=self.tools,
             level=self.role.level,

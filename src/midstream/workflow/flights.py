@@ -22,10 +22,10 @@ from midstream.core.pending import (
     pending,
 )
 from midstream.core.run import Run, owner_of
+from midstream.core.summaries import is_summary_key
 from midstream.ports import Handlers, World
 from midstream.workflow.effects import (
     Deliver,
-    Flight,
     Post,
     Put,
     ask_model,
@@ -35,6 +35,7 @@ from midstream.workflow.effects import (
     run_handler,
     stop_for_good,
 )
+from midstream.workflow.flight import Flight
 
 NotifyOf: TypeAlias = Callable[[str, AnyNotice], None]
 """Shows a notice of a branch, "" for the run itself."""
@@ -116,7 +117,8 @@ class Flights:
                 redactor = world.redactor
                 work = run_handler(effect, run, handlers, redactor, self._post, self._deliver)
             case AskModel():
-                self._notify(run.path, AgentThinking(agent=agent, state=run.state))
+                if not is_summary_key(effect.key):
+                    self._notify(run.path, AgentThinking(agent=agent, state=run.state))
                 work = ask_model(effect, run, world, flight, self._post)
             case CallTool():
                 flight.stop = asyncio.Event()

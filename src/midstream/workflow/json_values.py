@@ -66,7 +66,10 @@ def kept_call(call: RequestedCall) -> RequestedCall:
     name = readable(call.name[:MAX_NAME])
     try:
         if len(call.name) > MAX_NAME:
-            raise AuthorMistake(f"The tool's name has {len(call.name):,} characters.")
+            raise AuthorMistake(
+                f"The tool's name has {len(call.name):,} characters.",
+                hint="Tools have short names.",
+            )
         return RequestedCall(
             name=name,
             arguments=dict(plain("arguments", call.arguments)),

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import msgspec
 
+from midstream.config.agents_file import guidance_here
 from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
 from midstream.core.branch_spec import sub_workflow
 from midstream.core.errors import AuthorMistake, NotTrusted, UserMistake
+from midstream.core.guidance import with_guidance
 from midstream.core.jsontext import parse
 from midstream.core.names import Json
 from midstream.core.problem import as_text
 from midstream.core.shape import Report, without_schema
-from midstream.core.spec import Definition, Role, ToolSpec
+from midstream.core.spec import Definition, Guidance, Role, ToolSpec
 from midstream.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
 from midstream.workflow.loader import (
@@ -44,6 +46,10 @@ class WorkflowLibrary:
         """Return every role by name."""
         return self._config.roles()
 
+    def guidance(self) -> tuple[Guidance, ...]:
+        """Return the words of the AGENTS.md files that count here."""
+        return guidance_here(self._config)
+
     def workflows(self) -> dict[str, str]:
         """Return every workflow's description by name."""
         return {
@@ -58,9 +64,13 @@ class WorkflowLibrary:
     async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
         if name in above:
             circle = " -> ".join((*above[above.index(name) :], name))
-            raise AuthorMistake(f"These workflows run each other without end: {circle}.")
+            raise AuthorMistake(
+                f"These workflows run each other without end: {circle}.",
+                hint="Let one of them not run the next.",
+            )
         loaded, part = await in_thread(lambda: self._read(name))
         definition = msgspec.structs.replace(loaded.definition, found_as=name)
+        definition = with_guidance(definition, self.guidance())
         for warning in loaded.warnings:
             self._config.notice(str(warning))
         self._offline_parts[definition.workflow.workflow_name] = part

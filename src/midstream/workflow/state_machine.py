@@ -16,7 +16,9 @@ from typing import Literal, get_args
 
 import msgspec
 
+from midstream.core.call_words import with_arguments
 from midstream.core.decide import judged
+from midstream.core.decision import Decision
 from midstream.core.errors import (
     REPORT_BUG,
     JournalFull,
@@ -29,6 +31,7 @@ from midstream.core.errors import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    Compact,
     EffectKey,
     Halt,
     HandlerFailed,
@@ -37,6 +40,7 @@ from midstream.core.inputs import (
     ModelFailed,
     ModelReplied,
     Recovered,
+    Rename,
     Resume,
     Revoke,
     Start,
@@ -54,8 +58,9 @@ from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
 from midstream.core.spec import Budget, Definition
 from midstream.core.story import Story
+from midstream.core.summaries import why_not
 from midstream.ports import Handlers, Listener, Receipt, World
-from midstream.workflow.effects import capped
+from midstream.workflow.capping import capped
 from midstream.workflow.flights import Flights
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.json_values import kept_object, plain
@@ -345,37 +350,49 @@ class WorkflowStateMachine:
         """Stop the current turn, keep what was shown, and hold until the next words."""
         await self._put(Halt())
 
-    async def approve(
-        self,
-        question: str,
-        *,
-        granted: bool,
-        for_run: bool = False,
-        note: str = "",
-        edited: dict[str, Json] | None = None,
-    ) -> None:
+    async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is.
 
         Args:
             question: its id.
-            granted: whether the call is made.
-            for_run: with a yes, what it asked for needs no further approval in this run.
-            note: with a no, words for the model.
-            edited: with a yes, the arguments the call is made with instead of its own.
+            decision: yes or no, and what goes with it.
         """
+        edited = None
+        if decision.edited is not None:
+            edited = with_arguments(self._run, question, kept_object(decision.edited))
+            if edited is None:
+                return  # it is closed: what was written for it must be no yes to anything else
         await self._put(
             Approve(
                 question=question,
-                granted=granted,
-                for_run=for_run,
-                note=readable(note),
-                edited=None if edited is None else kept_object(edited),
+                granted=decision.granted,
+                for_run=decision.for_run,
+                note=readable(decision.note),
+                edited=edited,
             )
         )
 
     async def revoke(self, permission: str) -> None:
         """Take back what was granted for the rest of the run; what is unknown changes nothing."""
         await self._put(Revoke(permission=permission))
+
+    async def compact(self, note: str = "") -> None:
+        """Have the older turns summarised by the model; returns when that has begun.
+
+        The conversation changes once the summary is there whole. `note` is what it keeps in mind.
+
+        Raises:
+            UserMistake: nothing can be summarised now; nothing changed.
+        """
+        count = self._run.compactions
+        why = why_not(self._run)
+        await self._put(Compact(note=readable(note)))
+        if self._run.compactions == count:
+            raise UserMistake(f"Nothing was compacted: {why or 'the program is closing'}.")
+
+    async def rename(self, name: str) -> None:
+        """Give the run a name; "" takes it away."""
+        await self._put(Rename(name=readable(name)))
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""

@@ -42,6 +42,7 @@ _ROLE_KEYS = (
     "excludedTools",
     "parsingTools",
     "reminder",
+    "agentsFile",
 )
 
 

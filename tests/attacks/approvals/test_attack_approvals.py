@@ -135,7 +135,10 @@ KEYS = {
 
 @pytest.fixture
 def spawned(tmp_path: Path, fresh_s: float) -> Iterator[Screen]:
-    with Screen.spawn([sys.executable, DESK, str(tmp_path), str(fresh_s)]) as screen:
+    # Ctrl-G, the end of what some terminals answer, opens an editor.
+    without_editor = {"EDITOR": "true", "VISUAL": "true"}
+    argv = [sys.executable, DESK, str(tmp_path), str(fresh_s)]
+    with Screen.spawn(argv, without_editor) as screen:
         screen.wait_for("⏎")
         yield screen
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import ENVIRONMENT, GIT_CHECK, prepared, unknown_git_keys
+from midstream.core.safety.harmless import ENVIRONMENT, prepared
+from midstream.core.safety.quiet_git import CHECK, OPTIONS, unknown_keys
 
 CANARY = "canary-5f1c"
 LINES = (
@@ -91,14 +92,14 @@ class Repository:
 
     def unknown_keys(self) -> tuple[str, ...]:
         ended = subprocess.run(
-            [GIT, *GIT_CHECK],
+            [GIT, *OPTIONS, *CHECK],
             cwd=self.folder,
             env=dict(ENVIRONMENT),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=60,
         )
-        return unknown_git_keys(ended.stdout.decode())
+        return unknown_keys(ended.stdout.decode())
 
 
 @pytest.fixture
@@ -319,7 +320,7 @@ def test_an_everyday_repository_has_no_unknown_settings(repository: Repository) 
     ],
 )
 def test_a_setting_nobody_looked_at_is_unknown(key: str) -> None:
-    assert unknown_git_keys(f"core.bare\0{key}\0user.name\0") == (key,)
+    assert unknown_keys(f"core.bare\0{key}\0user.name\0") == (key,)
 
 
 # --- what is secret or outside --------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from storytelling import Step, approves, call, done, flow, go, of, replies, state, tell
 
+from midstream.core.decision import Decision
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
@@ -216,7 +217,9 @@ async def test_a_fork_has_no_grant_that_was_taken_back_after_its_point() -> None
         here = LocalEngine(fake_world(model, tools=tools, journal=store), store)
         machine = await here.start(define(TALK, tools=tools))
         await machine.settled()
-        await machine.approve(machine.run.open_questions[0].id, granted=True, for_run=True)
+        await machine.approve(
+            machine.run.open_questions[0].id, Decision(granted=True, for_run=True)
+        )
         await machine.settled()
         at = machine.run.seq
         assert machine.run.allowed == ("exec: make",)

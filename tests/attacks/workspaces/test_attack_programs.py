@@ -9,8 +9,8 @@ import pytest
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
 from midstream.start_doctor import _programs
+from midstream.tool.git import git_output
 from midstream.tool.mcp.child import _popen
-from midstream.tool.source_files import git_output
 
 HARM = "#!/bin/sh\ntouch {}\n"
 

@@ -43,6 +43,7 @@ def redefined(run: Run, fact: DefinitionChanged) -> Run:
     fresh = {context.name: starting_messages(context) for context in workflow.contexts}
     run = replace(
         run,
+        compacting=None,
         contexts={name: run.contexts.get(name, messages) for name, messages in fresh.items()},
         variables={**workflow.variables, **run.variables},
     )

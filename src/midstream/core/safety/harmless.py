@@ -5,22 +5,20 @@ any argument that could name a file outside the workspace or a secret one, makes
 every other. Nothing is run as it was written: `prepared` says which file to start, with which
 arguments and in which environment, so that no configuration that came with the code has a say.
 
-git needs the most care: a repository's own configuration names programs that git starts. The flags
-here close what has a switch (fsmonitor, hooks, pagers, external diffs, textconv, signatures,
-submodules, fetching what is missing). Filters have none. So `needs_git_check` has the edge list the
-repository's configuration first, which starts nothing, and `unknown_git_keys` says whether anything
-stands in it that was not looked at.
+git needs the most care: see `quiet_git`. What its options do not close, `needs_git_check` has the edge
+look for first.
 
 What is left to the edge, since it takes the file system to know, is in `Prepared`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
+from midstream.core.safety import quiet_git
 from midstream.core.safety.protected import (
     SECRET_ENDINGS,
     SECRET_FOLDERS,
@@ -44,7 +42,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             theirs (no link out of the workspace, no secret where it leads to), and has to be a
             regular file or a folder, or nothing. Else the command is not harmless.
         reads_below: folders of `paths` are read with all that is in them.
-        needs_git_check: list the configuration with `git_check` first; see `unknown_git_keys`.
+        needs_git_check: list the configuration with `quiet_git.CHECK` first; see
+            `quiet_git.unknown_keys`.
     """
 
     programs: tuple[str, ...]
@@ -62,16 +61,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "TERM": "dumb",
     "NO_COLOR": "1",
     "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    # No protocol has this name: whatever would be fetched with is refused.
-    "GIT_ALLOW_PROTOCOL": "none",
+    **quiet_git.ENVIRONMENT,
 }
 
 
@@ -330,21 +320,6 @@ def _rg(program: str, words: tuple[str, ...]) -> Prepared | None:
 
 # --- git ------------------------------------------------------------------------------------
 
-_GIT_ALWAYS: Final = (
-    *("--no-pager", "--no-optional-locks", "--no-replace-objects"),
-    *(
-        part
-        for setting in (
-            *("core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"),
-            *("core.pager=cat", "core.untrackedCache=false", "core.attributesFile=/dev/null"),
-            *("log.showSignature=false", "gpg.program=false", "gpg.ssh.program=false"),
-            *("gpg.x509.program=false", "diff.submodule=short"),
-            *("diff.ignoreSubmodules=all", "submodule.recurse=false", "protocol.allow=never"),
-            *("status.submoduleSummary=false", "format.pretty=medium", "color.ui=never"),
-        )
-        for part in ("-c", setting)
-    ),
-)
 _SECRET_PATHSPECS: Final = tuple(
     f":(top,exclude,icase,glob){start}{glob}{end}"
     for glob in SECRET_GLOBS
@@ -409,7 +384,6 @@ _STATUS = _Flags(
         "--untracked-files": re.compile(r"no|normal|all"),
     },
 )
-_NO_DRIVERS: Final = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 _SHOWS_NAMES: Final = frozenset(
     {"--stat", "--numstat", "--shortstat", "--summary", "--name-only", "--name-status"}
 )
@@ -434,7 +408,11 @@ def _git_diff(name: str, known: _Flags) -> _Build:
             return None
         if not all(map(_is_pathspec, read.after)):
             return None
-        fixed = _NO_DRIVERS if name != "log" else (*_NO_DRIVERS, "--no-show-signature")
+        fixed = (
+            quiet_git.NO_DRIVERS
+            if name != "log"
+            else (*quiet_git.NO_DRIVERS, "--no-show-signature")
+        )
         if name == "show":
             fixed = (*fixed, "--no-show-signature")
         # A log without changes names paths at most, and a pathspec would leave commits out of it.
@@ -446,7 +424,15 @@ def _git_diff(name: str, known: _Flags) -> _Build:
             places = (*(read.after or (".",)), *_SECRET_PATHSPECS)
         return _started(
             program,
-            (*_GIT_ALWAYS, name, *read.flags, *fixed, *map(_commits, read.before), "--", *places),
+            (
+                *quiet_git.OPTIONS,
+                name,
+                *read.flags,
+                *fixed,
+                *map(_commits, read.before),
+                "--",
+                *places,
+            ),
             read.after,
             git=True,
         )
@@ -482,7 +468,7 @@ def _git_status(program: str, words: tuple[str, ...]) -> Prepared | None:
     read = _read(words, _STATUS)
     if read is None or not all(map(_is_pathspec, read.operands)):
         return None
-    arguments = (*_GIT_ALWAYS, "status", *read.flags, "--ignore-submodules=all", "--")
+    arguments = (*quiet_git.OPTIONS, "status", *read.flags, "--ignore-submodules=all", "--")
     return _started(program, (*arguments, *read.operands), read.operands, git=True)
 
 
@@ -495,7 +481,7 @@ def _git_fixed(name: str, known: _Flags, *, takes_paths: bool = False) -> _Build
             return None
         if read.operands and not takes_paths:
             return None
-        arguments = (*_GIT_ALWAYS, name, *read.flags)
+        arguments = (*quiet_git.OPTIONS, name, *read.flags)
         tail = ("--", *read.operands) if takes_paths else ()
         return _started(program, (*arguments, *tail), read.operands, git=True)
 
@@ -554,39 +540,3 @@ _PROGRAMS: Final[Mapping[str, _Build]] = {
     "stat": _of_files(_Flags()),
     "pwd": _pwd,
 }
-
-
-GIT_CHECK: Final = (*_GIT_ALWAYS, "config", "--list", "--includes", "--name-only", "--null")
-"""The arguments that list a repository's configuration, started as a git command is: it reads, and
-starts nothing. Its output goes to `unknown_git_keys`; where it fails, there is no repository."""
-
-_KNOWN_KEYS = re.compile(
-    r"""
-    core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode
-        |symlinks|autocrlf|eol|safecrlf|quotepath|compression|abbrev|protecthfs|protectntfs
-        |preloadindex|commitgraph|trustctime|checkstat|sparsecheckout|sparsecheckoutcone
-        |longpaths|fscache|bigfilethreshold|packedgitlimit|deltabasecachelimit|editor|commentchar
-        |whitespace|fsmonitor|fsmonitorhookversion|hookspath|pager|untrackedcache|attributesfile|createobject)
-    | (user|author|committer|color|init|pull|push|fetch|rerere|advice|gc|pack|index|feature
-        |rebase|merge|column|status|commit|maintenance|submodule|protocol|safe|http|credential
-        |url|branch|lfs)\..*
-    | remote\..*\.(url|fetch|pushurl|push|tagopt|prune|gh-resolved|mirror|skipdefaultupdate)
-    | remote\.pushdefault
-    | log\.(date|decorate|abbrevcommit|follow|mailmap|showsignature)
-    | diff\.(algorithm|renames|renamelimit|mnemonicprefix|noprefix|colormoved|submodule
-        |ignoresubmodules|context|interhunkcontext|wserrorhighlight|indentheuristic)
-    | gpg\.(program|format|ssh\.program|x509\.program)
-    | format\.pretty | extensions\.(objectformat|worktreeconfig) | gui\..* | include\.path
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def unknown_git_keys(listed: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of a git configuration that may make git start something; none: go on.
-
-    `listed` is what `GIT_CHECK` printed, parted by NUL, or the keys. Only keys that were looked at
-    pass: a filter, a driver, another work tree, a remote that git fetches from by itself do not.
-    """
-    keys = listed.split("\0") if isinstance(listed, str) else listed
-    return tuple(dict.fromkeys(key for key in keys if key and not _KNOWN_KEYS.fullmatch(key)))

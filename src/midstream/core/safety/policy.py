@@ -222,10 +222,10 @@ def _leads_out(path: str) -> bool:
 
 def _protected(request: Capability, why: str) -> _Finding:
     about = msgspec.structs.replace(request, kind="write_protected")
-    reason = "The built-in rule on protected files asks in every mode"
+    reason = "The built-in rule on protected files asks in every mode about"
     hint = "No mode and no rule allows it ahead; a person says yes when it is asked."
     ending = f": {why}." if why else "."
-    return _Finding("ask", about, f"{reason}: {clip(request.target)}{ending}", hint)
+    return _Finding("ask", about, f"{reason} {clip(request.target)}{ending}", hint)
 
 
 def _asked_by_rule(request: Capability, rules: _Rules) -> _Finding | None:
@@ -311,6 +311,8 @@ def _said(request: Capability) -> str:
         return "the network"
     if request.kind == "net" and target.startswith(_MCP):
         return f"what the MCP server {target.removeprefix(_MCP)} reaches"
+    if request.kind in ("exec", "shell"):
+        return f"{_NAMES[request.kind]} `{target}`"  # its end is not the sentence's
     return f"{_NAMES[request.kind]} {target}"
 
 

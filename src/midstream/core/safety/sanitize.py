@@ -15,6 +15,7 @@ Sanitizing twice changes nothing. Text without suspects (nearly all) costs one r
 """
 
 import re
+from functools import cache
 from typing import Final
 
 _COMBINING: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
@@ -35,18 +36,23 @@ _SUSPECT: Final = re.compile(f"[{_NEVER}{_SOMETIMES}{_COMBINING}]")
 _OBEYED: Final = re.compile(f"[{_NEVER}\n\t]")
 _BAD: Final = re.compile(f"[{_NEVER}{_SOMETIMES}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_FOUND: Final = re.compile(
-    f"(?P<joined>(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?=[{_JOINED_SCRIPTS}]))"
-    f"|(?P<emoji>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))"
-    f"|(?P<variant>(?<=[{_EMOJI}0-9#*])[\ufe0e\ufe0f])"
-    "|(?P<ideograph>(?<=[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef])"
-    # Where a line is broken, they would stand at the start of a row.
-    f"|(?P<marks>(?:^|(?<=[ \t]))[{_COMBINING}]+)"
-    f"|(?P<some>[{_COMBINING}]{{8}})(?P<more>[{_COMBINING}]+)"
-    f"|(?P<bad>[{_NEVER}{_SOMETIMES}])",
-    re.MULTILINE,
-)
 _PASSES: Final = frozenset({"joined", "emoji", "variant", "ideograph"})
+
+
+@cache
+def _found() -> re.Pattern[str]:
+    """Return the pattern of all suspects by what they are. Few programs ever meet one: made when it is."""
+    return re.compile(
+        f"(?P<joined>(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?=[{_JOINED_SCRIPTS}]))"
+        f"|(?P<emoji>(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}]))"
+        f"|(?P<variant>(?<=[{_EMOJI}0-9#*])[\ufe0e\ufe0f])"
+        "|(?P<ideograph>(?<=[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef])"
+        # Where a line is broken, they would stand at the start of a row.
+        f"|(?P<marks>(?:^|(?<=[ \t]))[{_COMBINING}]+)"
+        f"|(?P<some>[{_COMBINING}]{{8}})(?P<more>[{_COMBINING}]+)"
+        f"|(?P<bad>[{_NEVER}{_SOMETIMES}])",
+        re.MULTILINE,
+    )
 
 
 def sanitized(text: str) -> str:
@@ -57,7 +63,7 @@ def sanitized(text: str) -> str:
     suspect = _ASCII_SUSPECT if text.isascii() else _SUSPECT
     if suspect.search(text) is None:
         return text
-    return _FOUND.sub(_shown, text.replace("\r\n", "\n"))
+    return _found().sub(_shown, text.replace("\r\n", "\n"))
 
 
 def scrubbed(text: str) -> str:
@@ -83,6 +89,16 @@ def masked(text: str) -> str:
     For text under a cursor, where positions must not move: the line a person edits.
     """
     return _BAD.sub(lambda found: _picture(found[0]), text)
+
+
+def joiners(text: str) -> list[int]:
+    """Return where in a text joiners and selectors stand that scripts and emoji need, in order.
+
+    They take no cell, and nobody is misled where they are left out of what is drawn.
+    """
+    if text.isascii() or _BAD.search(text) is None:
+        return []
+    return [found.start() for found in _found().finditer(text) if found.lastgroup in _PASSES]
 
 
 def _picture(char: str) -> str:

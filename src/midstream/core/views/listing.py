@@ -1,25 +1,36 @@
 """A run on one line, kept up to date fact by fact: what a listing shows without folding runs."""
 
+from decimal import Decimal, InvalidOperation
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from midstream.core.events import (
+    AgentResponded,
+    CompactionEnded,
+    ConversationCompacted,
     DefinitionChanged,
+    InputDisposed,
+    InputReceived,
     QuestionAnswered,
     QuestionAsked,
     QuestionExpired,
     QuestionSuperseded,
     RunFailed,
     RunFinished,
+    RunRenamed,
     RunResumed,
     RunStarted,
     RunStopped,
     RunSuspended,
     StateTransition,
+    Usage,
+    WordsJoined,
 )
+from midstream.core.names import Disposition
 from midstream.core.notices import Envelope
 from midstream.core.spec import Definition
+from midstream.core.views.turns import begins_turn, is_heard
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
@@ -28,7 +39,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is listed of a run. Times are in seconds since 1970.
 
     `asking` are the ids of the open questions a person is asked; `awaits_input`: the run waits for
-    words without asking. `found_as` is the name the workflow is loaded by.
+    words without asking. `found_as` is the name the workflow is loaded by. `name` is what a person
+    calls the run, `first` the first words they said to it, shortened, `turns` how many turns their
+    words began. `usd` is what it cost, as decimal text; the price of `unpriced` replies is not known.
+    `answer` is the input that last answered a question, `heard_at` the fact at which words last took
+    effect: what comes right after it took effect with them.
     """
 
     workflow: str = ""
@@ -41,6 +56,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     updated_at: float = 0.0
     asking: tuple[str, ...] = ()
     awaits_input: bool = False
+    name: str = ""
+    first: str = ""
+    turns: int = 0
+    usd: str = "0"
+    unpriced: int = 0
+    answer: str = ""
+    heard_at: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -57,18 +79,25 @@ def summarised(summary: Summary, envelope: Envelope) -> Summary:
 
 _TELLING = frozenset(
     {
+        AgentResponded,
+        CompactionEnded,
+        ConversationCompacted,
         DefinitionChanged,
+        InputDisposed,
+        InputReceived,
         QuestionAnswered,
         QuestionAsked,
         QuestionExpired,
         QuestionSuperseded,
         RunFailed,
         RunFinished,
+        RunRenamed,
         RunResumed,
         RunStarted,
         RunStopped,
         RunSuspended,
         StateTransition,
+        WordsJoined,
     }
 )
 """The facts a list of runs says anything of."""
@@ -78,6 +107,19 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
     match envelope.event:
         case StateTransition(target=target):
             return {} if envelope.event.branch else {"state": target}
+        case InputReceived(text=text):
+            return {} if summary.first else {"first": _shortened(text)}
+        case InputDisposed(input_id=id, disposition=disposition):
+            return _heard(summary, id, disposition, envelope.seq or 0)
+        case WordsJoined():
+            seq = envelope.seq or 0
+            return {"heard_at": seq} if summary.heard_at == seq - 1 > 0 else {}
+        case AgentResponded(usage=usage) | ConversationCompacted(usage=usage):
+            return _priced(summary, usage)
+        case CompactionEnded(usage=usage):
+            return _priced(summary, usage)
+        case RunRenamed(name=name):
+            return {"name": name}
         case QuestionAsked(kind="input"):
             return {"awaits_input": True}
         case QuestionAsked(question_id=id):
@@ -89,7 +131,10 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
         ):
             if id not in summary.asking:
                 return {"awaits_input": False}
-            return {"asking": tuple(asked for asked in summary.asking if asked != id)}
+            still = tuple(asked for asked in summary.asking if asked != id)
+            closed = envelope.event
+            answer = closed.input_id if isinstance(closed, QuestionAnswered) else summary.answer
+            return {"asking": still, "answer": answer}
         case RunSuspended():
             return {"status": "suspended"}
         case RunResumed():
@@ -109,6 +154,34 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
             }
         case _:
             return {}
+
+
+def _heard(summary: Summary, id: str, disposition: Disposition, seq: int) -> dict[str, object]:
+    is_joined = summary.heard_at == seq - 1 > 0
+    if not is_heard(disposition):
+        return {"heard_at": seq} if is_joined else {}
+    begins = begins_turn(disposition, answers=bool(id) and id == summary.answer)
+    return {"heard_at": seq, "turns": summary.turns + (begins and not is_joined)}
+
+
+_FIRST = 80
+"""Characters of the first words that are listed."""
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _FIRST else f"{line[: _FIRST - 1]}…"
+
+
+def _priced(summary: Summary, usage: Usage | None) -> dict[str, object]:
+    if usage is None:
+        return {}
+    if usage.cost_usd is None:
+        return {"unpriced": summary.unpriced + 1}
+    try:
+        return {"usd": str(Decimal(summary.usd) + Decimal(usage.cost_usd))}
+    except InvalidOperation:
+        return {"unpriced": summary.unpriced + 1}
 
 
 def _pinned_to(definition: Definition) -> dict[str, object]:

@@ -104,6 +104,15 @@ def settings_schema() -> dict[str, Json]:
             "description": "Whether runs that were cut off go on when the console starts.",
             "type": "boolean",
         },
+        "editing": {
+            "description": "Whose keys the line is edited with. A workspace's file may not say so.",
+            "enum": ["emacs", "vi"],
+        },
+        "notifications": {
+            "description": "How you are called when a question waits or a run is done, and you have "
+            "not typed for ten seconds. A workspace's file may not say so.",
+            "enum": ["off", "bell", "desktop"],
+        },
         "models": {
             "description": "The model of each level of role. A workspace's file may not say so.",
             "type": "object",

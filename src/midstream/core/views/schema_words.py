@@ -108,6 +108,7 @@ WORDS: Final[dict[str, str]] = {
     "Role.includedTools": "The only tools it may use. Null: all.",
     "Role.excludedTools": "Tools it may not use.",
     "Role.parsingTools": "Structured outputs it can answer by.",
+    "Role.agentsFile": "It writes or judges code: the words of AGENTS.md join its system message.",
     "Role.reminder": "Said to it again before each of its replies.",
     "Role.description": "A line for lists.",
 }

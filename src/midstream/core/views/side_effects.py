@@ -5,6 +5,7 @@ each write; a command or a message that was sent cannot, so it is named.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,9 @@ from midstream.core.events import (
 from midstream.core.names import Json, Outcome
 from midstream.core.notices import Envelope
 from midstream.core.spec import ToolSpec
+
+PUT_BACK: Final = "$putback"
+"""The call of a `file_written` that no tool made: going back put the file back, in the fork it made."""
 
 _HARMLESS: tuple[Outcome | None, ...] = ("denied", "not_run")
 _MAX_WORDS = 300
@@ -45,7 +49,8 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     `before` is from before the first write after the point, `after` is what the last one left. `seq`
     is the first write, `times` how many there were. `is_mixed`: somebody else changed the file
     between two of them. `or_else` is what the file held before the last write, where the call that
-    was to make it did not complete: then it may never have been made.
+    was to make it did not complete: then it may never have been made. `folders` are those that
+    were made for it.
     """
 
     path: str
@@ -55,6 +60,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     times: int = 1
     is_mixed: bool = False
     or_else: tuple[str | None, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 class SideEffects(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,8 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
                 # A tool nobody declares any more may have done anything.
                 if made.name not in tools or tools[made.name].effect == "once":
                     calls[made.call_id] = _begun(seq, made)
+            case FileWritten(call_id=call_id) if call_id == PUT_BACK:
+                pass
             case FileWritten() as written:
                 writes.setdefault(written.call_id, []).append((seq, written))
                 if written.call_id in calls:
@@ -136,6 +144,7 @@ def _by_file(
                 after=written.after,
                 seq=seq,
                 or_else=or_else,
+                folders=written.folders,
             )
         else:
             found[written.path] = msgspec.structs.replace(
@@ -144,6 +153,7 @@ def _by_file(
                 or_else=or_else,
                 times=known.times + 1,
                 is_mixed=known.is_mixed or known.after != written.before,
+                folders=tuple(dict.fromkeys((*known.folders, *written.folders))),
             )
     return tuple(
         change

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.addressing import addressees, living
+from midstream.core.addressing import addressees, living, only_agent
 from midstream.core.names import Json, Policy
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
@@ -28,7 +28,9 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     """A branch at work, as one line shows it. One that has branches itself is shown by those.
 
     `path` is where in the run it stands, `about` the item it is for, shortened ("": for none).
-    `is_parked`: only a person can move it on.
+    `is_parked`: only a person can move it on. The run's own lane (see `views.work`) has the path "";
+    one of another run than the active one says which by its `label`. `tokens` are those written in
+    this visit to its state.
     """
 
     run: str
@@ -39,6 +41,8 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     until: float | None = None
     is_parked: bool = False
+    label: str = ""
+    tokens: int = 0
 
 
 def where(run: Run) -> Where:
@@ -100,6 +104,8 @@ def about(input: Json, variables: dict[str, Json]) -> str:
 
 def is_at_work(run: Run) -> bool:
     """Return whether the run is in its state's work, be it one that waits for a person."""
+    if run.compacting is not None:
+        return True
     return run.phase not in ("new", "waiting", "leaving", "halting", "held", "ended")
 
 
@@ -119,7 +125,8 @@ def what_enter_does(run: Run) -> str:
     if run.suspended:
         return "lets it go on"
     if run.phase == "waiting":
-        return "starts" if not run.state else f"sends to {_listener(run)}"
+        does = f"starts {_name(run)}".rstrip() if not run.state else f"sends to {_listener(run)}"
+        return does if run.compacting is None else f"ends the summary, {does}"
     if run.phase == "held":
         return "resumes"
     if run.phase == "halting":
@@ -135,6 +142,9 @@ def what_enter_does(run: Run) -> str:
 
 def what_addressing_does(run: Run) -> dict[str, str]:
     """Return what `@name words` would do now, as `what_enter_does` says it, by the name."""
+    agent = only_agent(run)
+    if agent:
+        return {agent: _unasked(run, agent) or f"is not taken by {agent} now"}
     return {name: _told_to(branch, _named(branch)) for name, branch in addressees(run).items()}
 
 
@@ -152,6 +162,10 @@ def _told_to(branch: Run, name: str) -> str:
     if branch.phase == "halting":
         return f"joins the interruption of {name}"
     return _unasked(branch, name) or f"is not taken by {name} now"
+
+
+def _name(run: Run) -> str:
+    return "" if run.definition is None else run.definition.workflow.workflow_name
 
 
 def _listener(run: Run) -> str:
@@ -188,6 +202,8 @@ def _doing(run: Run) -> str:
     if run.suspended and not run.is_over:
         return f"suspended: {run.suspended}"
     match run.phase:
+        case "waiting" | "held" if run.compacting is not None:
+            return f"{run.compacting.agent} summarises the older turns"
         case "new":
             return "not started"
         case "waiting":

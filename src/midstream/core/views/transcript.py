@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from midstream.core.conversation import USER, Message
+from midstream.core.conversation import SUMMARY, USER, Message
 
 _INDENT = "    "
 
@@ -22,6 +22,8 @@ def speaker(message: Message) -> str:
     """Return who said it: the agent's name, `you` for typed words, else the side it stands on."""
     if message.author == USER:
         return "you"
+    if message.author == SUMMARY:
+        return "summary"
     return message.author or message.role
 
 

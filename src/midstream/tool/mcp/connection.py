@@ -226,13 +226,17 @@ class Connection:
             return error
         named = f"The MCP server {self._server.name}"
         if self._traffic.over.is_set() and (self._traffic.ended or not str(error)):
-            return WorldTrouble(f"{named} {_short(self._redacted(self._traffic.why()))}")
+            told = _short(self._redacted(self._traffic.why()))
+            return WorldTrouble(f"{named} {told}", hint=_STANDING)
         if isinstance(error, TimeoutError):
-            return WorldTrouble(f"{named} did not answer in time.")
+            return WorldTrouble(f"{named} did not answer in time.", hint=_STANDING)
         words = self._redacted(str(error) or type(error).__name__)
-        return WorldTrouble(f"{named} answered with an error: {_short(words)}")
+        return WorldTrouble(
+            f"{named} answered with an error: {_short(words)}", hint="Change what it was asked."
+        )
 
 
+_STANDING = "midstream mcp says how it stands."
 _PROGRESS = 500
 _WORDS = 600
 

@@ -34,7 +34,7 @@ def spotlight(measurement, focus):
             for f in measurement["most_complex"]
         ],
         "change": [
-            f"`{f['path']}` ({f['changes']} changes, complexity {f['complexity']})"
+            f"`{f['path']}` (changes: {f['changes']}, complexity {f['complexity']})"
             for f in measurement["ranking"]
         ],
         "coupling": [

@@ -1,0 +1,144 @@
+"""`/diff`: what the active run has made of files."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.core.nearest import did_you_mean
+from midstream.core.views.amounts import counted
+from midstream.core.views.cells import cells, clipped, one_line, padded
+from midstream.ports import ChangedFile, Operator
+from midstream.process import columns
+
+STAT: Final = "--stat"
+MAX_LINES: Final = 200
+"""Lines of differences that `/diff` shows of all files together."""
+
+MAX_FILES: Final = 50
+_WIDEST: Final = 120
+_BAR: Final = 20
+
+
+async def _diff(operator: Operator, argument: str) -> None:
+    changes = await operator.past.changes()
+    differing = [each for each in changes if not each.is_same]
+    if not changes:
+        operator.tell("This run has written no file. What commands did is not recorded.")
+    elif argument == STAT:
+        operator.tell("\n".join(stat_lines(differing, width=_width())))
+    elif argument:
+        operator.show_changes([_named(argument, changes)])
+    elif not differing:
+        operator.tell(f"{counted(len(changes), 'file')} written, all as before the run again.")
+    else:
+        operator.show_changes(capped(differing[:MAX_FILES]))
+        tell_rest(operator, changes, differing)
+
+
+def tell_rest(
+    operator: Operator, changes: Sequence[ChangedFile], differing: Sequence[ChangedFile]
+) -> None:
+    """Say which files are not shown."""
+    left = len(differing) - MAX_FILES
+    same = len(changes) - len(differing)
+    parts = [f"+{left} more files: /diff {STAT} lists them" if left > 0 else ""]
+    parts += [f"{counted(same, 'file')} written and as before again" if same else ""]
+    if any(parts):
+        operator.tell("; ".join(part for part in parts if part) + ".")
+
+
+def capped(changes: Sequence[ChangedFile], most: int = MAX_LINES) -> list[ChangedFile]:
+    """Return the changes with so many lines of differences altogether; what is cut off is counted.
+
+    Each file keeps a fair share at least, so that a large first one does not hide the others.
+    """
+    found: list[ChangedFile] = []
+    left = most
+    for number, each in enumerate(changes):
+        lines = each.diff.diff.split("\n")
+        room = max(left // (len(changes) - number), 3)
+        if each.diff.diff and len(lines) > room:
+            more = len(lines) - room + 1
+            says = f"[+{more:,} more lines: /diff {each.diff.path}]"
+            lines = [*lines[: room - 1], says]
+        left = max(0, left - len(lines))
+        found.append(replace(each, diff=replace(each.diff, diff="\n".join(lines))))
+    return found
+
+
+def stat_lines(changes: Sequence[ChangedFile], *, width: int) -> list[str]:
+    """Return a line for each file: how many lines came and went, as figures and as a bar; a sum last."""
+    names = [one_line(each.diff.path) for each in changes]
+    notes = [f"  ({each.note})" if each.note else "" for each in changes]
+    counts = [f"+{each.diff.added:,} -{each.diff.removed:,}" for each in changes]
+    figures = max(map(len, counts), default=0)
+    column = min(max(map(cells, names), default=0), max(12, width - figures - 4))
+    most = max((each.diff.added + each.diff.removed for each in changes), default=0)
+    bar = max(0, min(_BAR, width - column - figures - 4))
+    lines: list[str] = []
+    for each, name, count, note in zip(changes, names, counts, notes, strict=True):
+        row = f"{padded(_end(name, column), column)}  {count.rjust(figures)}  "
+        row += _bar(each.diff.added, each.diff.removed, most, bar)
+        row = row.rstrip()
+        is_beside = cells(row) + cells(note) <= width
+        lines += [f"{row}{note}"] if is_beside else [row, clipped(f"  {note.strip()}", width)]
+    added = sum(each.diff.added for each in changes)
+    removed = sum(each.diff.removed for each in changes)
+    return [*lines, f"{counted(len(changes), 'file')}, +{added:,} -{removed:,}"]
+
+
+def _end(name: str, width: int) -> str:
+    """Return a path in so many cells; its end says most."""
+    return name if cells(name) <= width else f"…{name[len(name) - width + 1 :]}"
+
+
+def _bar(added: int, removed: int, most: int, width: int) -> str:
+    if not most or not width:
+        return ""
+    if most <= width:
+        return "+" * added + "-" * removed
+    plus, minus = (min(n, max(1, n * width // most)) if n else 0 for n in (added, removed))
+    return ("+" * plus + "-" * minus)[:width]
+
+
+def _named(name: str, changes: Sequence[ChangedFile]) -> ChangedFile:
+    """Return the change of a file, by its path or an end of it.
+
+    Raises:
+        UserMistake: the run wrote no such file, or several.
+    """
+    wanted = name.removeprefix("@").removeprefix("./")
+    by_path = {each.diff.path: each for each in changes}
+    found = [path for path in by_path if path.endswith(f"/{wanted}")]
+    if wanted in by_path:
+        return by_path[wanted]
+    if len(found) == 1:
+        return by_path[found[0]]
+    if found:
+        raise UserMistake(f"Several files end in {name}.", hint=f"{', '.join(found[:5])}.")
+    raise UserMistake(f"This run has not written {name}.", hint=did_you_mean(wanted, by_path))
+
+
+def _files(operator: Operator) -> list[tuple[str, str]]:
+    """Return what `/diff` may be of: the files the run wrote."""
+    names = [name for name in operator.past.written() if name == one_line(name)]
+    return [*((name, "") for name in names), (STAT, "only how many lines")]
+
+
+def _width() -> int:
+    # Two columns are the console's own, before each of its lines.
+    return min(columns(), _WIDEST) - 2
+
+
+DIFF_COMMANDS: Final = (
+    Command(
+        name="diff",
+        arguments=f"[FILE | {STAT}]",
+        summary="what this run changed in files, from before its first write to now",
+        action=_diff,
+        complete=_files,
+    ),
+)

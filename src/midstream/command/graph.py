@@ -1,0 +1,98 @@
+"""The graph of a workflow: drawn once, or above the prompt while the run goes on."""
+
+from functools import partial
+from typing import Final
+
+from midstream.command.command import Command
+from midstream.command.standing import run_line
+from midstream.core.errors import UserMistake
+from midstream.core.run import Run
+from midstream.core.spec import Definition
+from midstream.core.views.drawing import drawing
+from midstream.core.views.graph import graph_of
+from midstream.core.views.marks import NO_MARKS, marks_of
+from midstream.offloop import in_thread
+from midstream.ports import Machine, Operator
+from midstream.process import columns
+
+_WIDEST: Final = 100
+
+NONE_ACTIVE: Final = "No workflow is active; this is the one before:"
+"""Said above what is shown of a workflow that has ended."""
+
+_FOLLOW: Final = ("follow", "keep it above the prompt while the run goes on")
+_OFF: Final = ("off", "follow it no more")
+
+
+async def _graph(operator: Operator, argument: str) -> None:
+    if argument == _OFF[0]:
+        operator.follow(None)
+        operator.tell("No graph is followed now.")
+        return
+    active = workflow_of(operator.active())
+    if argument == _FOLLOW[0]:
+        await _follow(operator, active)
+    elif argument:
+        definition, _ = await operator.library.load(argument)
+        operator.tell(await in_thread(partial(_drawn, definition, None)))
+    elif active is not None:
+        await _draw(operator, active.run)
+    elif (run := await workflow_before(operator)) is not None:
+        await _draw(operator, run, f"{NONE_ACTIVE} {run_line(run)}")
+    else:
+        hint = "/graph NAME draws one that does not run; /workflows lists them."
+        raise UserMistake("No workflow is active.", hint=hint)
+
+
+async def _follow(operator: Operator, machine: Machine | None) -> None:
+    if machine is None:
+        hint = "/workflow NAME starts one; /graph NAME draws one that does not run."
+        raise UserMistake("No workflow is active.", hint=hint)
+    if operator.follow(machine):
+        operator.tell(
+            "The graph stays above the prompt until the run is over. /graph off takes it away."
+        )
+        return
+    words = "It needs a terminal to stay in sight. This is how it stands now:"
+    await _draw(operator, machine.run, words)
+
+
+async def _draw(operator: Operator, run: Run, words: str = "") -> None:
+    assert run.definition is not None, "a workflow that has begun has one"
+    # Of a large workflow it takes longer than a key may wait.
+    picture = await in_thread(partial(_drawn, run.definition, run))
+    operator.tell(f"{words}\n{picture}" if words else picture)
+
+
+def _drawn(definition: Definition, run: Run | None) -> str:
+    graph = graph_of(definition)
+    marks = NO_MARKS if run is None else marks_of(run, graph)
+    # Two columns are the console's own, before each of its lines.
+    return drawing(graph, width=min(columns(), _WIDEST) - 2, marks=marks)
+
+
+def workflow_of(machine: Machine | None) -> Machine | None:
+    """Return a run if it is a workflow's that has begun: a chat has no states for a person."""
+    definition = None if machine is None else machine.run.definition
+    return None if definition is None or definition.kind == "chat" else machine
+
+
+async def workflow_before(operator: Operator) -> Run | None:
+    """Return the workflow that ended last: of this console, else of the workspace; None without one."""
+    if (machine := operator.ended()) is not None:
+        return machine.run
+    own = (m.run for m in reversed(operator.machines()) if workflow_of(m) and m.run.is_over)
+    return next(own, None) or await operator.runs.ended()
+
+
+def _words(operator: Operator) -> list[tuple[str, str]]:
+    return [_FOLLOW, _OFF, *sorted(operator.library.workflows().items())]
+
+
+GRAPH_COMMAND: Final = Command(
+    name="graph",
+    arguments="[NAME | follow | off]",
+    summary="draw the active workflow, and where it is; or any other; follow: it stays in sight",
+    action=_graph,
+    complete=_words,
+)

@@ -1,0 +1,113 @@
+"""`/model`: which model answers which level, and choosing another, for all of them or one."""
+
+from textwrap import fill
+from typing import Final
+
+from midstream.command.command import Command
+from midstream.core.errors import UserMistake
+from midstream.core.nearest import did_you_mean
+from midstream.core.views.columns import two_columns
+from midstream.ports import Operator
+from midstream.process import columns
+
+DEFAULT: Final = "default"
+_WIDEST: Final = 120
+_SHOWN_ROLES: Final = 4
+_WAYS: Final = (
+    "/model LEVEL NAME sets one level, /model NAME all of them, "
+    f"/model [LEVEL] {DEFAULT} goes back to what the settings name."
+)
+
+
+async def _model(operator: Operator, argument: str) -> None:
+    words = argument.split()
+    if not words:
+        operator.tell(_standing(operator))
+        return
+    level, name = _meant(operator, words)
+    doubts = "" if name is None else await operator.models.doubts(name)
+    operator.models.use(name, level)
+    lines = [f"From the next request on:\n{_levels(operator)}", doubts]
+    operator.tell("\n".join(line for line in lines if line))
+
+
+def _meant(operator: Operator, words: list[str]) -> tuple[str | None, str | None]:
+    """Return the level (None: all) and the model (None: what the settings name) a line names.
+
+    Raises:
+        UserMistake: it names none.
+    """
+    levels = [level for level, _, _ in operator.models.levels()]
+    if len(words) > 2:
+        raise UserMistake("That is more than a level and a model.", hint=_WAYS)
+    if len(words) == 2 and words[0] not in levels:
+        hint = did_you_mean(words[0], levels)
+        raise UserMistake(f"There is no level {words[0]!r} of models.", hint=hint)
+    if len(words) == 1 and words[0] in levels:
+        hint = f"/model {words[0]} NAME, such as /model {words[0]} openai:gpt-5."
+        raise UserMistake(f"Which model is to answer {words[0]}?", hint=hint)
+    level = words[0] if len(words) == 2 else None
+    return level, None if words[-1] == DEFAULT else words[-1]
+
+
+def _standing(operator: Operator) -> str:
+    offered = [name for label, name in operator.models.known() if label not in _named(operator)]
+    others = f"Also: {', '.join(offered)}." if offered else ""
+    width = _width()
+    text = [fill(line, width) for line in (others, _WAYS) if line]
+    return "\n".join([_levels(operator), *text])
+
+
+def _named(operator: Operator) -> set[str]:
+    return {level for level, _, _ in operator.models.levels()}
+
+
+def _levels(operator: Operator) -> str:
+    """Return a line for each level: what answers, what the settings say instead, who uses it."""
+    roles = operator.library.roles()
+    rows: list[tuple[str, str]] = []
+    for level, used, setting in operator.models.levels():
+        own = [name for name, role in sorted(roles.items()) if role.level == level]
+        more = f" and {len(own) - _SHOWN_ROLES} more" if len(own) > _SHOWN_ROLES else ""
+        whose = f" · {', '.join(own[:_SHOWN_ROLES])}{more}" if own else ""
+        instead = "" if used == setting else f" (the settings name {setting})"
+        rows.append((level, f"{used}{instead}{whose}"))
+    return two_columns(rows, width=_width())
+
+
+def _width() -> int:
+    # Two columns are the console's own, before each of its lines.
+    return max(20, min(columns(), _WIDEST) - 2)
+
+
+def _first(operator: Operator) -> list[tuple[str, str]]:
+    levels = [(level, f"now {used}") for level, used, _ in operator.models.levels()]
+    return [*levels, *_names(operator)]
+
+
+def _second(operator: Operator, before: str) -> list[tuple[str, str]]:
+    return _names(operator) if before in _named(operator) else []
+
+
+async def _learn(operator: Operator) -> None:
+    await operator.models.look_here()
+
+
+def _names(operator: Operator) -> list[tuple[str, str]]:
+    labels: dict[str, list[str]] = {}
+    for label, name in operator.models.known():
+        labels.setdefault(name, []).append(label)
+    others = [(name, "") for name in operator.models.names() if name not in labels]
+    named = [(name, ", ".join(found)) for name, found in labels.items()]
+    return [*named, (DEFAULT, "what the settings name"), *others]
+
+
+MODEL_COMMAND: Final = Command(
+    name="model",
+    arguments="[LEVEL] [NAME | default]",
+    summary="show which model answers which level, or choose for one or all",
+    action=_model,
+    complete=_first,
+    then=_second,
+    learn=_learn,
+)

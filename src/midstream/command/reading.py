@@ -1,0 +1,194 @@
+"""Commands that only look: where the run stands, its turns, what fills a model's window."""
+
+import json
+import time
+from functools import partial
+
+from midstream.command.command import Command
+from midstream.command.graph import NONE_ACTIVE, workflow_before
+from midstream.command.standing import run_line
+from midstream.core.addressing import living
+from midstream.core.errors import UserMistake
+from midstream.core.names import Json
+from midstream.core.nearest import did_you_mean
+from midstream.core.run import Run
+from midstream.core.views.history import history_lines, turns_of
+from midstream.core.views.state_tree import state_tree, tree_lines
+from midstream.core.views.window import agents_of, filling_lines, filling_of
+from midstream.offloop import in_thread
+from midstream.ports import Operator
+from midstream.process import columns
+
+_WIDEST = 120
+_TURNS = 20
+_SHOWN_DATA = 20_000
+"""Characters of common_data that `/state KEY` shows."""
+
+DATA = "common_data"
+
+
+def _width() -> int:
+    # Two columns are the console's own, before each of its lines.
+    return min(columns(), _WIDEST) - 2
+
+
+def _active(operator: Operator) -> Run | None:
+    machine = operator.active()
+    return None if machine is None or machine.run.definition is None else machine.run
+
+
+def _asked(operator: Operator) -> Run:
+    run = _active(operator)
+    if run is None:
+        raise UserMistake("Nothing has been said yet.", hint="/runs lists kept runs.")
+    return run
+
+
+def _shown(operator: Operator) -> Run | None:
+    """Return the run `/state` is about: a workflow that has just ended, else the active run."""
+    ended = operator.ended()
+    return _active(operator) if ended is None else ended.run
+
+
+async def _state(operator: Operator, argument: str) -> None:
+    if argument:
+        operator.tell(_value(_shown(operator) or _asked(operator), argument))
+        return
+    run = _shown(operator)
+    words = NONE_ACTIVE if operator.ended() is not None else ""
+    if run is None:
+        words = f"Mode {operator.mode}. Nothing has been said yet."
+        run = await workflow_before(operator)
+        if run is None:
+            operator.tell(words)
+            return
+        words = f"{words} {NONE_ACTIVE}"
+    drawing = partial(state_tree, run, title=run_line(run), now=time.time())
+    lines = tree_lines(await in_thread(drawing), width=_width())
+    if words:
+        lines.insert(0, words)
+    if run.common_data:
+        lines.append(f"/state KEY shows a value, /state {DATA} all of it.")
+    operator.tell("\n".join(lines))
+
+
+def _value(run: Run, key: str) -> str:
+    """Return a value of the run's data as JSON, or all of it."""
+    value: Json = run.common_data
+    if key != DATA:
+        if key not in run.common_data:
+            hint = did_you_mean(key, run.common_data)
+            raise UserMistake(f"The run's {DATA} has no {key!r}.", hint=hint)
+        value = run.common_data[key]
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    left_out = len(text) - _SHOWN_DATA
+    return text if left_out <= 0 else f"{text[:_SHOWN_DATA]}\n... (+{left_out} characters)"
+
+
+def _keys(operator: Operator) -> list[tuple[str, str]]:
+    run = _shown(operator)
+    return [] if run is None else [(key, "") for key in (*run.common_data, DATA)]
+
+
+async def _history(operator: Operator, argument: str) -> None:
+    most = _TURNS
+    if argument == "all":
+        most = 1_000_000
+    elif argument:
+        if not argument.isdecimal() or not int(argument):
+            raise UserMistake(f"{argument!r} is no number of turns.", hint="/history 50, or all.")
+        most = int(argument)
+    run = _asked(operator)
+    # A long run has many facts, and large contexts: what counts them does so off the loop.
+    turns = await in_thread(partial(turns_of, await operator.past.facts()))
+    if not turns:
+        operator.tell(f"No turn yet: {run_line(run)}")
+        return
+    operator.tell("\n".join(history_lines(turns, width=_width(), most=most, now=time.time())))
+
+
+async def _context(operator: Operator, argument: str) -> None:
+    run = _asked(operator)
+    places = [run, *living(run)]
+    if argument:
+        known = {name for place in places for name in agents_of(place)}
+        if argument not in known:
+            hint = did_you_mean(argument, known)
+            raise UserMistake(f"The run has no agent {argument!r}.", hint=hint)
+        found = [(place, argument) for place in places if argument in agents_of(place)]
+    else:
+        asked = [(place, place.turn.agent) for place in places if place.turn is not None]
+        found = [(place, agent) for place, agent in asked if agent]
+        found = found or [(run, agent) for agent in agents_of(run)[:1]]
+    if not found:
+        operator.tell("The run has no agents: nothing is sent to a model.")
+        return
+    lines: list[str] = []
+    for place, agent in found[:_SHOWN_FILLINGS]:
+        filling = await in_thread(partial(filling_of, place, agent))
+        model, window = await operator.models.window(filling.level)
+        lines += [""] * bool(lines)
+        lines += filling_lines(filling, model=model, window=window, width=_width())
+    if len(found) > _SHOWN_FILLINGS:
+        lines.append(f"+{len(found) - _SHOWN_FILLINGS} more at work; /context AGENT shows one.")
+    operator.tell("\n".join(lines))
+
+
+_SHOWN_FILLINGS = 4
+
+
+def _agents(operator: Operator) -> list[tuple[str, str]]:
+    run = _active(operator)
+    return [] if run is None else [(name, "") for name in agents_of(run)]
+
+
+async def _verbose(operator: Operator, argument: str) -> None:
+    if argument not in ("", "on", "off"):
+        raise UserMistake(
+            f"/verbose takes on or off, not {argument!r}.", hint="Alone it changes over."
+        )
+    is_on = operator.verbose(None if not argument else argument == "on")
+    if is_on:
+        operator.tell("Results of tools and reasoning are shown in full. /verbose off: one line.")
+    else:
+        operator.tell("Results of tools are one line; Ctrl-O (or /last) shows the last in full.")
+
+
+READING_COMMANDS = (
+    Command(
+        name="state",
+        arguments="[KEY]",
+        summary="where the run stands, as a tree; or a value of its common_data",
+        action=_state,
+        complete=_keys,
+    ),
+    Command(
+        name="history",
+        arguments="[NUMBER | all]",
+        summary="the turns of the run: who, what, tools, tokens, cost",
+        action=_history,
+    ),
+    Command(
+        name="context",
+        arguments="[AGENT]",
+        summary="what fills the model's window, by kind",
+        action=_context,
+        complete=_agents,
+    ),
+    Command(
+        name="verbose",
+        arguments="[on | off]",
+        summary="show results of tools and reasoning in full, or on one line",
+        action=_verbose,
+        complete=lambda _operator: [("on", "in full"), ("off", "on one line")],
+    ),
+    Command(
+        name="last",
+        summary="show the last tool result or reasoning in full; again: the one before (Ctrl-O)",
+        action=lambda operator, _argument: _last(operator),
+    ),
+)
+
+
+async def _last(operator: Operator) -> None:
+    operator.show_last()

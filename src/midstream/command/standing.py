@@ -1,0 +1,49 @@
+"""Where a run stands, in a line."""
+
+import time
+from typing import Final
+
+from midstream.core.conversation import USER
+from midstream.core.run import Run
+from midstream.core.views.cells import clipped, one_line
+from midstream.core.views.clock import time_of_day
+from midstream.core.views.status import where
+
+_FIRST: Final = 40
+"""Characters of a chat's first words that are shown."""
+
+
+def run_line(run: Run) -> str:
+    """Return where a run stands, on one line. A chat has no states for a person."""
+    return f"{run.id}  {_standing(run)}"
+
+
+def listed_line(run: Run) -> str:
+    """Return where a run stands, among others: a chat nobody named is known by its first words."""
+    is_chat = run.definition is not None and run.definition.kind == "chat"
+    said = (message for each in run.contexts.values() for message in each)
+    first = next((message.text for message in said if message.author == USER), "")
+    return f"{run.id}  {_standing(run, begun_with(first) if is_chat and not run.name else '')}"
+
+
+def begun_with(first: str) -> str:
+    """Return the words a chat began with, in a few words, as they stand behind its role."""
+    words = clipped(one_line(first), _FIRST)
+    return f" ({words})" if words else ""
+
+
+def here_line(run: Run) -> str:
+    """Return where the lines go now; the id is for workflows alone."""
+    if run.definition is not None and run.definition.kind == "chat":
+        return f"Here is {_standing(run).removeprefix('role:')}"
+    return f"Here is {run_line(run)}"
+
+
+def _standing(run: Run, begun: str = "") -> str:
+    name = run.definition.workflow.workflow_name if run.definition else "?"
+    is_chat = run.definition is not None and run.definition.kind == "chat"
+    state = f" [{run.state}]" if run.state and not (run.is_over or is_chat) else ""
+    stands = where(run)
+    until = "" if stands.until is None else f" until {time_of_day(stands.until, now=time.time())}"
+    called = f" “{run.name}”" if run.name else begun
+    return f"{name}{called}{state}: {stands.doing}{until}"

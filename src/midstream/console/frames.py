@@ -1,0 +1,160 @@
+"""Frames: what each drawing of the live region shows is looked up once, before it is drawn.
+
+Nothing drawn after the first key of a line may use that line or that key: what was on the screen, and
+since when, is told to the dialog after the drawing.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+from prompt_toolkit.layout import Layout
+
+from midstream.console.card_keys import CardKeys
+from midstream.console.dialog import Dialog
+from midstream.console.display import Display
+from midstream.console.editor import Editor, in_vi
+from midstream.console.following import Following
+from midstream.console.layout import layout_of
+from midstream.console.lines import Row
+from midstream.console.live import LiveText
+from midstream.console.narrator import Narrator
+from midstream.console.own_shell import OwnShell
+from midstream.console.scrollback import Scrollback
+from midstream.console.title import title_of
+from midstream.console.view import Screen, bottom_for, look, prompt_for
+from midstream.ports import Desk
+
+_TICK_S: Final = 1.0
+
+
+class Frames:
+    """What the last frame showed, and what the next one does.
+
+    Args:
+        desk: the console.
+        dialog: what stands open over the editor.
+        editor: holds the line.
+        cards: leaves the form of a question that has closed.
+        own: has rows of its own.
+        following: has the graph that is followed, above all else.
+        display: says how large a frame is, and has the title.
+        scrollback: asks for the next frame. It knows what streams: `live` and `narrator` are its.
+        folder: what the title names.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        dialog: Dialog,
+        editor: Editor,
+        *,
+        cards: CardKeys,
+        own: OwnShell,
+        following: Following,
+        display: Display,
+        scrollback: Scrollback,
+        live: LiveText,
+        narrator: Narrator,
+        folder: str,
+    ) -> None:
+        self.screen: Screen | None = None
+        """What the last frame showed, None before the first."""
+        self._desk = desk
+        self._dialog = dialog
+        self._editor = editor
+        self._cards = cards
+        self._own = own
+        self._following = following
+        self._display = display
+        self._scrollback = scrollback
+        self._live = live
+        self._narrator = narrator
+        self._folder = folder
+        self._clock: asyncio.TimerHandle | None = None
+
+    def layout(self) -> Layout:
+        """Return where the parts of a frame stand."""
+        return layout_of(
+            self._editor.buffer,
+            above=lambda: [] if self.screen is None else self.screen.above,
+            prompt=lambda: in_vi(prompt_for(self._dialog, width=self._display.width())),
+            bottom=self._bottom,
+            editor_height=lambda: max(1, self._display.height() // 3),
+        )
+
+    def before(self) -> None:
+        """Look up what the next frame shows."""
+        width, height = self._display.width(), self._display.height()
+        now = asyncio.get_running_loop().time()
+        self._dialog.keep_to(self._desk.open_questions())
+        self._cards.leave_closed()
+        self.screen = look(
+            self._desk,
+            self._dialog,
+            live=self._live,
+            narrator=self._narrator,
+            text=self._editor.buffer.text,
+            width=width,
+            height=height,
+            now=now,
+            kept=self._following.least,
+        )
+        own = self._own.rows(width=width, now=now, takes=self.takes_offer())
+        if own:
+            self.screen = msgspec.structs.replace(
+                self.screen,
+                above=[*own, *self.screen.above],
+                on_empty="adds the output to your words" if self.takes_offer() else "",
+                own_runs=self._own.is_running,
+            )
+        room = self.screen.spare - len(own)
+        graph = self._following.rows(self.screen.status.run, room=room, width=width)
+        if graph:
+            above = [*graph, *self.screen.above]
+            self.screen = msgspec.structs.replace(self.screen, above=above)
+
+    def after(self) -> None:
+        """Take note that the frame is on the screen."""
+        if self.screen is None:
+            return
+        now = asyncio.get_running_loop().time()
+        questions = self._desk.open_questions()
+        self._dialog.was_drawn(questions, drawn=self.screen.drawn, now=now)
+        self._own.was_drawn(now=now)
+        if self._clock is None and (self._own.is_running or self.screen.has_clock):
+            self._clock = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+        title = title_of(self.screen.status, self.screen.questions, folder=self._folder)
+        self._display.entitle(title)
+
+    def stop(self) -> None:
+        """Ask for no more frames."""
+        if self._clock is not None:
+            self._clock.cancel()
+
+    def takes_offer(self) -> bool:
+        """Return whether Enter on an empty line takes the output that is offered."""
+        is_free = self._editor.is_empty and not self._dialog.is_open
+        return self._own.has_offer and is_free and not self._cards.is_marked()
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether Esc has a turn to stop."""
+        return self.screen is not None and self.screen.status.busy
+
+    @property
+    def can_withdraw(self) -> bool:
+        """Return whether some line that waits can be taken back."""
+        return self.screen is not None and self.screen.can_withdraw
+
+    def _bottom(self) -> Row:
+        if self.screen is None:
+            return []
+        return bottom_for(
+            self.screen, self._dialog, self._editor, is_searching=self._display.is_searching
+        )
+
+    def _tick(self) -> None:
+        """Draw anew how long branches have been at it."""
+        self._clock = None
+        self._scrollback.redraw()

@@ -1,0 +1,51 @@
+"""What runs took and cost, for the line that tells their end. No IO.
+
+Of a run that is taken up what it has cost is known, and not since when it was at work: only that is told.
+"""
+
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    CompactionEnded,
+    ConversationCompacted,
+    RunStarted,
+    Usage,
+)
+from midstream.core.run import Run
+from midstream.core.views.amounts import span_words
+from midstream.core.views.costs import Cost, costs, in_words
+
+
+class Tally:
+    """What each run has cost so far, and when it began."""
+
+    def __init__(self) -> None:
+        """Know of no run."""
+        self._costs: dict[str, Cost] = {}
+        self._began: dict[str, float] = {}
+
+    def recall(self, run: Run) -> None:
+        """Take a run as it is."""
+        self._costs[run.id] = costs(run.usages).total
+
+    def heard(self, run: str, fact: AnyFact, at: float) -> None:
+        """Take note of what a fact says was used, or that a run began then."""
+        match fact:
+            case RunStarted():
+                self._began[run] = at
+            case (
+                AgentResponded(usage=Usage() as usage)
+                | ConversationCompacted(usage=Usage() as usage)
+                | CompactionEnded(usage=Usage() as usage)
+            ):
+                self._costs[run] = self._costs.get(run, Cost()).and_also(usage)
+            case _:
+                pass
+
+    def told(self, run: str, at: float) -> str:
+        """Return what a run that ended took and cost, "" where nothing is worth telling; forget it."""
+        began, cost = self._began.pop(run, None), self._costs.pop(run, Cost())
+        took = 0.0 if began is None else at - began
+        parts = [f"after {span_words(took)}" if took >= 1 else ""]
+        parts += [in_words(cost) if cost.requests else ""]
+        return " · ".join(filter(None, parts))

@@ -1,0 +1,51 @@
+"""What is told of tool calls beside their own results: that a person changed one, or policy refused it.
+
+Apart from `calls`, which begins them: who only shows calls needs no story.
+"""
+
+from typing import Final
+
+import msgspec
+
+from midstream.core.addressing import branch_at
+from midstream.core.names import Json
+from midstream.core.question import Question
+from midstream.core.run import OpenCall, Run
+
+COMMAND: Final = "command"
+"""The argument of a call that a person may change before allowing it."""
+
+REFUSED: Final = "Refused: "
+"""What the result of a call begins with that policy refused."""
+
+_CHANGED: Final = "The user changed the arguments before it ran, to "
+
+
+def with_arguments(run: Run, question_id: str, edited: dict[str, Json]) -> dict[str, Json] | None:
+    """Return what an open approval's call would be made with, had it these in place of its own.
+
+    None: the question is closed, or asks about no call.
+    """
+    question = next((q for q in run.open_questions if q.id == question_id), None)
+    here = None if question is None else branch_at(run, question.branch)
+    if question is None or here is None or here.turn is None:
+        return None
+    call = next((c for c in here.turn.calls if c.call.id == question.call_id), None)
+    return None if call is None else {**call.arguments, **edited}
+
+
+def with_change(open_call: OpenCall, text: str) -> str:
+    """Return a call's result with what the model has to know of arguments a person changed."""
+    if open_call.edited is None:
+        return text
+    return f"{_CHANGED}{msgspec.json.encode(open_call.edited).decode()}.\n\n{text}"
+
+
+def without_change(text: str) -> str:
+    """Return a call's result as its tool gave it, with nothing that `with_change` has added."""
+    return text.partition(".\n\n")[2] if text.startswith(_CHANGED) else text
+
+
+def shown_of(question: Question) -> str:
+    """Return what an approval shows of the call, without the tool's name before it."""
+    return question.text.partition("\n")[2]

@@ -1,0 +1,105 @@
+"""Compacting: the older turns of a conversation give way to a summary of them.
+
+A model in the same role, without tools, is asked for the summary while everything else goes on as it
+would. Nothing changes before it is there whole: then one fact puts it in the place of the messages
+it was made of. What keeps is every system message and the last turns, and since a message holds its
+calls with their results, no place to cut falls between the two. The journal keeps all of it; who goes
+back to an earlier fact has the whole conversation again.
+
+Words that interrupt, a bare stop and the end of the run end it, and so does anything but growing
+that happens to the conversation meanwhile (a handler cleared it, its oldest were trimmed).
+"""
+
+from midstream.core.events import (
+    CompactionBegan,
+    CompactionEnded,
+    ConversationCompacted,
+    QuestionAnswered,
+)
+from midstream.core.inputs import Compact, ModelFailed, ModelReplied
+from midstream.core.moving import join_words
+from midstream.core.run import Compacting
+from midstream.core.story import Story
+from midstream.core.summaries import (
+    INTERRUPTED,
+    compacted,
+    summary_key,
+    tokens_of,
+    wanted,
+    why_not,
+)
+
+NO_SUMMARY = "the model gave no summary"
+NO_SHORTER = "the summary is no shorter than what it would replace"
+CHANGED = "the conversation changed meanwhile"
+
+
+def begin(story: Story, input: Compact) -> None:
+    """Begin a summary; nothing happens where there is none to be made."""
+    if why_not(story.run):
+        return
+    found = wanted(story.run)
+    assert found is not None, "why_not has looked"
+    agent, context, count = found
+    story.tell(CompactionBegan(agent=agent, context=context, count=count, note=input.note))
+
+
+def ended(story: Story, input: ModelReplied | ModelFailed) -> None:
+    """Say what came of the request for a summary."""
+    under_way = story.run.compacting
+    if under_way is None or input.key != summary_key(under_way.number):
+        return
+    if isinstance(input, ModelReplied):
+        _replied(story, under_way, input)
+        return
+    story.tell(
+        CompactionEnded(agent=under_way.agent, reason=input.error, hint=input.hint, is_error=True)
+    )
+
+
+def _replied(story: Story, under_way: Compacting, input: ModelReplied) -> None:
+    """Put the summary in the place of what it was made of, if that still stands there."""
+    summary, usage = input.text.strip(), input.usage
+    messages, count = story.run.contexts[under_way.context], len(under_way.replaced)
+    if messages[:count] != under_way.replaced:
+        story.tell(CompactionEnded(agent=under_way.agent, reason=CHANGED, usage=usage))
+        return
+    after = compacted(messages, count, summary)
+    before_tokens, after_tokens = tokens_of(messages), tokens_of(after)
+    if not summary or after_tokens >= before_tokens:
+        reason = NO_SHORTER if summary else NO_SUMMARY
+        story.tell(CompactionEnded(agent=under_way.agent, reason=reason, usage=usage))
+        return
+    story.tell(
+        ConversationCompacted(
+            agent=under_way.agent,
+            context=under_way.context,
+            count=count,
+            summary=summary,
+            tokens_before=before_tokens,
+            tokens_after=after_tokens,
+            usage=usage,
+        )
+    )
+
+
+def stop(story: Story) -> None:
+    """End a summary that is under way, because a person interrupted."""
+    if story.run.compacting is not None:
+        story.tell(CompactionEnded(agent=story.run.compacting.agent, reason=INTERRUPTED))
+
+
+def hand_over_queued(story: Story) -> None:
+    """Give a run that waits for words those that were to wait for the summary, once that is over."""
+    run = story.run
+    if run.phase != "waiting" or run.compacting is not None or not run.state:
+        return
+    waiting = [record for record in story.undelivered() if record.handling == "queue"]
+    question = next((q for q in story.own_questions() if q.kind == "input"), None)
+    if not waiting or question is None:
+        return
+    text = "\n".join(record.text for record in waiting)
+    story.tell(QuestionAnswered(question_id=question.id, answer=text, input_id=waiting[0].id))
+    for record in waiting:
+        story.dispose(record.id, "queued")
+    join_words(story, text)

@@ -1,0 +1,198 @@
+"""The turns of a run, read off its facts: who was told what, what came of it, what it used."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    InputReceived,
+    Interrupted,
+    ReplyCut,
+    RunStarted,
+    StateTransition,
+    ToolCalled,
+    Usage,
+)
+from midstream.core.names import REQUEST_USERS_INPUT
+from midstream.core.notices import Envelope
+from midstream.core.views.amounts import counted, in_short, span_words
+from midstream.core.views.cells import clipped, one_line
+from midstream.core.views.clock import time_of_day
+from midstream.core.views.costs import Cost, costs, in_words
+from midstream.core.views.turns import began_by
+
+
+class Turned(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's turn. `at` (seconds since 1970) is when its first reply was there, or it ended.
+
+    `asked` are the words of the user since the turn before. `words` counts those of its replies,
+    `end` says how it ended: "" for well, else `interrupted`, `cut for new words` or `failed`, and
+    `going on` for the one under way. `took_s` is from what it was told to its end. `begins`: it counts
+    as a turn; in a chat what goes on with a turn after words that cut it does not.
+    """
+
+    agent: str
+    branch: str
+    state: str
+    at: float
+    asked: tuple[str, ...] = ()
+    text: str = ""
+    words: int = 0
+    tools: tuple[str, ...] = ()
+    usages: tuple[Usage, ...] = ()
+    end: str = ""
+    took_s: float = 0.0
+    begins: bool = True
+
+
+class _Place(msgspec.Struct):
+    """A turn being gathered, in one place of the run."""
+
+    state: str = ""
+    since: float | None = None
+    agent: str = ""
+    at: float | None = None
+    text: str = ""
+    words: int = 0
+    tools: list[str] = []
+    usages: list[Usage] = []
+
+
+def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
+    """Return the turns in the order they ended, one under way last."""
+    facts = tuple(facts)
+    began = began_by(facts)
+    is_chat = any(
+        isinstance(fact.event, RunStarted) and fact.event.definition.kind == "chat"
+        for fact in facts[:1]
+    )
+    places: dict[str, _Place] = {}
+    asked: list[tuple[str, str]] = []
+    found: list[Turned] = []
+
+    def close(branch: str, agent: str, at: float, end: str) -> None:
+        place = places.get(branch) or _Place()
+        since = at if place.since is None else place.since
+        found.append(
+            Turned(
+                agent=agent,
+                branch=branch,
+                state=place.state,
+                at=at if place.at is None else place.at,
+                asked=tuple(text for _, text in asked),
+                text=place.text,
+                words=place.words,
+                tools=tuple(place.tools),
+                usages=tuple(place.usages),
+                end=end,
+                took_s=max(0.0, at - since),
+                begins=not is_chat or any(id in began for id, _ in asked),
+            )
+        )
+        asked.clear()
+        places[branch] = _Place(state=place.state, since=at)
+
+    last = 0.0
+    for fact in facts:
+        event, last = fact.event, fact.at
+        if not hasattr(event, "branch"):
+            continue
+        place = places.setdefault(event.branch, _Place())
+        match event:
+            case InputReceived():
+                asked.append((event.input_id, event.text))
+                # A chat that waited for hours has not been at work for hours.
+                for each in places.values():
+                    each.since = fact.at if not each.agent else each.since
+            case StateTransition():
+                place.state = event.target
+                place.since = fact.at
+            case AgentResponded():
+                place.agent = event.agent
+                place.at = fact.at if place.at is None else place.at
+                place.text = event.text or place.text
+                place.words += len(event.text.split())
+                place.usages += [] if event.usage is None else [event.usage]
+                if event.is_final:
+                    close(event.branch, event.agent, fact.at, "")
+            case ToolCalled() if event.name != REQUEST_USERS_INPUT:
+                place.tools.append(event.name)
+            case AgentFailed():
+                _add(place, event.partial)
+                close(event.branch, event.agent, fact.at, "failed")
+            case ReplyCut():
+                _add(place, event.partial)
+                cutting = asked[-1:]
+                del asked[-1:]
+                close(event.branch, event.agent, fact.at, "cut for new words")
+                asked += cutting
+            case Interrupted() if event.agent or place.agent:
+                _add(place, event.partial)
+                # What cut a turn short is what the next one is about.
+                is_about = bool(event.text and asked) and asked[-1][1] in (event.text or "")
+                cutting = asked[-1:] if is_about else []
+                del asked[len(asked) - len(cutting) :]
+                close(event.branch, event.agent or place.agent, fact.at, "interrupted")
+                asked += cutting
+            case _:
+                pass
+    for branch, place in list(places.items()):
+        if place.agent:
+            close(branch, place.agent, last, "going on")
+    return found
+
+
+def _add(place: _Place, partial: str) -> None:
+    place.text = partial or place.text
+    place.words += len(partial.split())
+
+
+def history_lines(turns: Sequence[Turned], *, width: int, most: int, now: float) -> list[str]:
+    """Return the last `most` turns as lines of so many cells, and what all of them used."""
+    first = max(0, len(turns) - most)
+    number = sum(turn.begins for turn in turns[:first])
+    found = [f"{counted(number, 'earlier turn')} left out: /history all shows them."] * (first > 0)
+    for turn in turns[first:]:
+        number += turn.begins
+        found += _lines(f"{number:>3}" if turn.begins else "   ", turn, width, now)
+    used = [(turn.agent, usage) for turn in turns for usage in turn.usages]
+    total = costs(used).total
+    found.append(_clipped(f"{counted(number, 'turn')} · {_used(total)}", width))
+    return found
+
+
+def _lines(number: str, turn: Turned, width: int, now: float) -> list[str]:
+    head = f"{number}  "
+    indent = " " * len(head)
+    found = [_clipped(f"{indent}› {one_line(words)}", width) for words in turn.asked]
+    where = " ▌ ".join(part for part in (turn.branch, turn.agent) if part)
+    about = [time_of_day(turn.at, now=now), where]
+    if turn.state not in ("", "start", turn.branch.rpartition("/")[2]):
+        about.append(f"[{turn.state}]")
+    if turn.text.strip():
+        about.append(f"“{one_line(turn.text)[:200]}”")
+    found.append(_clipped(indent + "  ".join(about), width))
+    parts = [turn.end] if turn.end else []
+    parts += [counted(turn.words, "word")] if turn.words else []
+    parts += [_tools(turn.tools)] if turn.tools else []
+    used = costs((turn.agent, usage) for usage in turn.usages).total
+    parts += [_used(used)] if used.requests else []
+    parts += [span_words(turn.took_s)] if turn.took_s >= 0.05 else []
+    found.append(_clipped(f"{indent}{' · '.join(parts)}", width))
+    return [head + found[0][len(head) :], *found[1:]]
+
+
+def _tools(names: Sequence[str]) -> str:
+    counts = {name: names.count(name) for name in names}
+    return ", ".join(name if count == 1 else f"{name} ×{count}" for name, count in counts.items())
+
+
+def _used(cost: Cost) -> str:
+    tokens = f"{in_short(cost.input_tokens)} in, {in_short(cost.output_tokens)} out"
+    return f"{tokens} · {in_words(cost)}"
+
+
+def _clipped(line: str, width: int) -> str:
+    return clipped(line, max(8, width))

@@ -1,0 +1,149 @@
+"""A tool call and what came of it, in a few words: `read_files(a.py) · 120 lines`.
+
+What a tool returns is written for a model. Of the tools that come with midstream the summary is read
+off their result's first or last line; of any other it is the result's own beginning.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from midstream.core.call_words import REFUSED
+from midstream.core.names import Json, Outcome
+from midstream.core.views.amounts import counted
+
+_NOT_RUN = "Not run: "
+_NO_OUTPUT = "(no output)"
+_ARGUMENT_CHARS = 80
+_WORDS_CHARS = 160
+_TROUBLE_CHARS = 600
+_JSON_CHARS = 50_000
+_ITEMS = 3
+
+_MAIN = ("path", "paths", "command", "text", "query", "pattern", "url", "expression", "question")
+"""Arguments that say by themselves what they are, the first of them in a call."""
+
+_LEFT_OUT = frozenset({"edits"})
+"""What is shown as the difference of a file, below or on demand."""
+
+_EXIT = re.compile(r"Exit code: (-?\d+)|Ended by (SIG\w+)")
+_NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
+_FILE = re.compile(r"^== .+ ==$", re.MULTILINE)
+_MATCHES = re.compile(r"\[((?:the first )?\d+ match[^\]\n]*)\]\Z")
+
+
+def call_words(name: str, arguments: Mapping[str, Json]) -> str:
+    """Return a call on one line, long arguments shortened; the main one stands without its name."""
+    main = next((key for key in _MAIN if key in arguments), "")
+    if not main and len(arguments) == 1:
+        main = next(iter(arguments))
+    parts = [_short(arguments[main])] if main else []
+    left_out = {main, *(_LEFT_OUT if main == "path" else ())}
+    parts += [f"{key}={_short(value)}" for key, value in arguments.items() if key not in left_out]
+    return f"{name}({', '.join(parts)})"
+
+
+def result_words(name: str, outcome: Outcome, result: str) -> str:
+    """Return what came of a call in a few words, on one line.
+
+    Why one was refused or failed, and what a person could do about it, is hardly ever cut.
+    """
+    if outcome in ("completed", "failed") and (words := _known(name, result)):
+        return words
+    told = result.removeprefix(REFUSED).removeprefix(_NOT_RUN)
+    if outcome == "completed":
+        return _of_json(told) or beginning(told)
+    return f"{outcome_words(outcome)}: {beginning(told, _TROUBLE_CHARS)}"
+
+
+def output_of(name: str, result: str) -> str:
+    """Return what a command printed, "" for nothing and for what is no command's result."""
+    head, _, output = result.partition("\n\n")
+    if name != "execute_terminal" or _EXIT.match(head) is None or output == _NO_OUTPUT:
+        return ""
+    return output
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """Return an outcome in words."""
+    return {"not_run": "not run", "unknown": "outcome unknown"}.get(outcome, outcome)
+
+
+def beginning(text: str, limit: int = _WORDS_CHARS) -> str:
+    """Return the beginning of a text on one line; what is left out is counted."""
+    lines = text.strip().splitlines()
+    if not lines:
+        return "(nothing)"
+    more = f" (+{len(lines) - 1} more lines)" if len(lines) > 1 else ""
+    first = lines[0]
+    left_out = len(first) - limit
+    if left_out > 0:
+        first = f"{first[:limit]}… (+{left_out} more characters)"
+    return first + more
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most so many characters; where it was cut it ends with `…`."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _known(name: str, result: str) -> str:
+    if name == "execute_terminal":
+        return _of_command(result)
+    if name == "read_files":
+        return _of_files(result)
+    if name == "exact_search":
+        found = _MATCHES.search(result.strip())
+        return found[1] if found else ""
+    if name == "list_directory" and "\n" in result.strip():
+        return counted(result.strip().count("\n") + 1, "entry", "entries")
+    return ""
+
+
+def _of_json(result: str) -> str:
+    """Return what a result in JSON holds, "" for one that is none, or short enough to be shown."""
+    if result[:1] not in ("{", "[") or not 60 < len(result) <= _JSON_CHARS:
+        return ""
+    try:
+        value = msgspec.json.decode(result)
+    except msgspec.DecodeError:
+        return ""
+    if isinstance(value, list):
+        return f"list of {counted(len(value), 'item')}"
+    names = shortened(", ".join(value), _ARGUMENT_CHARS)
+    return f"{{{names}}}, {counted(len(result), 'character')}"
+
+
+def _of_command(result: str) -> str:
+    head, _, output = result.partition("\n\n")
+    ended = _EXIT.match(head)
+    if ended is None:
+        return ""
+    how = f"exit {ended[1]}" if ended[1] else f"ended by {ended[2]}"
+    if "Timed out" in head:
+        how += ", timed out"
+    output = output.strip("\n")
+    has_none = not output or output == _NO_OUTPUT
+    return f"{how} · {'no output' if has_none else counted(output.count(chr(10)) + 1, 'line')}"
+
+
+def _of_files(result: str) -> str:
+    files = len(_FILE.findall(result))
+    # Without line numbers, heads and the blank lines between files are the only others.
+    lines = len(_NUMBERED.findall(result)) or len(result.splitlines()) - max(0, 2 * files - 1)
+    if lines < (1 if files else 2):
+        return ""
+    words = counted(lines, "line")
+    return words if files < 2 else f"{counted(files, 'file')}, {words}"
+
+
+def _short(value: Json) -> str:
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        more = f" +{len(value) - _ITEMS}" if len(value) > _ITEMS else ""
+        text = ", ".join(value[:_ITEMS]) + more
+    elif isinstance(value, str):
+        text = value
+    else:
+        text = msgspec.json.encode(value).decode()
+    return shortened(text.replace("\n", "⏎"), _ARGUMENT_CHARS)

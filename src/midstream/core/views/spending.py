@@ -1,0 +1,181 @@
+"""What was spent: by run, agent, model and day, as a table that fits, and what is left of a budget."""
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import Budget
+from midstream.core.views.amounts import counted, in_short
+from midstream.core.views.cells import cells, clipped, padded, wrapped
+from midstream.core.views.costs import Cost
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request to a model used. `at` is in seconds since 1970, `name` the run's workflow."""
+
+    run: str
+    name: str
+    agent: str
+    at: float
+    usage: Usage
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that belong together, and what they have in common."""
+
+    labels: tuple[str, ...]
+    cost: Cost
+
+
+_MOST_STACKED: Final = 3
+
+
+def spent_in(facts: Iterable[Envelope], *, name: str) -> list[Spent]:
+    """Return every request of these facts whose use was told."""
+    found: list[Spent] = []
+    for envelope in facts:
+        event = envelope.event
+        if not isinstance(event, AgentResponded | ConversationCompacted | CompactionEnded):
+            continue
+        if event.usage is not None:
+            about = {"run": envelope.run, "name": name, "agent": event.agent}
+            found.append(Spent(**about, at=envelope.at, usage=event.usage))
+    return found
+
+
+def grouped(spent: Iterable[Spent], by: Callable[[Spent], tuple[str, ...]]) -> list[Row]:
+    """Return the requests summed up by what `by` names them, in the order of their first."""
+    found: dict[tuple[str, ...], Cost] = {}
+    for each in spent:
+        labels = by(each)
+        found[labels] = found.get(labels, Cost()).and_also(each.usage)
+    return [Row(labels=labels, cost=cost) for labels, cost in found.items()]
+
+
+def total_of(spent: Iterable[Spent]) -> Cost:
+    """Return the sum of some requests."""
+    total = Cost()
+    for each in spent:
+        total = total.and_also(each.usage)
+    return total
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Row], *, width: int, total: Cost | None = None
+) -> list[str]:
+    """Return rows under their headings in lines of at most so many cells.
+
+    Where they do not fit beside each other, the figures of each row stand below its names.
+    """
+    all_rows = list(rows)
+    if total is not None:
+        all_rows.append(Row(labels=("total", *[""] * (len(heads) - 1)), cost=total))
+    figures = [_figures(row.cost) for row in all_rows]
+    labels = [(*heads,), *(row.labels for row in _once(all_rows))]
+    numbers = [_HEADS, *figures]
+    wide = [max(cells(row[at]) for row in labels) for at in range(len(heads))]
+    slim = [max(cells(row[at]) for row in numbers) for at in range(len(_HEADS))]
+    if sum(wide) + sum(slim) + 2 * (len(wide) + len(slim) - 1) > width:
+        return [line for row in all_rows for line in _stacked(row, width)]
+    lines: list[str] = []
+    for names, figure in zip(labels, numbers, strict=True):
+        left = [padded(text, size) for text, size in zip(names, wide, strict=True)]
+        right = [text.rjust(size) for text, size in zip(figure, slim, strict=True)]
+        lines.append("  ".join((*left, *right)).rstrip())
+    return lines
+
+
+def price(cost: Cost) -> str:
+    """Return what requests cost: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `unknown`."""
+    if cost.unpriced and cost.unpriced == cost.requests:
+        return "unknown"
+    known = dollars(cost.usd)
+    return f"at least {known}" if cost.unpriced else known
+
+
+def dollars(usd: Decimal) -> str:
+    """Return an amount: cents where it is a dollar or more, else four places."""
+    if 0 < usd < Decimal("0.0001"):
+        return "<$0.0001"
+    return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
+
+
+def unpriced_words(cost: Cost) -> str:
+    """Return what is missing in a sum, "" for nothing."""
+    if not cost.unpriced:
+        return ""
+    what = counted(cost.unpriced, "request has", "requests have")
+    return f"{what} no known price and {'is' if cost.unpriced == 1 else 'are'} in no sum."
+
+
+def budget_lines(run: Run) -> list[str]:
+    """Return what is left of the budgets of a run and of its workflow; none where there is none."""
+    workflow = None if run.definition is None else run.definition.workflow.budget
+    found: list[str] = []
+    for whose, budget in (("this run", run.limits), ("its workflow", workflow)):
+        if budget is None or not run.budget_times:
+            continue
+        left = _left(run, budget)
+        if left:
+            found.append(f"budget of {whose}: {', '.join(left)}")
+    if run.limits is not None and not run.budget_times:
+        found.append("You have lifted the budget of this run: nothing limits it.")
+    return found
+
+
+def _left(run: Run, budget: Budget) -> list[str]:
+    times = run.budget_times
+    total = Cost()
+    for _, usage in run.usages:
+        total = total.and_also(usage)
+    parts: list[str] = []
+    if budget.usd is not None:
+        limit = Decimal(str(budget.usd)) * times
+        rest = max(Decimal(0), limit - total.usd)
+        parts.append(f"{dollars(rest)} of {dollars(limit)} left")
+    tokens = total.input_tokens + total.output_tokens
+    entered = sum(run.visits.values())
+    for limit_of, used, thing in (
+        (budget.tokens, tokens, "tokens"),
+        (budget.tool_calls, run.tool_calls, "tool calls"),
+        (budget.transitions, entered, "transitions"),
+    ):
+        if limit_of is not None:
+            most = limit_of * times
+            parts.append(f"{in_short(max(0, most - used))} of {in_short(most)} {thing} left")
+    return parts
+
+
+_HEADS: Final = ("requests", "in", "out", "cost")
+
+
+def _figures(cost: Cost) -> tuple[str, str, str, str]:
+    tokens = (in_short(cost.input_tokens), in_short(cost.output_tokens))
+    return (f"{cost.requests:,}", *tokens, price(cost))
+
+
+def _once(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without the first name where it is that of the row before."""
+    found: list[Row] = []
+    last = ""
+    for row in rows:
+        first, *others = row.labels
+        is_same = first == last and bool(others)
+        found.append(Row(labels=("" if is_same else first, *others), cost=row.cost))
+        last = first
+    return found
+
+
+def _stacked(row: Row, width: int) -> list[str]:
+    requests, put_in, out, cost = _figures(row.cost)
+    names = " · ".join(label for label in row.labels if label)
+    figures = f"{requests} req  {put_in} in  {out} out  {cost}"
+    below = wrapped(figures, width - 2, most=_MOST_STACKED)
+    if cells(figures) <= width - 2:
+        below = [figures]
+    return [clipped(names, width), *(f"  {line}" for line in below)]

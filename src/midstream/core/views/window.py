@@ -1,0 +1,140 @@
+"""What fills a model's window: the request an agent would make now, by kind. Tokens are estimates."""
+
+from collections.abc import Iterable
+from textwrap import wrap
+
+import msgspec
+
+from midstream.core.conversation import SUMMARY, USER, Message, seen_by
+from midstream.core.guidance import AGENTS_FILE, system_message
+from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.spec import tools_for
+from midstream.core.views.amounts import counted, in_short, token_words, tokens_in
+from midstream.core.views.cells import clipped, padded
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of what is sent: how many `things` of it, and how many tokens they may be."""
+
+    name: str
+    tokens: int
+    things: str = ""
+
+
+class Filling(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent's next request holds. `counted` are the tokens its last one had by its
+    provider's own count, 0 where none was told.
+    """
+
+    agent: str
+    level: str
+    context: str
+    branch: str
+    parts: tuple[Part, ...]
+    counted: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Return the estimate for all of it."""
+        return sum(part.tokens for part in self.parts)
+
+
+def agents_of(run: Run) -> tuple[str, ...]:
+    """Return the run's agents: the one at work or asked next first, then those that were asked last."""
+    agents = list(plan_for(run).agents)
+    state = plan_for(run).states.get(run.state)
+    wanted = [] if run.turn is None else [run.turn.agent]
+    wanted += [state.agent] if state is not None and state.agent else []
+    wanted += [agent for agent, _ in reversed(run.usages)]
+    return tuple(name for name in dict.fromkeys([*wanted, *agents]) if name in agents)
+
+
+def filling_of(run: Run, agent: str) -> Filling:
+    """Return what fills the window of an agent of the run, or of a branch, as it stands."""
+    definition, plan = definition_of(run), plan_for(run)
+    spec = plan.agents[agent]
+    role = definition.roles[spec.agent_role]
+    tools = tools_for(definition, spec, plan.states.get(run.state))
+    messages = seen_by(run.contexts.get(spec.context, ()), agent=agent, side=spec.role)
+    described = sum(
+        len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters))
+        for tool in tools
+    )
+    system = [message.text for message in messages if message.role == "system"]
+    parts = [
+        Part(name="system message", tokens=tokens_in(len(role.systemMessage))),
+        Part(
+            name=AGENTS_FILE,
+            tokens=tokens_in(len(system_message(definition, role)) - len(role.systemMessage)),
+        ),
+        Part(name="tools", tokens=tokens_in(described), things=counted(len(tools), "definition")),
+        _words("other system messages", system),
+        *_spoken(messages, agent),
+        Part(name="reminder", tokens=tokens_in(len(role.reminder))),
+    ]
+    last = next((usage.input_tokens for name, usage in reversed(run.usages) if name == agent), 0)
+    return Filling(
+        agent=agent,
+        level=role.level,
+        context=spec.context,
+        branch=run.path,
+        parts=tuple(part for part in parts if part.tokens),
+        counted=last,
+    )
+
+
+def _spoken(messages: Iterable[Message], agent: str) -> list[Part]:
+    said = [message for message in messages if message.role != "system"]
+    calls = [call for message in said for call in message.calls]
+    results = [result for message in said for result in message.results]
+    others = [m.text for m in said if m.author not in (USER, SUMMARY, agent) and m.text]
+    arguments = sum(len(c.name) + len(msgspec.json.encode(c.arguments)) for c in calls)
+    return [
+        _words("summary of older turns", [m.text for m in said if m.author == SUMMARY]),
+        _words("your words", [m.text for m in said if m.author == USER and m.text]),
+        _words(f"{agent}'s words", [m.text for m in said if m.author == agent and m.text]),
+        _words("others' words", others),
+        Part(name="tool calls", tokens=tokens_in(arguments), things=counted(len(calls), "call")),
+        Part(
+            name="tool results",
+            tokens=tokens_in(sum(len(result.text) for result in results)),
+            things=counted(len(results), "result"),
+        ),
+    ]
+
+
+def _words(name: str, texts: list[str]) -> Part:
+    size = sum(map(len, texts))
+    return Part(name=name, tokens=tokens_in(size), things=counted(len(texts), "message"))
+
+
+_BAR = 20
+
+
+def filling_lines(filling: Filling, *, model: str, window: int | None, width: int) -> list[str]:
+    """Return a filling as lines of so many cells. `window` is what the model takes, None: unknown."""
+    whole = window or max(1, filling.tokens)
+    label = max((len(part.name) for part in filling.parts), default=0)
+    place = f"{filling.branch} ▌ {filling.agent}" if filling.branch else filling.agent
+    found = [f"{place} in {filling.context}, with {model}"]
+    bar = _BAR if width >= label + _BAR + 40 else 0
+    for part in sorted(filling.parts, key=lambda part: -part.tokens):
+        share = part.tokens / whole
+        cells = [padded(part.name, label), f"{in_short(part.tokens):>6}", f"{share:>4.0%}"]
+        if bar:
+            cells.append(padded("█" * max(1, min(bar, round(share * bar))), bar))
+        cells.append(part.things)
+        found.append("  " + "  ".join(cells).rstrip())
+    told = [f"about {token_words(filling.tokens)}{_of(filling.tokens, window)}"]
+    if filling.counted:
+        told.append(f"its last request: {token_words(filling.counted)} by the provider's count")
+    told.append("Estimated at 4 characters a token.")
+    room = max(8, width)
+    whole_lines = [row for line in told for row in wrap(line, room, subsequent_indent="  ")]
+    return [*(clipped(line, room) for line in found), *whole_lines]
+
+
+def _of(tokens: int, window: int | None) -> str:
+    if window is None:
+        return "; how much the model takes is not known"
+    return f" of {in_short(window)}: {tokens / window:.0%} full, {in_short(max(0, window - tokens))} left"

@@ -1,0 +1,57 @@
+"""`/config` with a key: a setting of the user's own, looked at or changed while the console runs."""
+
+import os
+
+from midstream.ai.naming import checked
+from midstream.config.manager import ConfigManager
+from midstream.config.own_settings import effect, explained, set_own, unset_own
+from midstream.config.permissions import PERMISSION_MODE
+from midstream.config.settings import CURRENT_MODE, MODELS
+from midstream.core.mode import Mode
+from midstream.offloop import in_thread
+from midstream.ports import Operator
+
+
+def changed(config: ConfigManager, key: str, value: str | None) -> str:
+    """Set a setting in the user's file, None: take it out; return what is true now. Waits for the disk.
+
+    Raises:
+        UserMistake: it cannot be, with the reason; the file is as it was.
+        WorldTrouble: the file cannot be read or written.
+    """
+    doubts = "" if value is None else check_name(config, key, value)
+    now = unset_own(config, key) if value is None else set_own(config, key, value)
+    if value is None and not now:
+        return f"{key} is not set any more. It counts from the next start on."
+    told = (explained(config, key), effect(config, key), doubts)
+    return "\n".join(line for line in told if line)
+
+
+def check_name(config: ConfigManager, key: str, value: str) -> str:
+    """Return what speaks against a model's name, if its provider and a mode's role or workflow exist.
+
+    Raises:
+        UserMistake: it has not, or does not; the hint names the nearest.
+    """
+    plain = value.strip().strip('"')
+    if key == CURRENT_MODE:
+        config.check_mode(Mode.parse(plain))
+    if key.partition(".")[0] != MODELS or not plain:
+        return ""
+    # It imports a large library.
+    from midstream.ai.providers import doubts_about
+
+    return doubts_about(checked(plain), os.environ)
+
+
+async def configured_here(
+    operator: Operator, config: ConfigManager, key: str, value: str | None
+) -> str:
+    """Do what `changed` does, off the loop; what can count at once does."""
+    told = await in_thread(lambda: changed(config, key, value))
+    if key == PERMISSION_MODE:
+        wanted = config.value(PERMISSION_MODE)
+        if operator.permits.mode != wanted:
+            operator.permits.switch(wanted)
+        return f"{explained(config, key)}\nIt counts now."
+    return told

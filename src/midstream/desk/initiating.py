@@ -1,0 +1,234 @@
+"""`/init`: an AGENTS.md for this folder, by a role that reads the code, or a plain one without a model."""
+
+import json
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from midstream.ai.naming import is_offline
+from midstream.config.files import way_out
+from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.core.guidance import AGENTS_FILE
+from midstream.core.names import Json
+from midstream.core.spec import Role
+from midstream.core.views.amounts import counted
+from midstream.core.views.cells import clipped, one_line
+from midstream.offloop import in_thread
+from midstream.ports import Operator
+
+CODER: Final = "coder"
+WRITES: Final = ("write_file", "edit_file")
+
+MAX_ENTRIES: Final = 20_000
+MAX_FILE: Final = 200_000
+_SHOWN: Final = 12
+_SKIPPED: Final = frozenset(
+    {"node_modules", "target", "dist", "build", "__pycache__", "venv", "vendor", "site-packages"}
+)
+_LANGUAGES: Final = {
+    ".py": "Python",
+    ".ts": "TypeScript",
+    ".tsx": "TypeScript",
+    ".js": "JavaScript",
+    ".jsx": "JavaScript",
+    ".rs": "Rust",
+    ".go": "Go",
+    ".java": "Java",
+    ".kt": "Kotlin",
+    ".c": "C",
+    ".h": "C",
+    ".cc": "C++",
+    ".cpp": "C++",
+    ".hpp": "C++",
+    ".cs": "C#",
+    ".rb": "Ruby",
+    ".php": "PHP",
+    ".swift": "Swift",
+    ".scala": "Scala",
+    ".sh": "Shell",
+    ".sql": "SQL",
+    ".lua": "Lua",
+    ".ex": "Elixir",
+    ".hs": "Haskell",
+}
+_TARGET: Final = re.compile(r"^([A-Za-z0-9][A-Za-z0-9_.-]*)\s*:(?![:=])", re.MULTILINE)
+
+TRUST_IT: Final = (
+    f"New chats follow {AGENTS_FILE} once you have trusted it: midstream asks at its next start, and "
+    "`midstream trust` does now."
+)
+
+_ASKED: Final = """\
+Write an AGENTS.md for this repository: the page that tells a coding agent how to work here.
+
+Look first: the layout and the main parts, the README, what builds and checks it (Makefile, \
+pyproject.toml, package.json, CI), some tests, some code. Then write it in plain Markdown, 80 lines at \
+most: what this is and where what lies; the commands that build, check and test it, and how one test is \
+run, only those you have found; the conventions the code really follows; what one could easily break. \
+Nothing that would be true of any repository, no praise."""
+_ANEW: Final = "\n\nWrite it to AGENTS.md."
+_AGAIN: Final = "\n\nThere is one already: read it, keep what is right, mend what is not."
+_MINDED: Final = "\n\nThe user asks for this above all: "
+
+
+async def initiate(operator: Operator, workspace: Path, note: str) -> None:
+    """Have an AGENTS.md written: asked of a role for code, or without a model from what is plain to see.
+
+    Raises:
+        UserMistake: without a model, where there is one already; nothing changed.
+        WorldTrouble: it cannot be written.
+    """
+    is_there = await in_thread(partial(os.path.lexists, workspace / AGENTS_FILE))
+    name, _ = await operator.models.window("base")
+    if is_offline(name):
+        if is_there:
+            raise UserMistake(
+                f"There is an {AGENTS_FILE} already.", hint="With a model, /init improves it."
+            )
+        text = await in_thread(partial(template_for, workspace))
+        await in_thread(partial(_written, workspace / AGENTS_FILE, text))
+        operator.tell(f"Wrote {AGENTS_FILE}, a plain one: no model has read the code.\n\n{text}")
+        operator.tell(TRUST_IT)
+        return
+    role = _writer(operator)
+    if (operator.mode.kind, operator.mode.name) != ("role", role):
+        await operator.enter(f"role:{role}")
+    minded = f"{_MINDED}{note}" if note else ""
+    await operator.say(f"{_ASKED}{_AGAIN if is_there else ''}{_ANEW}{minded}", "queue")
+    operator.tell(f"{role} writes it; you are asked before it is. {TRUST_IT}")
+
+
+def _writer(operator: Operator) -> str:
+    """Return the role that writes it: the one at hand if it works on code and may write, else `coder`."""
+    roles = operator.library.roles()
+    mode = operator.mode
+    if mode.kind == "role" and mode.name in roles and _may_write(roles[mode.name]):
+        return mode.name
+    if CODER in roles:
+        return CODER
+    able = [name for name, role in sorted(roles.items()) if _may_write(role)]
+    if not able:
+        raise UserMistake("No role here may write files.", hint="/roles lists them.")
+    return able[0]
+
+
+def _may_write(role: Role) -> bool:
+    return role.agentsFile and any(role.may_use(tool) for tool in WRITES)
+
+
+def _written(path: Path, text: str) -> None:
+    """Write a file that is not there yet; a link that leads nowhere is not followed."""
+    try:
+        fd = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o644
+        )
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise WorldTrouble(
+            f"{path.name} cannot be written: {error.strerror or error}.", hint=way_out(error)
+        ) from error
+
+
+# --- a plain one --------------------------------------------------------------------------------
+
+
+def template_for(folder: Path) -> str:
+    """Return an AGENTS.md of what a folder shows without a model: languages, places, commands."""
+    names = list(_files(folder))
+    languages = Counter(
+        language
+        for name in names
+        if (language := _LANGUAGES.get(os.path.splitext(name)[1].lower()))
+    )
+    top = Counter(name.partition("/")[0] for name in names if "/" in name)
+    parts = [f"# {one_line(folder.resolve().name) or 'This repository'}"]
+    if about := _about(folder):
+        parts.append(about)
+    if languages:
+        listed = ", ".join(f"{language} ({count})" for language, count in languages.most_common(5))
+        parts.append(f"Languages, by files: {listed}.")
+    if top:
+        rows = [
+            f"- `{one_line(name)}/` ({counted(count, 'file')})"
+            for name, count in top.most_common(_SHOWN)
+        ]
+        parts.append("## Layout\n\n" + "\n".join(rows))
+    commands = list(_commands(folder))
+    rows = [f"- `{clipped(one_line(command), 100)}`" for command in commands[:_SHOWN]]
+    found = "\n".join(rows) or "None were found: say here how it is built, checked and tested."
+    parts.append(f"## Commands\n\n{found}")
+    parts.append(
+        "## Conventions\n\nSay here what a newcomer could not guess: style, names, what to test, what "
+        "never to touch."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _files(folder: Path) -> Iterator[str]:
+    seen = 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        for name in sorted(files):
+            seen += 1
+            if seen > MAX_ENTRIES:
+                return
+            if not name.startswith("."):
+                yield Path(place, name).relative_to(folder).as_posix()
+
+
+def _about(folder: Path) -> str:
+    project = _table(_toml(folder / "pyproject.toml"), "project")
+    for source in (project, _json(folder / "package.json")):
+        if isinstance(words := source.get("description"), str) and words.strip():
+            return clipped(one_line(words), 300)
+    return ""
+
+
+def _commands(folder: Path) -> Iterator[str]:
+    targets = _TARGET.findall(_text(folder / "Makefile"))
+    yield from (f"make {target}" for target in dict.fromkeys(targets))
+    scripts = _table(_json(folder / "package.json"), "scripts")
+    runner = "pnpm" if (folder / "pnpm-lock.yaml").exists() else "npm"
+    yield from (f"{runner} run {name}" for name in scripts)
+    tools = _table(_toml(folder / "pyproject.toml"), "tool")
+    known = {"pytest": "pytest", "ruff": "ruff check", "mypy": "mypy", "tox": "tox"}
+    yield from (command for tool, command in known.items() if tool in tools)
+    for name, commands in (("Cargo.toml", "cargo test"), ("go.mod", "go test ./...")):
+        if (folder / name).is_file():
+            yield commands
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(MAX_FILE).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _json(path: Path) -> Mapping[str, Json]:
+    try:
+        found: Json = json.loads(_text(path) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _toml(path: Path) -> Mapping[str, Json]:
+    try:
+        return tomllib.loads(_text(path))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _table(source: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    found = source.get(key)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,381 @@
+"""The chats of this folder: finding one again, going on with it, its name, its older turns.
+
+A chat is a run that is never over by itself, so going on with one of yesterday is resuming a run. What
+is here finds it by its number in the list, its name, its words or the beginning of its id.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from midstream.config.manager import ConfigManager
+from midstream.core.errors import MidstreamError, UserMistake
+from midstream.core.events import AgentResponded, ConversationCompacted
+from midstream.core.notices import Envelope
+from midstream.core.views.amounts import token_words
+from midstream.core.views.cells import one_line
+from midstream.core.views.chats import MAX_NAME, chat_rows, named_like, title_of
+from midstream.core.views.listing import Summary, summarised
+from midstream.desk.background import Background
+from midstream.desk.keeping import Prompt
+from midstream.desk.wording import FORK, is_chat
+from midstream.ports import Choice, Face, Machine, Models
+from midstream.process import columns
+from midstream.storage import KeptRun
+
+SHOWN_CHATS = 20
+"""Chats that are listed; the rest is counted."""
+
+CHAT = "role:"
+"""How the name of every chat's workflow begins."""
+
+CHOOSES = "chooses a chat"
+"""What a line does while one is to be chosen."""
+
+ESC_CHOOSES = "Esc: a new one"
+"""And what Esc does."""
+
+FULL = (75, 90)
+"""Percent of a model's window at which a person is told, each once."""
+
+
+class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
+    """With which chat a console begins: the newest, or `which`; "" is chosen from a list."""
+
+    which: str = ""
+    is_newest: bool = False
+
+
+class Sessions:
+    """See the port `SessionsOperator`.
+
+    Args:
+        prompt: the console's prompt.
+        face: where it is told.
+        background: the runs of the folder, wherever they live.
+    """
+
+    def __init__(self, prompt: Prompt, face: Face, background: Background) -> None:
+        self._prompt = prompt
+        self._face = face
+        self._background = background
+        self._listed: tuple[KeptRun, ...] = ()
+        self._is_choosing = False
+        self._is_closed = False
+        self._told: dict[str, int] = {}
+        self._windows: dict[str, tuple[str, int | None]] = {}
+        self._looking: set[asyncio.Task[None]] = set()
+
+    # --- the list -------------------------------------------------------------------------------
+
+    async def lines(self) -> list[str]:
+        """Return the chats of the folder, the newest first; see the port."""
+        chats = await self._chats()
+        if not chats:
+            return ["No chat was kept in this folder yet."]
+        active = self._prompt.active()
+        here = {machine.run.id for machine in self._prompt.own_machines() if not machine.is_closed}
+        width = columns() - 2
+        now = time.time()
+        lines: list[str] = []
+        shown = [kept for kept in chats[:SHOWN_CHATS] if not _is_stopped(kept)]
+        for number, kept in enumerate(shown, 1):
+            lines += chat_rows(
+                number,
+                self._background.short(kept.id),
+                kept.summary,
+                is_active=active is not None and active.run.id == kept.id,
+                where=_where(kept, is_here=kept.id in here),
+                now=now,
+                width=width,
+            )
+        if len(chats) > len(shown):
+            ended = sum(map(_is_stopped, chats))
+            older = len(chats) - len(shown) - ended
+            told = [f"{older} older"] * (older > 0) + [f"{ended} stopped"] * (ended > 0)
+            lines.append(f"+{', '.join(told)}: midstream runs lists them.")
+        return lines
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return the names, or numbers, a chat may be gone to by; see the port."""
+        if not self._listed:  # No number is known yet.
+            return [pair for pair in self._background.names() if pair[1].startswith(CHAT)]
+        return [
+            (kept.summary.name or str(number), title_of(kept.summary))
+            for number, kept in enumerate(self._listed[:SHOWN_CHATS], 1)
+        ]
+
+    async def is_name(self, text: str) -> bool:
+        """Return whether a run of the workspace is called so."""
+        names = [kept.summary.name for kept in await self._background.listed()]
+        return bool(text) and text.casefold() in (name.casefold() for name in names)
+
+    async def _chats(self) -> tuple[KeptRun, ...]:
+        found = [kept for kept in await self._background.listed() if kept.summary.kind == "chat"]
+        # What /undo and /redo have left comes last: whoever counts means one that goes on.
+        found.sort(key=lambda kept: (not _is_stopped(kept), kept.summary.updated_at), reverse=True)
+        shown = [await self._with_words(kept) for kept in found[:SHOWN_CHATS]]
+        self._listed = (*shown, *found[SHOWN_CHATS:])
+        return self._listed
+
+    async def _with_words(self, kept: KeptRun) -> KeptRun:
+        """Return a chat with its first words, which an older version has not listed with it."""
+        if kept.summary.first or kept.damaged:
+            return kept
+        summary = Summary()
+        with contextlib.suppress(MidstreamError):
+            for envelope in await self._background.facts_of(kept.id):
+                summary = summarised(summary, envelope)
+            return msgspec.structs.replace(kept, summary=summary)
+        return kept
+
+    # --- going there ----------------------------------------------------------------------------
+
+    async def go(self, which: str, choice: Choice = "") -> None:
+        """Go on with a chat; see the port."""
+        # A number is meant as it was shown, whatever has been said since.
+        is_shown = _is_number(which) and bool(self._listed)
+        await self._go(
+            self._found(which, self._listed if is_shown else await self._chats()), choice
+        )
+
+    async def newest(self, role: str = "") -> bool:
+        """Go on with the newest chat that can go on here; False: there is none.
+
+        Args:
+            role: only those with this role.
+
+        Raises:
+            UserMistake: it cannot go on as it is, such as for a role that has changed.
+        """
+        for kept in await self._chats():
+            is_ours = not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+            if is_ours and role in ("", kept.summary.workflow.removeprefix("role:")):
+                await self._go(kept, "")
+                return True
+        return False
+
+    async def elsewhere(self, role: str = "") -> str:
+        """Return what to say of the newest chat another console has open, "" when none has."""
+        for kept in await self._chats():
+            if kept.owner and role in ("", kept.summary.workflow.removeprefix("role:")):
+                short = self._background.short(kept.id)
+                title = title_of(kept.summary)
+                return f"“{title}” is open in another console (/attach {short} joins it)"
+        return ""
+
+    async def _go(self, kept: KeptRun, choice: Choice) -> None:
+        active = self._prompt.active()
+        if active is not None and active.run.id == kept.id and not active.is_closed:
+            raise UserMistake("You are there already.", hint="/sessions lists the others.")
+        if kept.damaged:
+            raise UserMistake(f"That chat is damaged: {kept.damaged}.", hint="midstream runs")
+        if kept.summary.is_over:
+            raise UserMistake(f"That chat has ended ({kept.summary.status}).", hint=FORK)
+        if kept.owner:
+            await self._background.attach(kept.id)
+        else:
+            await self._background.resume(kept.id, choice)
+
+    def _found(self, which: str, chats: Sequence[KeptRun]) -> KeptRun:
+        """Return the chat that is meant: by number, name, or the beginning of its id.
+
+        A number of the list is that one, even where an id begins so: a longer beginning names it.
+
+        Raises:
+            UserMistake: none is, or several are.
+        """
+        shown = chats[:SHOWN_CHATS]
+        if _is_number(which) and 1 <= int(which) <= len(shown):
+            return shown[int(which) - 1]
+        ids = named_like(which, [(kept.id, kept.summary.name) for kept in chats])
+        ids = ids or [kept.id for kept in chats if kept.id.startswith(which.casefold())]
+        if len(ids) == 1:
+            return next(kept for kept in chats if kept.id == ids[0])
+        if ids:
+            some = ", ".join(self._background.short(id) for id in ids[:5])
+            raise UserMistake(f"Several chats are meant by {which!r}: {some}.", hint="Type more.")
+        hint = "/sessions lists them."
+        if _is_number(which) and shown:
+            hint = f"{hint} 1 to {len(shown)} are numbers of that list, others begin an id."
+        raise UserMistake(f"No chat of this folder is {which!r}.", hint=hint)
+
+    # --- choosing at the start ------------------------------------------------------------------
+
+    async def offer(self) -> bool:
+        """Show the chats and let the next line choose one; False: there is none to choose."""
+        if all(map(_is_stopped, await self._chats())):
+            self._face.say("No chat was kept in this folder yet.", kind="note")
+            return False
+        self._face.say("\n".join(await self.lines()))
+        self._face.say(
+            "Type the number of a chat, its name or its id. Esc: none, a new one begins.",
+            kind="note",
+        )
+        self._is_choosing = True
+        return True
+
+    @property
+    def is_choosing(self) -> bool:
+        """Return whether the next line says which chat to go on with."""
+        return self._is_choosing
+
+    def choose_none(self) -> None:
+        """Let lines go where they go without a choice."""
+        if self._is_choosing:
+            self.has_chosen()
+            self._face.say("Your next line begins a new chat.", kind="note")
+            self._face.refresh()
+
+    def has_chosen(self) -> None:
+        """Know that a person has gone somewhere, by a line that chose or by a command."""
+        self._is_choosing = False
+
+    # --- the active chat ------------------------------------------------------------------------
+
+    async def rename(self, name: str) -> None:
+        """Give the active run a name; see the port."""
+        machine = self._active()
+        name = one_line(name)
+        if len(name) > MAX_NAME:
+            raise UserMistake(
+                f"A name has at most {MAX_NAME} characters, this one {len(name)}.",
+                hint="Choose a shorter one.",
+            )
+        if name.isdigit():
+            raise UserMistake(
+                "A name of digits alone would be taken for a number in the list.",
+                hint="Put a letter to it.",
+            )
+        others = [kept for kept in await self._background.listed() if kept.id != machine.run.id]
+        taken = next(
+            (k for k in others if name and k.summary.name.casefold() == name.casefold()), None
+        )
+        if taken is not None:
+            short = self._background.short(taken.id)
+            raise UserMistake(
+                f"The run {short} is called {taken.summary.name!r} already.",
+                hint="Choose another name.",
+            )
+        if not name and not machine.run.name:
+            raise UserMistake("What is it to be called?", hint="/rename NAME")
+        await machine.rename(name)
+
+    async def compact(self, note: str) -> None:
+        """Have the older turns of the active run summarised; see the port."""
+        await self._active().compact(note)
+        self._face.say(
+            "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits.",
+            kind="note",
+        )
+        self._face.refresh()
+
+    def _active(self) -> Machine:
+        machine = self._prompt.active()
+        if machine is None:
+            raise UserMistake("Nothing has been said here yet.", hint="Say something first.")
+        return machine
+
+    # --- the window -----------------------------------------------------------------------------
+
+    def hear(self, envelope: Envelope, machine: Machine | None, models: Models) -> None:
+        """Look, after a reply in a chat, whether the conversation nears what its model takes."""
+        event = envelope.event
+        if self._is_closed:
+            return
+        if isinstance(event, ConversationCompacted):
+            self._told.pop(envelope.run, None)
+        if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
+            return
+        usage = event.usage
+        definition = machine.run.definition
+        if usage is None or not event.is_final or definition is None:
+            return
+        level = next(iter(definition.roles.values())).level
+        used = usage.input_tokens + usage.output_tokens
+        task = asyncio.create_task(self._look(envelope.run, level, usage.model, used, models))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _look(self, run: str, level: str, model: str, used: int, models: Models) -> None:
+        if model not in self._windows:
+            try:
+                self._windows[model] = await models.window(level)
+            except MidstreamError:
+                return  # nothing is known of it: nothing is said
+        name, window = self._windows[model]
+        share = 0 if not window else 100 * used // window
+        reached = max((percent for percent in FULL if share >= percent), default=0)
+        if not window or reached <= self._told.get(run, 0):
+            return
+        self._told[run] = reached
+        self._face.say(
+            f"This conversation fills {share} % of what {name} takes ({token_words(used)} of "
+            f"{token_words(window)}): /compact lets a summary take the place of its older turns.",
+            kind="warning",
+        )
+
+    async def close(self) -> None:
+        """Leave nothing behind, and look at nothing more."""
+        self._is_closed = True
+        for task in tuple(self._looking):
+            task.cancel()
+        await asyncio.gather(*self._looking, return_exceptions=True)
+
+
+async def begun(
+    sessions: Sessions, goes_on: GoesOn | None, face: Face, config: ConfigManager
+) -> bool:
+    """Begin with an earlier chat, if a person asked for that; False: there is none to go on with."""
+    if goes_on is None:
+        return False
+    try:
+        if goes_on.is_newest:
+            mode = config.mode
+            role = mode.name if config.is_mode_asked_for and mode.kind == "role" else ""
+            if await sessions.newest(role):
+                return True
+            whose = f" with {role}" if role else ""
+            other = await sessions.elsewhere(role)
+            why = other or f"There is no earlier chat{whose} in this folder"
+            face.say(f"{why}: a new {'chat' if other else 'one'} begins.", kind="note")
+            return False
+        if not goes_on.which:
+            await sessions.offer()
+            return False
+        await sessions.go(goes_on.which)
+    except MidstreamError as error:
+        face.say(str(error), kind="error")
+        return False
+    return True
+
+
+def _is_stopped(kept: KeptRun) -> bool:
+    """Return whether a chat was ended, as going back in it does: a copy goes on in its place."""
+    return kept.summary.status == "stopped"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _where(kept: KeptRun, *, is_here: bool) -> str:
+    """Return what a person should know of where a chat is, "" for one that is simply kept."""
+    if kept.damaged:
+        return "damaged"
+    if kept.summary.is_over:
+        return kept.summary.status
+    if kept.is_foreign:
+        return "imported"
+    if kept.owner:
+        return "in another console"
+    if kept.summary.asking:
+        return "asks you"
+    if is_here:
+        return "open here"
+    if kept.was_cut:
+        return "cut off"
+    return "" if kept.summary.awaits_input else "left in mid-turn"

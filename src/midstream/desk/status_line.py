@@ -1,0 +1,127 @@
+"""What the bottom line says: the mode, what Enter does, what is at work, what waits."""
+
+import time
+
+from midstream.core.addressing import gone, shared_names
+from midstream.core.notices import Envelope
+from midstream.core.views.clock import time_of_day
+from midstream.core.views.status import (
+    is_at_work,
+    lanes,
+    policy_of,
+    what_addressing_does,
+    where,
+)
+from midstream.desk.addressing import Addressing
+from midstream.desk.background import Background
+from midstream.desk.inbox import Inbox
+from midstream.desk.outlook import Outlook
+from midstream.desk.sessions import CHOOSES, ESC_CHOOSES, Sessions
+from midstream.desk.wording import is_done
+from midstream.ports import Machine, Permits, Status
+
+
+class StatusLine:
+    """Put together at every frame: it is quick.
+
+    Args:
+        to: where lines go.
+        background: the runs that are not on the screen.
+        sessions: the chats; one may be about to be chosen.
+        inbox: the lines that wait.
+    """
+
+    def __init__(
+        self, to: Addressing, background: Background, sessions: Sessions, inbox: Inbox
+    ) -> None:
+        self._to = to
+        self._background = background
+        self._sessions = sessions
+        self._inbox = inbox
+        self._outlook = Outlook()
+
+    def hear(self, envelope: Envelope) -> None:
+        """Remember of an event of a run what is told of it later: when it began."""
+        self._outlook.hear(envelope)
+
+    def now(self) -> Status:
+        """Return what the bottom line says now."""
+        mode, equipment = str(self._to.mode), self._to.equipment
+        if equipment is None:
+            return Status(mode=mode, enter="is taken as soon as everything is loaded")
+        machine = self._to.active()
+        machines = (*self._to.own_machines(), *self._background.watched())
+        cost = self._outlook.cost(machines)
+        model = equipment.models.describe()
+        at_work = self._outlook.lanes(machine, machines, self._background.short)
+        notes = self._notes(machine, machines)
+        permission = permission_words(equipment.permits)
+        if machine is None or machine.run.definition is None:
+            return Status(
+                mode=mode,
+                enter=self._first_line(),
+                busy=self._sessions.is_choosing,
+                esc=ESC_CHOOSES if self._sessions.is_choosing else "",
+                permission=permission,
+                model=model,
+                cost=cost,
+                notes=notes,
+                lanes=at_work,
+            )
+        run, stands = machine.run, where(machine.run)
+        is_chat = machine.run.definition.kind == "chat"
+        doing = stands.doing
+        if stands.until is not None:
+            doing = f"{doing} until {time_of_day(stands.until, now=time.time())}"
+        return Status(
+            mode=mode,
+            enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
+            permission=permission,
+            state="" if is_chat else stands.state,
+            # What is at work has lines of its own.
+            thinking="" if run.is_over or run.is_parked or at_work else doing,
+            model=model,
+            cost=cost,
+            busy=is_at_work(run),
+            notes=notes,
+            lanes=at_work,
+            addressees=what_addressing_does(run),
+            gone=gone(run),
+            shared=shared_names(run),
+            run=run.id,
+            progress=self._outlook.progress(machine, cost),
+            tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
+        )
+
+    def _first_line(self) -> str:
+        if self._sessions.is_choosing:
+            return CHOOSES
+        role = self._to.home if self._to.mode.kind == "workflow" else self._to.mode
+        return f"sends to {role.name}"
+
+    def _notes(self, active: Machine | None, machines: tuple[Machine, ...]) -> tuple[str, ...]:
+        """Return what else goes on: lines that wait, and the runs behind the active one."""
+        waiting = len(self._inbox.waiting(active))
+        others = [m.run for m in machines if m is not active and not is_done(m)]
+        busy = sum(not run.is_parked for run in others)
+        asking = sum(bool(where(run).questions) for run in others)
+        can_choose = active is not None and len(lanes(active.run)) > 1
+        notes = (
+            "@name words: to one" if can_choose else "",
+            f"{waiting} waiting" if waiting else "",
+            f"{asking} in the background wait{'s' if asking == 1 else ''} for you"
+            if asking
+            else "",
+            f"{busy} in the background" if busy else "",
+        )
+        return tuple(note for note in notes if note)
+
+
+def permission_words(permits: Permits) -> str:
+    """Return how much happens unasked, and in what, in a word or two."""
+    if permits.is_untrusted:
+        return "not trusted: only reads"
+    if permits.sandbox == "full":
+        return "asks first" if permits.mode == "ask" else permits.mode
+    box = "no" if permits.sandbox == "none" else "partial"
+    return f"{'asks' if permits.mode == 'ask' else permits.mode}, {box} sandbox"

@@ -1,0 +1,122 @@
+"""The first five minutes: what there is for a person to begin with."""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from midstream.ai.localhost import USUAL, servers_here
+from midstream.ai.naming import KEYS, OFFLINE, is_configured, is_offline
+from midstream.config.manager import ConfigManager
+from midstream.core.views.welcome import Found, Key, welcome
+from midstream.offloop import in_thread
+
+_EXTRAS: Final = {
+    "anthropic": ("anthropic", "anthropic"),
+    "google": ("google", "google.genai"),
+}
+"""The providers whose library comes with an extra: its name, and what is there once it is installed."""
+
+_CODE: Final = frozenset(
+    [
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cs",
+        ".go",
+        ".h",
+        ".hpp",
+        ".java",
+        ".js",
+        ".jsx",
+        ".kt",
+        ".lua",
+        ".php",
+        ".py",
+        ".rb",
+        ".rs",
+        ".scala",
+        ".swift",
+        ".ts",
+        ".tsx",
+    ]
+)
+_LOOKED_AT: Final = 2_000
+"""Names that are looked at to find out whether there is code here."""
+
+
+def model_to_answer(config: ConfigManager, environ: Mapping[str, str]) -> str:
+    """Return the model that will answer once everything is loaded."""
+    return config.models["base"] if is_configured(environ, config.models) else OFFLINE
+
+
+async def told_welcome(config: ConfigManager, model: str, *, width: int) -> str:
+    """Return the first screen; `model` is what answers now, "" where nothing is loaded yet."""
+    found = await found_here(config.workspace, model or model_to_answer(config, os.environ))
+    return welcome(found, width=width)
+
+
+async def found_here(
+    workspace: Path,
+    model: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    places: Sequence[tuple[str, int]] = USUAL,
+) -> Found:
+    """Return what there is: keys by name, servers of models on this machine, code in the workspace.
+
+    `model` is what answers now. Takes a third of a second at most for servers that say nothing.
+    """
+    env = os.environ if environ is None else environ
+    endpoints = await servers_here(places)
+    return await in_thread(
+        lambda: Found(
+            model=model,
+            is_offline=is_offline(model),
+            has_code=_has_code(workspace),
+            keys=_keys(env),
+            endpoints=endpoints,
+        )
+    )
+
+
+def _keys(environ: Mapping[str, str]) -> tuple[Key, ...]:
+    found: dict[str, Key] = {}
+    for provider, names in KEYS.items():
+        for name in names:
+            if name not in found and environ.get(name, "").strip():
+                found[name] = Key(name=name, provider=provider, extra=_missing(provider))
+    return tuple(found.values())
+
+
+def _missing(provider: str) -> str:
+    extra, module = _EXTRAS.get(provider, ("", ""))
+    if not extra:
+        return ""
+    try:
+        return "" if find_spec(module) else extra
+    except ModuleNotFoundError:
+        return extra
+
+
+def _has_code(workspace: Path) -> bool:
+    """Return whether there is a file of code here, or one or two folders down."""
+    left = _LOOKED_AT
+    folders = [(workspace, 0)]
+    while folders and left > 0:
+        folder, depth = folders.pop(0)
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left <= 0 or entry.name.startswith("."):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        if depth < 2:
+                            folders.append((Path(entry.path), depth + 1))
+                    elif os.path.splitext(entry.name)[1].lower() in _CODE:
+                        return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,151 @@
+"""The console as its faces use it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection
+from typing import Literal, Protocol
+
+import msgspec
+
+from midstream.core.decision import Decision
+from midstream.core.names import Policy
+from midstream.core.question import Question
+from midstream.core.views.status import Lane
+from midstream.core.views.turns import Turn
+from midstream.core.views.waiting import Waiting
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bottom line says. `enter` is what Enter will do now, in words; empty parts are left out.
+
+    `tab` is what Tab does with a line instead, such as "queues", "" where it does nothing else.
+    `thinking` is what the active run is doing, such as "reviewer is thinking". `busy`: it is in a
+    turn or a handler, be it one that waits for the person, so that Esc has something to stop; `esc`
+    is what Esc does then, where it is something else.
+    `notes` are further words for the right edge, such as waiting inputs or background runs. `lanes`
+    are the branches at work, `addressees` what `@name words` would do, by the name, `gone` the
+    names of branches that have ended, and `shared` those that mean several branches, with these.
+    `permission` is how much happens unasked, in a word or two. `progress` is how far the active
+    workflow is, such as "step 2 of 5 · 3 min". Lanes may also be of the run itself and of others.
+    """
+
+    mode: str
+    enter: str
+    state: str = ""
+    thinking: str = ""
+    model: str = ""
+    cost: str = ""
+    busy: bool = False
+    esc: str = ""
+    notes: tuple[str, ...] = ()
+    lanes: tuple[Lane, ...] = ()
+    addressees: dict[str, str] = {}
+    gone: frozenset[str] = frozenset()
+    permission: str = ""
+    shared: dict[str, tuple[str, ...]] = {}
+    run: str = ""
+    progress: str = ""
+    tab: str = ""
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a line a face handed over.
+
+    `taken`: it is on its way. `unclear`: it was begun before the open question `question` was on the
+    screen; ask with one key whether it is the answer or a new instruction, the text kept, and submit
+    again. `returned`: it had no effect, for `reason`; put it back into the editor, if it is `to_mend`:
+    another line in its place may have one. `exit`: leave.
+    """
+
+    kind: Literal["taken", "unclear", "returned", "exit"]
+    reason: str = ""
+    question: str = ""
+    to_mend: bool = True
+
+
+class OwnCommandEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended that the person ran with `!`. `text` may be sent along: the command, its
+    output with the middle left out where it is long, its secrets redacted; `lines` is how long it was.
+    """
+
+    words: str
+    lines: int
+    text: str
+
+
+class Desk(Protocol):
+    """The console as its faces use it: where lines go and what the screen should say."""
+
+    def status(self) -> Status:
+        """Return what the bottom line says now."""
+
+    def open_questions(self) -> tuple[Question, ...]:
+        """Return the active run's open questions a person sees as cards (approvals included)."""
+
+    async def submit(
+        self,
+        line: str,
+        *,
+        seen: Collection[str],
+        question: str | None = None,
+        as_new: bool = False,
+        policy: Policy | None = None,
+    ) -> Submitted:
+        """Take a line: a `/command`, an answer, or words for the active run or chat.
+
+        `seen` are the ids of the questions on the screen before the line's first key. `question`
+        says which one it answers, `as_new` that it answers none.
+        """
+
+    async def halt(self) -> None:
+        """Stop the active run's current turn (Esc)."""
+
+    async def approve(self, question: str, decision: Decision) -> None:
+        """Decide on a tool call that waits for approval, after a fresh key press."""
+
+    def next_permission_mode(self) -> str:
+        """Let the next of ask, auto and plan say what happens unasked; return which, in a line.
+
+        Counts from the next tool call on; what runs already goes on. Never goes to full.
+
+        Raises:
+            UserMistake: it cannot be changed now.
+        """
+
+    def completions(self, before: str) -> tuple[tuple[str, str], ...]:
+        """Return how the word at the end of `before` may go on: (whole word, description) pairs."""
+
+    def mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        """Give what a word that begins with `@` may go on as besides, the best first: files.
+
+        Of a whole line that is a command, what its last word may be: what had to be asked for, too.
+
+        More is given where it takes a while to look them up; what was given stays true.
+        """
+
+    async def own_command(
+        self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
+    ) -> OwnCommandEnded:
+        """Run a command the person typed behind `!`, with nobody asked; return once it has ended.
+
+        `hears` gets whole lines of its output, and what there is of the next. Setting `stop` ends it
+        softly, cancelling kills it and everything it started.
+
+        Raises:
+            WorldTrouble: it could not be started.
+        """
+
+    def waiting_inputs(self) -> tuple[Waiting, ...]:
+        """Return the lines that were taken and not yet delivered, the oldest first."""
+
+    async def take_back(self) -> str | None:
+        """Withdraw the newest line that waits and return it, None if it is too late for that."""
+
+    async def turns(self) -> tuple[Turn, ...]:
+        """Return the turns of the active run that words began, the newest first.
+
+        Raises:
+            UserMistake: there is no run to go back in, or it lives in another process.
+        """
+
+    async def go_back(self, turn: Turn) -> None:
+        """Go on in a copy of the active run from before a turn; its words come to `Face.hand`."""

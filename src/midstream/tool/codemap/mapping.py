@@ -1,0 +1,126 @@
+"""The whole way to a map: which files there are, what they are, which matter, what there is room for."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midstream.tool.codemap.defining import Reader
+from midstream.tool.codemap.drawing import Define, Pen, counted, head_of, legend, short, tree
+from midstream.tool.codemap.fitting import Fitted
+from midstream.tool.codemap.ranking import Ranked, ranked, stems
+from midstream.tool.codemap.seeing import all_seen, keep_seen, kept_seen
+from midstream.tool.source_files import changes, listed
+
+MAX_FILES: Final = 50_000
+DEADLINE_S: Final = 40.0
+COMMITS: Final = 200
+CHARS_PER_TOKEN: Final = 3
+"""Names and numbers take more tokens than prose does."""
+
+KEPT_FROM: Final = 1_000
+"""Files from which what was seen is kept for the next map: fewer are looked at in no time."""
+
+_CHARS_FOR_EACH: Final = 900
+"""Characters of a map for which each file in full shows one definition more."""
+
+_FEWEST: Final = 5
+_ALL: Final = 10_000
+_IMPORTERS_CHARS: Final = 400
+_FOOT_CHARS: Final = 140
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be mapped: the files below `path` ("": all), with an eye on `focus`."""
+
+    max_chars: int
+    path: str = ""
+    focus: str = ""
+
+
+def mapped(
+    root: Path,
+    wanted: Wanted,
+    *,
+    without: Collection[str] = (),
+    deadline_s: float = DEADLINE_S,
+    clock: Callable[[], float] = time.monotonic,
+    kept: Path | None = None,
+) -> str:
+    """Return the map of a folder of code.
+
+    Args:
+        root: the folder. Only regular files in it are read, links are not followed.
+        wanted: how large the map may be, and of what.
+        without: files that are not looked at, by their paths below the folder.
+        deadline_s: seconds after which the rest of the files is left out, and the map says so.
+        clock: the time in seconds.
+        kept: a file that may hold what was seen for an earlier map of the folder, and will again.
+    """
+    ends_at = clock() + deadline_s
+    root = root.resolve()
+    left_out = frozenset(without)
+    # A name that is not text cannot stand in a map, and one with a line break could pass for more.
+    paths = [path for path in listed(root) if path not in left_out and path.isprintable()]
+    changed = changes(root, commits=COMMITS)
+    counts = changed[1] if changed is not None else {}
+    # What is near the top and changes comes first, in case there is too much.
+    first = sorted(paths, key=lambda path: (-counts.get(path, 0), path.count("/"), path))[
+        :MAX_FILES
+    ]
+    known = kept_seen(kept)
+    seen = all_seen(root, first, known=known, is_over=lambda: clock() > ends_at)
+    if kept is not None and len(seen) >= KEPT_FROM:
+        keep_seen(kept, seen)
+    notes = []
+    if len(first) < len(paths) or (clock() > ends_at and len(seen) < len(first)):
+        notes.append(f"({len(seen):,} of {len(paths):,} files were looked at.)")
+    reader = Reader(root)
+    try:
+        return drawn(
+            ranked(seen, counts, wanted.focus),
+            wanted,
+            define=reader,
+            title=wanted.path or root.name,
+            notes=notes,
+        )
+    finally:
+        reader.close()
+
+
+def drawn(
+    files: Sequence[Ranked],
+    wanted: Wanted,
+    *,
+    define: Define,
+    title: str,
+    notes: Sequence[str] = (),
+) -> str:
+    """Return the map of ranked files, at most `wanted.max_chars` long (but for a few hundred)."""
+    base = f"{wanted.path}/" if wanted.path else ""
+    here = [each for each in files if each.seen.path.startswith(base)]
+    if not here:
+        here = [each for each in files if each.seen.path == wanted.path]
+        base = wanted.path.rpartition("/")[0]
+        base = f"{base}/" if base else ""
+    if not here:
+        return f"{short(title)}: no files but ignored ones, links and secrets."
+    head = [head_of(here, title, max_chars=wanted.max_chars // 4), legend(COMMITS), *notes]
+    if len(here) == 1 and here[0].by:
+        said = f"imported by {', '.join(here[0].by)}"
+        head.append(short(said, min(_IMPORTERS_CHARS, wanted.max_chars // 5)))
+    room = wanted.max_chars - sum(len(line) + 1 for line in head) - _FOOT_CHARS
+    # Of a file that is all there is to show, everything.
+    most = max(_FEWEST, room // _CHARS_FOR_EACH) if len(here) > 1 else _ALL
+    chosen = Fitted(here, room, base, Pen(base, define, most=most, stems=stems(wanted.focus)))
+    lines = [*head, "", *tree(chosen.entries, chosen.folders, base)]
+    if (left := len(here) - chosen.files) > 0:
+        hidden = chosen.hidden_folders
+        folders = f" and {counted(hidden, 'folder')}" if hidden else ""
+        lines.append(
+            f"[{left:,} of {counted(len(here), 'file')}{folders} are not shown. "
+            "More tokens, or a path or focus, show others.]"
+        )
+    return "\n".join(lines)

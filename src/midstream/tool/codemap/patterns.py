@@ -1,0 +1,85 @@
+"""What a file seems to define, by a pattern for each language: for a map, and where nothing better is.
+
+It may miss what is written in an unusual way. Each pattern looks at one line, and what it repeats is
+bounded: a line that was made to be slow is not.
+"""
+
+import re
+from typing import Final
+
+from midstream.tool.codemap.definition import MAX_DEFINITIONS, Definition, Definitions
+
+_C_LIKE: Final = (
+    r"^(?:typedef\s+)?(?P<kind>struct|class|enum|union|namespace)\s+(?P<name>\w+)\s*(?::[^;{\n]*)?(?:\{.*)?$",
+    r"^(?!\s|typedef|return|else|using)[\w:<>,*& ~\[\]]{1,120}?[ *&](?P<name>[\w:~]{1,80})\([^;{}]{0,400}\)"
+    r"(?: const| noexcept| override){0,3}\s{0,3}(?:\{.*)?$",
+)
+_JAVA_LIKE: Final = (
+    r"^\s*(?:(?:public|private|protected|internal|abstract|final|sealed|static|data|open|partial"
+    r"|inner|case|export|default|declare|async) ){0,6}(?P<kind>class|interface|enum|record|object"
+    r"|trait|struct)\s+(?P<name>\w+)",
+)
+_PATTERNS: Final[dict[str, tuple[str, ...]]] = {
+    "JavaScript": (
+        *_JAVA_LIKE,
+        r"^(?:export )?(?:default )?(?:async )?(?P<kind>function)\*? ?(?P<name>[\w$]+)",
+        r"^(?:export )?(?:const|let|var) (?P<name>[\w$]+)\b[^=\n]{0,200}= ?(?:async ?)?"
+        r"(?:function|\([^)\n]{0,200}\)[^=\n]{0,80}=>|\w+ ?=>)",
+    ),
+    "Go": (
+        r"^(?P<kind>func)(?: \([^)\n]{0,100}\))? (?P<name>\w+)",
+        r"^(?P<kind>type) (?P<name>\w+)",
+    ),
+    "Rust": (
+        r"^(?:pub(?:\([\w: ]{1,40}\))? )?(?:default )?(?:async |const |unsafe |extern \"\w+\" ){0,4}"
+        r"(?P<kind>fn|struct|enum|trait|union|type|macro_rules!|mod) ?(?P<name>\w+)",
+        r"^(?P<kind>impl)(?:<[^>\n]{0,80}>)? (?P<name>[\w:]+(?:<[^>\n]{0,80}>)?(?: for [\w:]+)?)",
+    ),
+    "Kotlin": (*_JAVA_LIKE, r"^(?:\w+ ){0,4}(?P<kind>fun) (?:<[^>\n]{0,80}> )?(?P<name>[\w.]+)"),
+    "Scala": (*_JAVA_LIKE, r"^\s{0,2}(?P<kind>def) (?P<name>\w+)"),
+    "Swift": (
+        *_JAVA_LIKE,
+        r"^(?:\w+ ){0,3}(?P<kind>protocol|extension|func|actor) (?P<name>\w+)",
+    ),
+    "Ruby": (r"^\s{0,4}(?P<kind>class|module|def) (?P<name>[\w:.?!=]+)",),
+    "PHP": (*_JAVA_LIKE, r"^(?P<kind>function) &?(?P<name>\w+)"),
+    "Perl": (r"^(?P<kind>sub|package) (?P<name>[\w:]+)",),
+    "Lua": (r"^(?:local )?(?P<kind>function) (?P<name>[\w.:]+)",),
+    "Shell": (r"^(?:function )?(?P<name>[\w-]+) ?\(\)",),
+    "SQL": (
+        r"(?i)^\s*(?P<kind>create (?:or replace )?(?:table|view|function|procedure|trigger))"
+        r" (?:if not exists )?(?P<name>[\w.\"]+)",
+    ),
+    "Zig": (r"^(?:pub )?(?P<kind>fn|const) (?P<name>\w+)",),
+    "Python": (r"^(?P<kind>class|def|async def) (?P<name>\w+)",),
+}
+_PATTERNS["TypeScript"] = (
+    *_PATTERNS["JavaScript"],
+    r"^(?:export )?(?:declare )?(?P<kind>type|namespace) (?P<name>\w+)",
+)
+_PATTERNS["Vue"] = _PATTERNS["TypeScript"]
+_PATTERNS.update(dict.fromkeys(("C", "C++", "Objective-C"), _C_LIKE))
+_PATTERNS.update(dict.fromkeys(("Java", "C#", "GDScript"), _JAVA_LIKE))
+_COMPILED: Final = {
+    language: tuple(re.compile(pattern) for pattern in patterns)
+    for language, patterns in _PATTERNS.items()
+}
+_MAX_PATTERN_LINE: Final = 300
+
+
+def by_patterns(source: str, language: str) -> Definitions:
+    """Return what the lines of a source seem to define; nothing in a language without patterns."""
+    patterns = _COMPILED.get(language, ())
+    found: list[Definition] = []
+    for number, line in enumerate(source.split("\n"), 1):
+        if not patterns or len(line) > _MAX_PATTERN_LINE or not line.strip():
+            continue
+        for pattern in patterns:
+            match = pattern.match(line)
+            if match is not None:
+                kind, name = match.groupdict().get("kind") or "", match["name"]
+                found.append(Definition(number, name, f"{kind} {name}".strip()))
+                break
+        if len(found) == MAX_DEFINITIONS:
+            break
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""Which files matter most: those the others lean on, those that change, those that are asked for."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from math import log2
+from pathlib import PurePosixPath
+from typing import Final
+
+import msgspec
+
+from midstream.tool.code_file import NOT_CODE
+from midstream.tool.codemap.leaning import leaning
+from midstream.tool.codemap.seeing import Seen
+
+_ENTRIES: Final = frozenset(
+    {"main", "__main__", "cli", "app", "index", "server", "manage", "setup", "lib", "mod"}
+)
+_MANIFESTS: Final = frozenset(
+    {
+        *("pyproject.toml", "package.json", "cargo.toml", "go.mod", "makefile", "dockerfile"),
+        *("pom.xml", "build.gradle", "gemfile", "composer.json", "cmakelists.txt"),
+    }
+)
+_TESTS: Final = re.compile(
+    r"(^|/)(tests?|spec|specs|__tests__|testing|fixtures|examples?)/|_test\."
+)
+
+
+_SMALL_WORDS: Final = frozenset(
+    {
+        *("a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "code", "do", "does"),
+        *("file", "files", "find", "for", "from", "get", "has", "have", "how", "in", "into", "is"),
+        *("it", "its", "look", "not", "of", "on", "or", "that", "the", "their", "this", "to", "up"),
+        *("was", "we", "what", "when", "where", "which", "who", "why", "will", "with", "you"),
+    }
+)
+"""Words of a question that say nothing of what is asked for."""
+
+
+class Ranked(msgspec.Struct, frozen=True, kw_only=True):
+    """A file with those that lean on it, how often it was changed of late, and what that makes."""
+
+    seen: Seen
+    by: tuple[str, ...]
+    changes: int
+    score: float
+
+
+def ranked(seen: Iterable[Seen], changed: Mapping[str, int], focus: str = "") -> list[Ranked]:
+    """Return files by what the others lean on and what has changed, the weightiest first.
+
+    Of files that weigh the same, the first of each folder come before the second of any.
+    """
+    by_path = {each.path: each for each in seen}
+    by: dict[str, list[str]] = {}
+    files = {path: (each.language, each.imports) for path, each in by_path.items()}
+    for path, targets in leaning(files).items():
+        for target in targets:
+            by.setdefault(target, []).append(path)
+    words = stems(focus)
+    found = [
+        Ranked(
+            seen=each,
+            by=tuple(sorted(by.get(path, ()))),
+            changes=changed.get(path, 0),
+            score=_weight(each, _leaning(by.get(path, ())), changed.get(path, 0))
+            + _hits(each, words),
+        )
+        for path, each in by_path.items()
+    ]
+    return _spread(sorted(found, key=lambda each: (-each.score, each.seen.path)))
+
+
+def _spread(found: list[Ranked]) -> list[Ranked]:
+    places: dict[tuple[str, float], int] = {}
+    keys: dict[str, tuple[float, int, str]] = {}
+    for each in found:
+        path, about = each.seen.path, round(each.score, 1)
+        folder = path.rpartition("/")[0]
+        place = places[folder, about] = places.get((folder, about), -1) + 1
+        keys[path] = (-about, place, path)
+    return sorted(found, key=lambda each: keys[each.seen.path])
+
+
+def stems(focus: str) -> tuple[str, ...]:
+    """Return what is looked for in names, of the words that somebody wants to know more of."""
+    words = dict.fromkeys(re.findall(r"\w+", focus.casefold()))
+    return tuple(
+        word[:-1] if len(word) > 4 and word.endswith("s") else word
+        for word in words
+        if len(word) > 1 and word not in _SMALL_WORDS
+    )
+
+
+def _leaning(by: Collection[str]) -> float:
+    """Return how much leans on a file: tests say less of what a program is made of."""
+    tests = sum(_TESTS.search(path) is not None for path in by)
+    return len(by) - tests + tests / 4
+
+
+def _weight(seen: Seen, by: float, times: int) -> float:
+    weight = 2 * log2(1 + by) + log2(1 + times)
+    if not seen.lines:
+        return weight / 10
+    weight += log2(1 + seen.lines) / 4
+    if _is_about_all(seen.path):
+        return weight + (4 if "/" not in seen.path else 0)
+    if seen.language in NOT_CODE:
+        return weight / 3
+    if _TESTS.search(seen.path):
+        return weight / 3
+    return weight + (1.5 if PurePosixPath(seen.path).stem in _ENTRIES else 0)
+
+
+def _is_about_all(path: str) -> bool:
+    """Return whether a file tells of the folder it is in: what it is, and what it is made of."""
+    name = path.rpartition("/")[2].casefold()
+    return name in _MANIFESTS or name.startswith("readme")
+
+
+def is_signpost(path: str, base: str) -> bool:
+    """Return whether a file at the top of what is mapped tells of all of it."""
+    return path.startswith(base) and "/" not in path[len(base) :] and _is_about_all(path)
+
+
+def _hits(seen: Seen, stems: Collection[str]) -> float:
+    """Return how much a file has to do with some words."""
+    path, name = seen.path.casefold(), PurePosixPath(seen.path).stem.casefold()
+    names = [each.casefold() for each in seen.names]
+    total = 0.0
+    for stem in stems:
+        total += 8 if stem in name else 4 if stem in path else 0
+        total += 3 * log2(1 + sum(stem in each for each in names))
+    return total

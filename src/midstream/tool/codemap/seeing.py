@@ -1,0 +1,117 @@
+"""A look at each file of a folder: its size and language, what it imports, the names it defines."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midstream.core.safety.protected import classify
+from midstream.tool.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
+from midstream.tool.codemap.leaning import imports_in
+from midstream.tool.source_files import read_regular
+
+MAX_READ_BYTES: Final = 400_000_000
+MAX_NAMES: Final = 1_000
+_GENERATED: Final = 400
+"""Mean bytes a line above which nothing is looked for in a file: somebody's program wrote it."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one file at a look. `lines` None: it is no text, or too large to be read.
+
+    `stamp` changes with the file: while it has the same, a look would tell the same.
+    """
+
+    path: str
+    size: int
+    stamp: tuple[int, ...]
+    lines: int | None = None
+    language: str = OTHER
+    imports: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether nothing is looked for in it: no text, no code, or a program's work."""
+        if self.lines is None or self.language in NOT_CODE:
+            return True
+        return self.size > _GENERATED * (self.lines + 10)
+
+
+def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
+    """Return what a look at a file tells; None where it is gone, a link, or holds secrets.
+
+    `known` is what an earlier look told.
+    """
+    if classify(tuple(path.split("/"))).standing == "secret":
+        return None
+    try:
+        found = os.lstat(root / path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    stamp = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    if known is not None and known.stamp == stamp:
+        return known
+    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
+    if data is None or b"\0" in data[:8_192]:
+        return Seen(path=path, size=found.st_size, stamp=stamp)
+    lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+    language = language_of(path)
+    plain = Seen(path=path, size=len(data), stamp=stamp, lines=lines, language=language)
+    if plain.is_plain:
+        return plain
+    source = data.decode(errors="replace")
+    names = tuple(dict.fromkeys(_NAMED.findall(source)))[:MAX_NAMES]
+    return msgspec.structs.replace(plain, imports=imports_in(source, language), names=names)
+
+
+_NAMED: Final = re.compile(
+    r"\b(?:def|class|func|fn|fun|function|interface|struct|enum|trait|type|module|sub) +(\w{1,80})"
+)
+
+
+def all_seen(
+    root: Path,
+    paths: Iterable[str],
+    *,
+    known: Mapping[str, Seen],
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[Seen]:
+    """Return what a look at each file tells; when it is over early, the rest is left out."""
+    found: list[Seen] = []
+    left = MAX_READ_BYTES
+    for path in paths:
+        if left < 0 or is_over():
+            break
+        seen = looked_at(root, path, known.get(path))
+        if seen is not None:
+            left -= seen.size if seen.lines is not None else 0
+            found.append(seen)
+    return found
+
+
+# --- kept for the next map ----------------------------------------------------------------------
+
+
+def kept_seen(file: Path | None) -> dict[str, Seen]:
+    """Return what was seen of files for an earlier map, by path; what cannot be read is nothing."""
+    try:
+        found = [] if file is None else msgspec.json.decode(file.read_bytes(), type=list[Seen])
+    except (OSError, ValueError):
+        return {}
+    return {each.path: each for each in found}
+
+
+def keep_seen(file: Path, seen: list[Seen]) -> None:
+    """Keep what was seen of files for the next map; a disk that refuses costs that map some time."""
+    beside = file.with_name(f"{file.name}.{os.getpid()}")
+    with suppress(OSError):
+        beside.write_bytes(msgspec.json.encode(seen))
+        beside.replace(file)

@@ -1,0 +1,129 @@
+"""The table of keys: bindings, help and the page are made of it."""
+
+import asyncio
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from fake_desk import FakeDesk
+from prompt_toolkit.key_binding.defaults import load_key_bindings
+from prompt_toolkit.key_binding.key_bindings import _parse_key
+from prompt_toolkit.keys import Keys
+
+from midstream.command import handler
+from midstream.command.handler import CommandHandler
+from midstream.console import keys
+from midstream.console.interface import ConsoleInterface
+from midstream.console.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
+
+ROOT = Path(__file__).parents[2]
+
+
+class Nobody:
+    """An operator that only hears what is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def tell(self, text: str) -> None:
+        """Keep it."""
+        self.told.append(text)
+
+
+def actions() -> keys.Actions:
+    return ConsoleInterface(colour=False)._at(FakeDesk())[0]
+
+
+def test_the_page_of_keys_is_what_the_table_says() -> None:
+    page = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
+
+    assert page == keys_page(), "make docs"
+
+
+def test_the_page_of_the_console_names_every_command() -> None:
+    page = (ROOT / "docs" / "console.md").read_text(encoding="utf-8")
+    listed = page.split("`/help` lists them: `")[1].split("`")[0].split()
+
+    commands = CommandHandler(Nobody()).commands  # type: ignore[arg-type]
+    assert sorted(listed) == sorted(f"/{name}" for name in commands)
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+async def test_help_tells_every_command_and_the_keys_within_the_width(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "columns", lambda: int(columns))
+    nobody = Nobody()
+    commands = CommandHandler(nobody, topics={"keys": keys_text})  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        await commands.handle("/help")
+        await commands.handle("/help keys")
+
+    told, keys = nobody.told
+    assert max(map(len, told.splitlines())) <= int(columns) - 2
+    words = " ".join(told.split())
+    for command in commands.commands.values():
+        assert f"/{command.name}" in words
+        assert " ".join(command.summary.split()) in words
+    assert keys == keys_text()
+
+
+def test_every_key_of_the_table_is_bound_to_what_it_says() -> None:
+    found = actions()
+    bound = {binding.keys for binding in keys.bindings(found).bindings}
+    wanted = {tuple(map(_parse_key, each)) for row in KEYMAP for each in row.keys}
+
+    assert bound == wanted
+    assert {row.action for row in KEYMAP if row.action} == set(keys.handlers(found))
+    assert all(bool(row.keys) == bool(row.action) for row in KEYMAP)
+
+
+OWN = {
+    "Down": Keys.Down,
+    "Ctrl-N": Keys.ControlN,
+    "Ctrl-R": Keys.ControlR,
+    "Ctrl-L": Keys.ControlL,
+}
+
+
+@pytest.mark.parametrize(
+    "name", [*chain(*(row.name.split(", ") for row in KEYMAP if not row.action))]
+)
+def test_a_key_left_to_the_editor_is_bound_there(name: str) -> None:
+    assert any(binding.keys == (OWN[name],) for binding in load_key_bindings().bindings)
+
+
+def test_a_key_means_one_thing_at_a_time() -> None:
+    meanings: dict[tuple[str, ...], list[Key]] = {}
+    for row in KEYMAP:
+        for each in row.keys:
+            meanings.setdefault(each, []).append(row)
+    # The last of several rows may apply always; those before it must say when.
+    unreached = [k for k, found in meanings.items() if any(not r.when for r in found[:-1])]
+
+    assert unreached == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_the_keys_as_text_name_all_of_them_within_the_width(width: int) -> None:
+    text = keys_text(width)
+
+    assert max(map(len, text.splitlines())) <= max(20, width)
+    words = " ".join(text.split())
+    for row in KEYMAP:
+        assert row.name in text
+        assert " ".join(row.does.replace("`", "").split()) in words or width < 80
+    for beginning in BEGINNINGS:
+        assert beginning.line in words
+
+
+def test_keys_some_terminals_cannot_tell_have_a_plain_way() -> None:
+    for row in KEYMAP:
+        if re.search(r"Alt-|Ctrl-Enter|Shift-|^Tab, with", row.name):
+            assert row.plain, row
+
+
+def test_every_time_of_the_table_is_known() -> None:
+    assert {when for row in KEYMAP for when in row.when} <= set(WHEN)
+    assert set(keys._times(actions())) == set(WHEN)

@@ -1,0 +1,48 @@
+"""Files as somebody types their names: the first come while the others are still looked up."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from midstream.desk.mentioning import Mentioning
+from midstream.tool import workspace_files
+
+
+async def test_the_first_names_come_before_all_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def listed(program: str, workspace: Path, found: workspace_files._Found) -> bool:
+        for number in range(workspace_files._A_FEW):
+            found.add(f"name{number}")
+        await goes_on.wait()
+        found.add("nam")
+        return True
+
+    monkeypatch.setattr(workspace_files, "found_program", lambda *_: "rg")
+    monkeypatch.setattr(workspace_files, "_listed", listed)
+    mentioning = Mentioning(tmp_path)
+
+    async with asyncio.timeout(20):
+        found = mentioning.found("@nam")
+        first = await anext(found)
+        again = await anext(found)
+        goes_on.set()
+        last = [pairs async for pairs in found][-1]
+    await mentioning.close()
+
+    assert {name.rstrip("0123456789") for name, _ in first} == {"@name"}
+    assert again == first
+    assert last[0] == ("@nam", "file")
+
+
+async def test_where_nothing_is_there_nothing_is_found(tmp_path: Path) -> None:
+    mentioning = Mentioning(tmp_path)
+
+    async with asyncio.timeout(20):
+        found = [pairs async for pairs in mentioning.found("@x")]
+    await mentioning.close()
+
+    assert set(found) == {()}

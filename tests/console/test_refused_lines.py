@@ -1,0 +1,128 @@
+"""A refused line: what comes back into the editor, and what is typed behind it. In a real pty."""
+
+import pytest
+from fake_desk import FakeDesk
+from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line, pasted
+
+from midstream.command.handler import CommandHandler
+
+LEFT, RIGHT = "\x1b[D", "\x1b[C"
+
+
+def refused(screen: Screen, line: str) -> None:
+    """Send a line the desk does not know, and wait until it is in the editor again."""
+    screen.type(line + ENTER)
+    screen.wait_for("There is no command")
+    screen.wait_until(lambda s: editor_line(s) == f"› {line}")
+    screen.settle()
+
+
+@pytest.mark.parametrize("keys", ["/diff", pasted("/diff")])
+def test_a_command_typed_behind_a_line_that_came_back_takes_its_place(
+    spawn: Spawn, keys: str
+) -> None:
+    screen = spawn()
+    refused(screen, "/redx")
+    screen.type(keys)
+    screen.wait_until(lambda s: editor_line(s) == "› /diff")
+
+    screen.type(CTRL_C)
+    screen.wait_until(lambda s: editor_line(s) == "›")
+    screen.settle()
+    screen.type(UP + UP)
+    screen.wait_until(lambda s: editor_line(s) == "› /redx")
+
+
+def test_words_that_came_back_are_not_glued_to_a_command(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/refuse" + ENTER)
+    screen.wait_for("› /refuse")
+    screen.type("green" + ENTER)
+    screen.wait_until(lambda s: editor_line(s) == "› green")
+    screen.settle()
+    screen.type("/busy" + ENTER)
+    screen.wait_for("Esc stops")
+    screen.type(UP + UP)
+    screen.wait_until(lambda s: editor_line(s) == "› green")
+
+
+def test_a_folded_paste_that_came_back_is_kept_whole(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/refuse" + ENTER)
+    screen.wait_for("› /refuse")
+    screen.type(pasted("many\n" * 8000))
+    screen.wait_for("[pasted 8001 lines #1]")
+    screen.type(ENTER)
+    screen.wait_for("not one of the choices")
+    screen.wait_until(lambda s: editor_line(s) == "› [pasted 8001 lines #1]")
+    screen.settle()
+    screen.type("/busy" + ENTER)
+    screen.wait_for("Esc stops")
+    screen.type(UP)
+    screen.wait_until(lambda s: editor_line(s) == "› [pasted 8001 lines #1]")
+    screen.type(ENTER)
+    screen.wait_for("got '40000 characters'")
+
+
+@pytest.mark.parametrize("keys", [" a/b", LEFT + RIGHT + " /b", "x\x7f/"])
+def test_a_line_that_came_back_is_mended_by_going_on(spawn: Spawn, keys: str) -> None:
+    screen = spawn()
+    refused(screen, "/redx")
+    screen.type(keys)
+    shown = "› /redx" + keys.replace(LEFT + RIGHT, "").replace("x\x7f", "")
+    screen.wait_until(lambda s: editor_line(s) == shown)
+
+
+def test_a_command_with_nothing_to_mend_is_for_up_only(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/redo" + ENTER)
+    screen.wait_for("! nothing to redo")
+    screen.settle()
+    assert editor_line(screen) == "›"
+    screen.type(UP)
+    screen.wait_until(lambda s: editor_line(s) == "› /redo")
+
+
+@pytest.mark.parametrize(
+    ("line", "can"),
+    [
+        ("/redo", False),
+        ("/REDO ", False),
+        ("/undo", False),
+        ("/undo files-sty", True),
+        ("/redx", True),
+        ("/attach", True),
+        ("/attach ab12", True),
+        ("/", True),
+    ],
+)
+def test_what_is_unknown_or_has_or_wants_an_argument_can_be_mended(line: str, can: bool) -> None:
+    operator = FakeDesk()  # Nothing is asked of it.
+
+    assert CommandHandler(operator).can_be_mended(line) is can  # type: ignore[arg-type]
+
+
+# --- leaving ------------------------------------------------------------------------------------
+
+
+def test_the_offer_to_leave_ends_with_any_other_key(spawn: Spawn) -> None:
+    screen = spawn()
+    for other in ("?", UP, "\x1b[24~", "\x0f"):
+        screen.type(CTRL_C)
+        screen.wait_for("Ctrl-C again leaves")
+        screen.type(other)
+        screen.wait_gone("Ctrl-C again leaves")
+        screen.settle()
+    screen.type(CTRL_C)
+    screen.wait_for("Ctrl-C again leaves")
+    screen.type(CTRL_C)
+    assert screen.wait_exit() == 0
+
+
+def test_the_offer_to_leave_ends_by_itself(spawn: Spawn) -> None:
+    screen = spawn(LEAVE_S="0.05")
+    screen.type(CTRL_C)
+    screen.wait_for("Ctrl-C again leaves")
+    screen.wait_gone("Ctrl-C again leaves")
+    screen.type("here" + ENTER)
+    screen.wait_for("got 'here'")

@@ -1,0 +1,91 @@
+"""What the screen says of a chat as a whole: its name, its summary, where it was."""
+
+from midstream.console.lines import to_plain
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Words, plain_words
+from midstream.console.sessions import PAST_CHARS, past_blocks
+from midstream.core.conversation import SUMMARY, USER, Message
+from midstream.core.events import (
+    AnyFact,
+    CompactionBegan,
+    CompactionEnded,
+    ConversationCompacted,
+    RunRenamed,
+)
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+
+
+def told(fact: AnyFact) -> str:
+    blocks = Narrator(with_cards=True).told(Envelope(run="r", at=0.0, event=fact, seq=1))
+    return "".join(
+        to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
+    )
+
+
+def shown(*messages: Message) -> str:
+    blocks = past_blocks(Run(id="r", contexts={"chat": messages}))
+    return "".join(
+        to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
+    )
+
+
+def said(text: str) -> Message:
+    return Message(role="user", text=text, author=USER)
+
+
+def replied(text: str, *, interrupted: bool = False) -> Message:
+    return Message(role="assistant", text=text, author="dude", interrupted=interrupted)
+
+
+def test_a_summary_says_how_much_there_was_and_is() -> None:
+    fact = ConversationCompacted(
+        agent="dude", context="c", count=12, summary="s", tokens_before=34_000, tokens_after=1_200
+    )
+    assert told(fact) == (
+        "✓ compacted  12 messages gave way to a summary: about 34k tokens before, 1.2k tokens now\n"
+    )
+    assert told(CompactionBegan(agent="dude", context="c", count=1)) == ""
+
+
+def test_no_summary_says_why_and_what_to_do() -> None:
+    assert told(CompactionEnded(agent="dude", reason="interrupted")) == (
+        "· Nothing was compacted: the summary was interrupted.\n"
+    )
+    failed = CompactionEnded(agent="dude", reason="It is dead.", hint="Mend it.", is_error=True)
+    assert told(failed) == "✗ Nothing was compacted: It is dead. Mend it.\n"
+
+
+def test_a_name_says_how_to_come_back_to_it() -> None:
+    assert told(RunRenamed(name="zoo")) == (
+        "· It is called 'zoo' now: /resume zoo comes back to it.\n"
+    )
+    assert told(RunRenamed(name="")) == "· It has no name now.\n"
+
+
+def test_the_past_is_shown_as_it_stood_on_the_screen() -> None:
+    earlier = (said("zero"), replied("Zero."), said("one"), replied("One."))
+    text = shown(*earlier, said("two"), replied("Tw", interrupted=True), said("three"))
+    assert text.splitlines() == [
+        "· Where you were: the last 3 of 4 turns.",
+        "› one",
+        "▌ dude",
+        "▌ One.",
+        "› two",
+        "▌ dude",
+        "▌ Tw",
+        "▌ [interrupted]",
+        "› three",
+    ]
+
+
+def test_a_long_reply_is_cut_and_a_summary_before_it_is_named() -> None:
+    summary = Message(role="user", text="They talked.", author=SUMMARY)
+    text = shown(summary, said("on"), replied("x" * (PAST_CHARS + 7)))
+    assert "after a summary of older ones" in text
+    assert "[+7 characters: /history]" in text
+    assert shown() == ""
+
+
+def test_nothing_of_the_past_reaches_the_terminal_as_more_than_text() -> None:
+    assert "\x1b" not in shown(said("\x1b[2Jhi"), replied("\x1b]0;evil\x07"))

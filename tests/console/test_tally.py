@@ -1,0 +1,54 @@
+"""The end of a run says what it took and cost."""
+
+from midstream.console.lines import to_plain
+from midstream.console.narrator import Narrator
+from midstream.console.painting import Block, Words, plain_words
+from midstream.core.events import AgentResponded, AnyFact, RunFinished, RunStarted, Usage
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.core.spec import Definition, State, Workflow
+
+USED = Usage(model="m", input_tokens=10, output_tokens=5, cost_usd="0.0100")
+STARTED = RunStarted(
+    workflow="w",
+    definition=Definition(
+        workflow=Workflow(workflow_name="w", states=(State(name="start"), State(name="stop"))),
+        roles={},
+    ),
+)
+
+
+def said(usage: Usage = USED) -> AgentResponded:
+    return AgentResponded(agent="ada", text="", is_final=False, usage=usage)
+
+
+def ends(narrator: Narrator, *told: tuple[float, AnyFact]) -> str:
+    blocks: list[Block] = []
+    for number, (at, fact) in enumerate(told, 1):
+        blocks = narrator.told(Envelope(run="r1", at=at, event=fact, seq=number))
+    return "".join(
+        to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
+    )
+
+
+def test_the_end_of_a_run_says_how_long_it_took_and_what_it_cost() -> None:
+    narrator = Narrator(with_cards=True)
+
+    line = ends(narrator, (10, STARTED), (12, said()), (14, said()), (135, RunFinished()))
+    assert line == "✓ finished  after 2 min 5 s · $0.0200\n"
+    assert ends(narrator, (140, RunFinished())) == "✓ finished\n", "it is forgotten"
+
+
+def test_a_price_nobody_knows_is_never_told_as_nothing() -> None:
+    unpriced = Usage(model="m", input_tokens=10, output_tokens=5)
+
+    line = ends(Narrator(with_cards=True), (0, STARTED), (0, said(unpriced)), (0, RunFinished()))
+    assert line == "✓ finished  cost unknown\n"
+
+
+def test_of_a_run_that_was_taken_up_all_it_cost_is_told_and_no_time() -> None:
+    narrator = Narrator(with_cards=True)
+    narrator.recall(Run(id="r1", usages=(("ada", USED), ("ada", USED))))
+
+    line = ends(narrator, (14, said()), (135, RunFinished()))
+    assert line == "✓ finished  $0.0300\n"

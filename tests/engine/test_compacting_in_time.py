@@ -1,0 +1,165 @@
+"""A chat that was compacted: gone back in, copied, continued elsewhere, and told to from elsewhere."""
+
+import asyncio
+
+import pytest
+from travel_kit import DEADLINE_S
+from two_processes import Place, place
+
+from midstream.core.conversation import SUMMARY
+from midstream.core.errors import UserMistake
+from midstream.core.run import Run
+from midstream.core.spec import Role, chat_definition
+from midstream.core.summaries import SUMMARY_STATE
+from midstream.engine.local import LocalEngine
+from midstream.engine.opening import opened
+from midstream.engine.remote import RemoteMachine
+from midstream.engine.travel import fork, undo
+from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.store.memory import MemoryStore
+from midstream.testing.fakes import JumpingClock, ScriptedModel, fake_world
+from midstream.workflow.state_machine import WorkflowStateMachine
+
+__all__ = ["place"]
+
+LONG = "word " * 100
+CHAT = chat_definition("dude", Role(), {})
+
+
+async def talked(engine: LocalEngine, *lines: str) -> WorkflowStateMachine:
+    """Return a chat in which these lines were said and answered."""
+    machine = await engine.start(CHAT)
+    await said(machine, *lines)
+    return machine
+
+
+async def said(machine: WorkflowStateMachine, *lines: str) -> None:
+    for line in lines:
+        await machine.say(line)
+        await machine.settled()
+
+
+def words(run: Run) -> list[str]:
+    """Return the beginning of each message, `SUMMARY` for the summary."""
+    return [SUMMARY if m.author == SUMMARY else m.text.split(" ")[0] for m in run.contexts["chat"]]
+
+
+def engine_over(store: MemoryStore, *more: str) -> LocalEngine:
+    replies = [*(f"reply-{n} {LONG}" for n in range(1, 5)), *more]
+    return LocalEngine(fake_world(ScriptedModel(*replies), journal=store, shelf=store), store)
+
+
+async def test_going_back_before_a_summary_gives_the_whole_conversation_again() -> None:
+    store = MemoryStore()
+    engine = engine_over(store, "They talked.")
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, "a", "b", "c", "d")
+        whole = words(machine.run)
+        before = machine.run.seq
+        await machine.compact()
+        await machine.settled()
+        assert words(machine.run)[0] == SUMMARY
+
+        assert words(await opened(store, (await fork(store, machine.id, before)).id)) == whole
+        copy = await opened(store, (await fork(store, machine.id, None)).id)
+        assert words(copy) == words(machine.run)
+        undone = await opened(store, (await undo(store, machine.id)).id)
+        assert words(undone) == whole[:-2]
+        await engine.close()
+
+
+async def test_a_turn_after_a_summary_is_undone_to_the_summary() -> None:
+    store = MemoryStore()
+    engine = engine_over(store, "They talked.", "More.")
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, "a", "b", "c", "d")
+        await machine.compact()
+        await machine.settled()
+        compact = words(machine.run)
+        await said(machine, "e")
+        undone = await opened(store, (await undo(store, machine.id)).id)
+        assert words(undone) == compact
+        await engine.close()
+
+
+async def test_a_compact_chat_goes_on_in_the_next_process_and_keeps_its_name() -> None:
+    store = MemoryStore()
+    engine = engine_over(store.beside(), "They talked.")
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, "a", "b", "c", "d")
+        await machine.compact()
+        await machine.rename("zoo")
+        await machine.settled()
+        compact = words(machine.run)
+        await engine.close()
+
+        own = store.beside()
+        world = fake_world(ScriptedModel("More."), journal=own, shelf=own)
+        later = LocalEngine(world, own)
+        again = await later.resume(machine.id)
+        assert (again.run.name, words(again.run)) == ("zoo", compact)
+        await said(again, "e")
+        assert words(again.run) == [*compact, "e", "More."]
+        await later.close()
+
+
+async def test_another_process_has_a_chat_compacted_and_renamed(place: Place) -> None:
+    owner = place.open()
+    replies = [*(f"reply-{n} {LONG}" for n in range(1, 5)), "They talked."]
+    world = fake_world(ScriptedModel(*replies), journal=owner, shelf=owner)
+    engine = LocalEngine(world, owner, bells=place.bells)
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, "a", "b", "c", "d")
+        other = await RemoteMachine.attached(
+            place.open(), machine.id, bells=place.bells, clock=JumpingClock()
+        )
+        await other.rename("zoo")
+        await other.compact("the letters")
+        await other.settled()
+        await machine.settled()
+        assert machine.run.name == "zoo"
+        assert words(machine.run)[0] == SUMMARY
+        await other.aclose()
+        await engine.close()
+
+
+async def test_a_model_that_cannot_take_all_of_it_is_shown_the_newer_part() -> None:
+    store = MemoryStore()
+    sizes: list[int] = []
+
+    class Small:
+        """A model that reads fifty thousand characters at most."""
+
+        async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+            """Return a reply, unless the request is too long."""
+            if request.state == SUMMARY_STATE:
+                sizes.append(len(request.messages[0].text))
+                if sizes[-1] > 50_000:
+                    raise UserMistake("The conversation is longer than it can read.")
+                return ModelReply(text="They talked.")
+            return ModelReply(text=f"reply {'word ' * 3_000}")
+
+    engine = LocalEngine(fake_world(Small(), journal=store, shelf=store), store)
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, *"abcdefghijkl")
+        await machine.compact()
+        await machine.settled()
+        assert words(machine.run)[0] == SUMMARY
+        assert [size > 50_000 for size in sizes] == [True, True, False]
+        await engine.close()
+
+
+async def test_nobody_compacts_a_chat_that_nobody_runs(place: Place) -> None:
+    owner = place.open()
+    replies = [f"reply-{n} {LONG}" for n in range(1, 5)]
+    world = fake_world(ScriptedModel(*replies), journal=owner, shelf=owner)
+    engine = LocalEngine(world, owner, bells=place.bells)
+    async with asyncio.timeout(DEADLINE_S):
+        machine = await talked(engine, "a", "b", "c", "d")
+        await engine.close()
+        other = await RemoteMachine.attached(
+            place.open(), machine.id, bells=place.bells, clock=JumpingClock()
+        )
+        with pytest.raises(UserMistake, match="Nobody runs"):
+            await other.compact()
+        await other.aclose()

@@ -1,0 +1,137 @@
+"""Errors have one form: what happened, why, what to do. Every one that is raised says the last, too."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from midstream.core.errors import REPORT_BUG, OurBug
+
+HOUSE: Final = Path(__file__).parents[2] / "src" / "midstream"
+
+ELSEWHERE: Final = {
+    "core/evaluation.py": "an expression: its text and place stand before it",
+    "core/expressions.py": "an expression: the linter says its place, the message how it is written",
+    "core/patterns.py": "a pattern: as an expression",
+    "core/templates.py": "a template: as an expression",
+    "testing": "fakes: what they raise stands for the real thing's error",
+    "rehearsal": "a rehearsal's own stage: it catches what it raises",
+    "store/sealing.py": "a bug of ours, whose hint is to report it",
+    "store/writer.py": "a bug of ours, whose hint is to report it",
+}
+"""Files, or rooms, that need no hints of their own, and why."""
+
+WITHOUT: Final = {
+    ("desk/saying.py", "say"): "the run's own reason, which says what to do",
+    ("desk/background.py", "_answered"): "routing's own reason, which says how to begin the line",
+    ("desk/background.py", "_said"): "the run's own reason, which says what to do",
+    ("engine/remote.py", "compact"): "the reason says what there is to wait for",
+    ("workflow/state_machine.py", "compact"): "the reason says what there is to wait for",
+    ("headless/run.py", "output_of"): "names the question and how to answer it",
+    ("engine/folders.py", "place_of"): "becomes the reason why one file is left as it is",
+    ("tool/paths.py", "require_allowed"): "the rule that forbids it, named: nothing can be done",
+    ("tool/paths.py", "_readable"): "secrets are not read, whatever is tried: nothing can be done",
+    ("tool/files.py", "read_files"): "the errors of each file, which have their hints",
+    ("workflow/effects.py", "_changing"): "a call that was stopped: whoever stopped it knows",
+    ("workflow/library.py", "_read_offline"): "a list of problems, each with its place and hint",
+    ("workflow/loader.py", "load_workflow"): "a list of problems, each with its place and hint",
+    ("console/form.py", "spend"): "caught right there: the pattern is not looked at",
+    ("config/manager.py", "trust"): "a bug of ours, whose hint is to report it",
+    ("process.py", "write_out"): "the words are OutputLost's own",
+    ("cli.py", "exit_code"): "the words are OutputLost's own",
+    ("start_console.py", "_on_lines"): "the words are OutputLost's own",
+    ("start_headless.py", "_worked"): "the words are OutputLost's own",
+    ("start_headless.py", "_shown"): "the words are OutputLost's own",
+}
+"""Functions that raise one without a hint, and why."""
+
+TREES: Final = {
+    path.relative_to(HOUSE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(HOUSE.rglob("*.py"))
+}
+POSITIONAL: Final = {"BadText", "BadExpression", "BadTemplate", "BadPattern", "ExpressionFailed"}
+"""Errors whose second argument is the hint."""
+
+
+class Made(NamedTuple):
+    """An error that is made: where, in which function, and whether it has a hint."""
+
+    file: str
+    function: str
+    line: int
+    error: str
+    has_hint: bool
+
+
+def family() -> set[str]:
+    """Return the names of MidstreamError and everything that is one."""
+    names = {"MidstreamError"}
+    classes = [
+        (node.name, {ast.unparse(base).rpartition(".")[2] for base in node.bases})
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    while more := {name for name, bases in classes if bases & names} - names:
+        names |= more
+    return names
+
+
+def has_hint(call: ast.Call, error: str) -> bool:
+    """Return whether an error is made with a hint that is not plainly empty."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "hint"]
+    if not given and error in POSITIONAL:
+        given = call.args[1:2]
+    return any(not (isinstance(each, ast.Constant) and not each.value) for each in given)
+
+
+def errors_in(node: ast.AST, file: str, names: set[str], function: str = "") -> Iterator[Made]:
+    for child in ast.iter_child_nodes(node):
+        inner = function
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = child.name
+        if isinstance(child, ast.Call):
+            error = ast.unparse(child.func).rpartition(".")[2]
+            if error in names:
+                yield Made(file, inner, child.lineno, error, has_hint(child, error))
+        yield from errors_in(child, file, names, inner)
+
+
+NAMES: Final = family()
+MADE: Final = [made for file, tree in TREES.items() for made in errors_in(tree, file, NAMES)]
+
+
+def is_elsewhere(file: str) -> bool:
+    return file in ELSEWHERE or file.partition("/")[0] in ELSEWHERE
+
+
+@pytest.mark.parametrize("file", sorted({made.file for made in MADE}))
+def test_every_error_says_what_to_do_or_stands_on_the_list_with_the_reason(file: str) -> None:
+    mute = [
+        f"{made.file}:{made.line} {made.error} in {made.function}"
+        for made in MADE
+        if made.file == file
+        and not made.has_hint
+        and not is_elsewhere(file)
+        and (made.file, made.function) not in WITHOUT
+    ]
+    assert mute == []
+
+
+def test_the_lists_name_nothing_that_is_gone() -> None:
+    mute = {(made.file, made.function) for made in MADE if not made.has_hint}
+    files = {file for file, _ in mute}
+
+    assert set(WITHOUT) <= mute
+    assert all(any(f == each or f.startswith(f"{each}/") for f in files) for each in ELSEWHERE)
+
+
+def test_most_errors_are_seen_by_this_test() -> None:
+    assert len(MADE) > 300
+    assert {"UserMistake", "WorldTrouble", "AuthorMistake", "OurBug"} <= {m.error for m in MADE}
+
+
+def test_a_bug_of_ours_asks_to_be_reported() -> None:
+    assert str(OurBug("It broke.")) == f"It broke. {REPORT_BUG}"
