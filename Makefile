@@ -2,8 +2,9 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# The tests are shared among processes: most wait for programs they have started. WORKERS=0: one.
-WORKERS ?= auto
+# The tests are shared among processes, one more than there are cores: most wait for programs they have
+# started. WORKERS=0: one.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 TEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test check audit format docs lock bench torture clean
