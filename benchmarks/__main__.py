@@ -17,7 +17,11 @@ NAMES = (
     "resume_latency",
     "send_latency",
     "parked_memory",
+    "long_runs",
     "first_prompt",
+    "first_request",
+    "long_request",
+    "long_echo",
     "validate",
     "sanitizer",
     "sandbox",
@@ -71,6 +75,10 @@ def main() -> None:
         consoles = import_module("benchmarks.consoles")
         print("\nConsoles side by side:\n", flush=True)
         print(consoles.comparison(consoles.compare(chosen.quick)), flush=True)
+    if "first_request" not in failed and "first_request" in (chosen.names or NAMES):
+        first_request = import_module("benchmarks.first_request")
+        print("\nThe first request, side by side:\n", flush=True)
+        print(first_request.comparison(first_request.compare(chosen.quick)), flush=True)
     print(f"\nPython {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores\n")
     print(table(figures))
     if failed:

@@ -62,7 +62,11 @@ async def _floor(path: Path, id: str) -> float:
         began = perf_counter()
         kept = await store.snapshot(id)
         assert kept is not None, "a long run has a snapshot"
-        json.loads(kept[1].partition(b"\n")[2])  # before it stands which version folded it
+        _, data, pages = kept
+        head = data.partition(b"\n")[2]  # before it stands which version folded it
+        for part in (head, *pages.values()):
+            for line in part.split(b"\n"):
+                json.loads(line)
         return (perf_counter() - began) * 1e3
     finally:
         await store.aclose()

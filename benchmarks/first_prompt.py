@@ -4,27 +4,34 @@ The floor is a bare prompt of prompt_toolkit with a history file and completion;
 itself. `--profile` prints what is imported until then, and what it costs.
 """
 
+import asyncio
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.long_runs import fill
 from benchmarks.measuring import Figure, alone, in_turn
 from benchmarks.terminal import Terminal, bare_prompt, fresh_home, midstream
+from midstream.store.sqlite import SqliteStore
 
 GLYPH = "›"
 
 
 def measure(is_quick: bool) -> list[Figure]:
     """Return milliseconds until the prompt stands there."""
-    rounds = 1 if is_quick else 15
-    with fresh_home() as folder:
+    rounds, runs = (1, 40) if is_quick else (15, 10_000)
+    with fresh_home() as folder, fresh_home() as crowded:
         home = Path(folder)
+        asyncio.run(_fill(Path(crowded).resolve(), runs))
 
-        def ours() -> float:
+        def ours(home: Path = home) -> float:
             with Terminal([*midstream(), "--model", "offline"], home) as terminal:
                 return (terminal.until_text(GLYPH) - terminal.began) * 1e3
+
+        def among() -> float:
+            return ours(Path(crowded))
 
         def bare() -> float:
             with Terminal(bare_prompt(home), home) as terminal:
@@ -35,11 +42,18 @@ def measure(is_quick: bool) -> list[Figure]:
                 return (terminal.until_text(GLYPH) - terminal.began) * 1e3
 
         if not is_quick:
-            ours(), bare()  # once for the disk's sake
-        own, floor, least = in_turn(rounds, ours, bare, python)
+            ours(), among(), bare()  # once for the disk's sake
+        own, many, floor, least = in_turn(rounds, ours, among, bare, python)
     floor_name = "a bare prompt_toolkit prompt with history and completion"
     return [
         Figure(name="first prompt", unit="ms", values=own, floor=floor_name, floors=floor, aim=1.5),
+        Figure(
+            name=f"first prompt beside {runs:,} runs that wait",
+            unit="ms",
+            values=many,
+            floor="the first prompt beside none",
+            floors=own,
+        ),
         Figure(
             name="context: Python alone",
             unit="ms",
@@ -48,6 +62,14 @@ def measure(is_quick: bool) -> list[Figure]:
             floors=floor,
         ),
     ]
+
+
+async def _fill(home: Path, runs: int) -> None:
+    path = home / ".local/state/midstream/journal.db"
+    path.parent.mkdir(parents=True)
+    store = SqliteStore.opened(path)
+    await fill(store, runs, workspace=str(home))
+    await store.aclose()
 
 
 def explain() -> None:

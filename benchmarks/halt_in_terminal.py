@@ -38,11 +38,11 @@ def sign_of(reply: int, token: int) -> str:
 
 
 @contextmanager
-def serving(folder: Path, rate: int) -> Iterator[dict[str, str]]:
-    """Serve streams of that many tokens a second; give the environment that points to them."""
+def serving(folder: Path, rate: int, tokens: int = TOKENS) -> Iterator[dict[str, str]]:
+    """Serve streams of so many tokens a second; give the environment that points to them."""
     script = [
         Reply(
-            chunks=tuple(f"{sign_of(number, token)} " for token in range(TOKENS)), delay_s=1 / rate
+            chunks=tuple(f"{sign_of(number, token)} " for token in range(tokens)), delay_s=1 / rate
         )
         for number in range(REPLIES * 4)
     ]

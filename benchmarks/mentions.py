@@ -20,7 +20,7 @@ FOLDERS, FILES = 500, 100
 NAMED = "zz_"
 """What the names begin with, and nothing else on the screen."""
 
-LOADED = "sends to"
+LOADED = "chat with"
 CLEAR = "\x15"
 
 

@@ -1,24 +1,78 @@
-"""What holds for every test: nobody's own runs, history or trust are touched."""
+"""What holds for every test: nobody's own runs, history or trust are touched; and its tier."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 
-pytest_plugins = ["boxed", "spawning"]
+# Every worker would compile all tests again, and each of the hundreds of programs they start all of ours.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
-# No test asserts a time: a busy machine makes any example slow.
-settings.register_profile("calm", settings(), deadline=None)
+pytest_plugins = ["left_out", "boxed", "spawning"]
+
+TESTS = Path(__file__).parent
+REAL_KITS = {"boxes", "console_kit", "mcp_kit", "pipes_kit", "ptyprocess", "screen"}
+"""Modules that start our program, or another, for real: in a terminal, on pipes, as a server."""
+REAL_FIXTURES = {"box", "spawn"}
+REAL_PLACES = (
+    "attacks/normal",
+    "attacks/workspaces/test_attack_opening.py",
+    "house/test_benchmarks_run.py",
+    "house/test_first_prompt.py",
+    "tool/test_sandbox_measuring.py",
+    "tool/test_sandbox_terminal.py",
+    "torture",
+)
+LONG_SEARCHES = (
+    "core/test_any_kind_of_state.py",
+    "core/test_expression_fuzz.py",
+    "engine/test_any_order.py",
+    "rehearsal/test_rehearsals_disturbed.py",
+    "workflow/test_valid_workflows_run.py",
+)
+"""What tries so many runs that it takes a good part of a minute; each rule has its quick tests, too."""
+
+# No test asserts a time: a busy machine makes any example slow. What is searched for is the same in every
+# run, so that a change is what fails; `make torture` looks elsewhere each time, and longer.
+settings.register_profile(
+    "storm", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False
+)
+settings.register_profile("calm", settings.get_profile("storm"), derandomize=True)
+settings.register_profile("long", settings.get_profile("storm"), max_examples=600)
 settings.load_profile("calm")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl+C, as what the tests start must: a shell that starts us with `&` took that away."""
+    config.addinivalue_line(
+        "markers", "slow: a real terminal, sandbox or program beside us, or a long search"
+    )
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make check`: nobody has to think of it."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _is_slow(item):
+            item.add_marker("slow")
+
+
+def _is_slow(item: pytest.Function) -> bool:
+    if REAL_FIXTURES & {*item.fixturenames}:
+        return True
+    if item.path.relative_to(TESTS).as_posix().startswith(REAL_PLACES + LONG_SEARCHES):
+        return True
+    parts = vars(item.module).values()
+    return any(getattr(part, "__module__", None) in REAL_KITS for part in parts)
 
 
 @pytest.fixture(scope="session", autouse=True)

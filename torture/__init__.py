@@ -1,8 +1,8 @@
 """What is done to midstream to see whether its promises hold.
 
-`make torture` does all of it, in about forty minutes on two cores; `python -m torture NAME` does one. CI
-does a short part of each (tests/torture, tests/core). The same `--seed` makes the same attacks, and what
-broke is told with the command line that repeats it.
+`make torture` does all of it, in a good hour on two cores, half of it a storm on safety; `python -m torture
+NAME` does one. CI does a short part of each (tests/torture, tests/core). The same `--seed` makes the same
+attacks, and what broke is told with the command line that repeats it.
 """
 
 from typing import Final
@@ -12,6 +12,7 @@ TORTURES: Final = {
     "expressions": "conditions and templates of every kind: no crash, no work without end",
     "flips": "single bits of the journal flipped: noticed, never used",
     "power": "disks rebuilt as a power loss leaves them: what was acknowledged is there",
+    "safety": "attacks of every kind for half an hour: the next four, command lines, rules, approvals",
     "paths": "trees of links that are swapped meanwhile: no descriptor outside the workspace",
     "sanitizer": "foreign text on a terminal that obeys everything: nothing it says is obeyed",
     "redaction": "secrets in texts cut into pieces anywhere: none comes out",

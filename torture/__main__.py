@@ -14,6 +14,7 @@ from torture.path_storm import path_storm
 from torture.power_loss import losses
 from torture.redaction import redaction_storm
 from torture.report import as_table
+from torture.safety import safety_storm
 from torture.sanitizer import sanitizer_storm
 
 
@@ -38,6 +39,8 @@ def main() -> int:
     parser.add_argument("--screens", type=int, default=20_000, help="texts put on a screen")
     parser.add_argument("--texts", type=int, default=100_000, help="texts redacted in pieces")
     parser.add_argument("--decodings", type=int, default=200_000, help="JSON texts decoded")
+    parser.add_argument("--minutes", type=float, default=30, help="a storm on safety, so long")
+    parser.add_argument("--rounds", type=int, default=0, help="so many rounds of it, small ones")
     parser.add_argument("--consoles", type=int, default=80, help="consoles soaked, 10 minutes")
     parser.add_argument(
         "--script", default="", help="soak a console with this script, and no other"
@@ -58,14 +61,15 @@ def main() -> int:
         reports.append(flips(asked.flips, asked.seed))
     if asked.name in (None, "power"):
         reports.append(losses(asked.images, asked.seed))
-    if asked.name in (None, "paths"):
-        only = asked.only if asked.name == "paths" else ""
-        reports += path_storm(asked.trees, asked.seed, only=only)
-    if asked.name in (None, "sanitizer"):
+    if asked.name in (None, "safety"):
+        reports += safety_storm(asked.minutes, asked.seed, rounds=asked.rounds)
+    if asked.name == "paths":
+        reports += path_storm(asked.trees, asked.seed, only=asked.only)
+    if asked.name == "sanitizer":
         reports.append(sanitizer_storm(asked.screens, asked.seed))
-    if asked.name in (None, "redaction"):
+    if asked.name == "redaction":
         reports.append(redaction_storm(asked.texts, asked.seed))
-    if asked.name in (None, "decoder"):
+    if asked.name == "decoder":
         reports.append(decoder_storm(asked.decodings, asked.seed, clock=not asked.no_clock))
     if asked.name in (None, "console"):
         reports.append(soak(asked.consoles, asked.seed, file=asked.script))

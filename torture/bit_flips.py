@@ -74,7 +74,9 @@ async def _written(path: Path) -> None:
             text = f"fact {seq} of {name} " + "x" * (seq * 7 % 300)
             fact = Envelope(run=name, at=float(seq), event=WorkflowOutput(text=text), seq=seq)
             await store.append(name, seq - 1, [fact])
-        await store.keep_snapshot(name, 20, f"snapshot of {name}".encode() * 30)
+        await store.keep_snapshot(
+            name, 20, f"snapshot of {name}".encode() * 30, {"p": b"page" * 30}
+        )
         await store.post(Letter(id=f"l{run}", run=name, at=1.0, text="words " * 20))
     await store.aclose()
 

@@ -107,6 +107,19 @@ FLOWS: tuple[Flow, ...] = (
         lambda r: words() if results(r) else calls(r, "look", "send", "write", "send"),
     ),
     flow(
+        "calls_in_order",
+        _ONE,
+        lambda r: (
+            words()
+            if results(r)
+            else calls(r, "send", "guarded", "look", "look", "guarded", "send", "look")
+        ),
+        steps=(
+            Step(when=asked_approval, act="deny"),
+            Step(when=asked_approval, act="approve"),
+        ),
+    ),
+    flow(
         "question",
         _ONE,
         lambda r: words() if results(r) else asks("Which?"),

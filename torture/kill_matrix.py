@@ -6,7 +6,7 @@ up what is left (and is killed too, in pairs), until one gets to the end. Outsid
 ledger, written to as things really happen; at the end the journal and the ledger have to agree:
 
 * every line that was acknowledged is in the journal, once, with exactly one disposition;
-* no `once` effect happened twice;
+* no `once` effect happened twice, and those of one reply happened in its order;
 * every request to the model would be taken by OpenAI, Anthropic and Google alike;
 * the run ended as it would have, and folding its facts gives the run its process had.
 """
@@ -182,7 +182,7 @@ async def _play(
     if machine is not None:
         await _accompany(machine, flow, ledger, fuse)
         mine = machine.id
-        ledger.write("live", encode_run(machine.run).decode())
+        ledger.write("live", encode_run(machine.run)[0].decode())
     if flow.forks:
         assert mine is not None
         await _fork(mine, kept, engine, store, flow, ledger, fuse)
@@ -336,6 +336,7 @@ async def _wrong_with(flow: Flow, folder: Path, ledger: Ledger) -> list[str]:
     wrong = [
         f"{what} happened {n} times" for what, n in Counter(ledger.of("once")).items() if n > 1
     ]
+    wrong += _out_of_order(ledger.of("once"))
     store = SqliteStore.opened(folder / "journal.db")
     try:
         for asked in set(ledger.of("asked")):
@@ -361,12 +362,27 @@ async def _wrong_with(flow: Flow, folder: Path, ledger: Ledger) -> list[str]:
             if id != FORKED and lost:
                 wrong.append(f"lost: {sorted(lost)}")
             live = ledger.of("live")
-            if id != FORKED and live and live[-1] != encode_run(run).decode():
+            if id != FORKED and live and live[-1] != encode_run(run)[0].decode():
                 wrong.append("the facts fold to another run than the process had")
     except UserMistake as error:
         wrong.append(str(error))
     finally:
         await store.aclose()
+    return wrong
+
+
+def _out_of_order(happened: Sequence[str]) -> list[str]:
+    """Return the calls that happened before one that stands before them in the same reply."""
+    last: dict[tuple[str, str], int] = {}
+    wrong = []
+    for what in happened:
+        run, _, n = what.split(" ")
+        place, _, number = n.rpartition(".")
+        if not place:  # a state's own call
+            continue
+        if int(number) < last.get((run, place), 0):
+            wrong.append(f"{what} happened after a later call of its reply")
+        last[run, place] = int(number)
     return wrong
 
 

@@ -34,7 +34,7 @@ class Slowly(msgspec.Struct, frozen=True, tag_field="do", tag="slowly"):
 
 
 class Alone(msgspec.Struct, frozen=True, tag_field="do", tag="alone"):
-    """Write one key that stands for itself, such as Esc, and let it be understood so."""
+    """Write one key that is used insteadself, such as Esc, and let it be understood so."""
 
     text: str
 

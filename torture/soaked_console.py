@@ -284,9 +284,15 @@ class SoakedDesk:
             self._close(question, line)
         return Submitted(kind="taken")
 
+    async def answered(self) -> None:
+        """Have every reply whole at once."""
+
     async def halt(self) -> None:
         """Stop what runs."""
         self._told("halt", 0)
+
+    async def go_on(self) -> None:
+        """Have nothing that was stopped."""
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Keep what was decided, and when."""

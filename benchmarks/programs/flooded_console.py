@@ -54,8 +54,14 @@ class QuietDesk:
         """Take a line."""
         return Submitted(kind="exit" if line == "/exit" else "taken")
 
+    async def answered(self) -> None:
+        """Have every reply whole at once."""
+
     async def halt(self) -> None:
         """Do nothing."""
+
+    async def go_on(self) -> None:
+        """Have nothing that was stopped."""
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Do nothing."""

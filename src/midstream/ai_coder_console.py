@@ -7,19 +7,32 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midstream.command.handler import CommandHandler, is_command
 from midstream.command.standing import run_line
+from midstream.config.files import make_private
 from midstream.config.manager import ConfigManager
 from midstream.console.keymap import keys_text
 from midstream.core.decision import Decision
 from midstream.core.errors import MidstreamError, UserMistake
-from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStarted, RunStopped
+from midstream.core.events import (
+    QuestionAsked,
+    RunFailed,
+    RunFinished,
+    RunRecovered,
+    RunStarted,
+    RunStopped,
+)
 from midstream.core.mode import Mode
 from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
+from midstream.core.routing import is_goodbye
+from midstream.core.safety.sanitize import sanitized
 from midstream.core.spec import ToolSpec
+from midstream.core.views.listing import PIPE
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
 from midstream.desk.addressing import Addressing, Equipment
@@ -32,7 +45,7 @@ from midstream.desk.saying import Saying
 from midstream.desk.sessions import GoesOn, Sessions, begun
 from midstream.desk.status_line import StatusLine
 from midstream.desk.turning import Turning
-from midstream.desk.wording import is_chat, is_done, name_of
+from midstream.desk.wording import is_chat, is_done
 from midstream.offloop import in_thread
 from midstream.ports import (
     ChangedFile,
@@ -48,6 +61,9 @@ from midstream.ports import (
 )
 from midstream.process import columns
 
+if TYPE_CHECKING:
+    from midstream.desk.trusting import Trusting
+
 
 class AICoderConsole:
     """The console behind whatever face it has. It is the faces' `Desk` and the commands' `Operator`.
@@ -57,6 +73,7 @@ class AICoderConsole:
         face: where things are shown.
         allowed: tools that need no approval in runs this console starts.
         goes_on: with which chat it begins, None: with a new one.
+        is_attended: a person types the lines; False: a pipe brings them.
     """
 
     def __init__(
@@ -66,6 +83,7 @@ class AICoderConsole:
         *,
         allowed: Sequence[str] = (),
         goes_on: GoesOn | None = None,
+        is_attended: bool = True,
         doctor: Callable[[int], str] | None = None,
     ) -> None:
         self._goes_on = goes_on
@@ -76,15 +94,24 @@ class AICoderConsole:
         self._ready = asyncio.Event()
         self._to = Addressing(config, face, allowed=allowed, has_read=self._tell_notices)
         self._background = Background(self, face)
-        self._sessions = Sessions(self, face, self._background)
+        self._sessions = Sessions(self, face, self._background, is_attended=is_attended)
         self._past = Past(self, face, self._background, str(config.workspace))
         self._inbox = Inbox()
         self._mentioning = Mentioning(config.workspace)
-        self._status = StatusLine(self._to, self._background, self._sessions, self._inbox)
+        self._status = StatusLine(
+            self._to, self._background, self._sessions, self._inbox, self._past
+        )
         self._saying = Saying(
-            self._to, face, self._background, self._past, self._sessions, self._inbox
+            self._to,
+            face,
+            self._background,
+            self._past,
+            self._sessions,
+            self._inbox,
+            source="user" if is_attended else PIPE,
         )
         self._turning = Turning(self._to, face, self._background, self._sessions)
+        self._trusting: Trusting | None = None
         self._is_verbose = False
         self._told: set[str] = set()
         self._heard_upto: dict[str, int] = {}
@@ -120,6 +147,7 @@ class AICoderConsole:
             self._face.say(str(error), kind="error")
             self._face.say(f"The mode is {self.mode}.", kind="note")
         self._tell_notices()
+        self._to.is_beginning = False
         self._ready.set()
         self._face.refresh()
 
@@ -186,6 +214,9 @@ class AICoderConsole:
             if is_command(line):
                 await self._commands.handle(line)
                 return Submitted(kind="exit" if self._is_leaving else "taken")
+            if is_goodbye(line) and not (as_new or policy or question or self.open_questions()):
+                self.leave()
+                return Submitted(kind="exit")
             words = line[1:] if line.startswith("//") else line
             return await self._saying.take(
                 words, seen=seen, question=question, as_new=as_new, policy=policy
@@ -197,12 +228,24 @@ class AICoderConsole:
             # Whatever a line came to, it may have had roles or workflows read.
             self._tell_notices()
 
+    async def answered(self) -> None:
+        """Return once the chat that lines go to waits for a person; see the port `Desk`."""
+        machine = self.active()
+        if machine is not None and is_chat(machine):
+            await machine.settled()
+
     async def halt(self) -> None:
         """Stop the active run's current turn."""
         self._sessions.choose_none()
         machine = self.active()
         if machine is not None and not machine.run.is_over:
             await machine.halt()
+
+    async def go_on(self) -> None:
+        """Let the active run go on where it was stopped; see the port `Desk`."""
+        machine = self.active()
+        if machine is not None:
+            await machine.unsuspend()
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call of the run whose card was shown."""
@@ -367,10 +410,19 @@ class AICoderConsole:
         model = "" if self._to.equipment is None else self.models.describe()
         self._face.say(await told_welcome(self._config, model, width=columns() - 2))
 
+    async def trust(self, code: str) -> None:
+        """Show the workspace's own files, or trust those that were shown; see the port `Operator`."""
+        from midstream.desk.trusting import Trusting  # not needed before the prompt is on screen
+
+        self._trusting = self._trusting or Trusting(self._config, self._face)
+        await (self._trusting.say_yes(code) if code else self._trusting.look())
+
     async def examine(self) -> None:
         """Tell what is there and what is missing; see the port `Operator`."""
         if self._doctor is None:
-            raise UserMistake("Nothing is examined here.", hint="midstream doctor does it.")
+            raise UserMistake(
+                "/doctor is not available here.", hint="Run midstream doctor in a shell."
+            )
         self._face.say(await in_thread(partial(self._doctor, columns() - 2)))
 
     async def configured(self, key: str, value: str | None) -> str:
@@ -402,6 +454,23 @@ class AICoderConsole:
     def show_last(self) -> None:
         """Show the last tool result or reasoning in full; see the port `Operator`."""
         self._face.show_in_full("last")
+
+    async def copy(self, text: str) -> str:
+        """Put a text where a person can take it; see the port `Operator`."""
+        if self._face.copy(text):
+            return "in the clipboard"
+        return f"in {await in_thread(partial(self._kept_copy, text))}"
+
+    def _kept_copy(self, text: str) -> Path:
+        from midstream.engine.exchange import write_new
+
+        folder = self._config.state_dir / "exports"
+        make_private(folder)
+        number = 1
+        while (path := folder / f"copy-{number}.md").exists():
+            number += 1
+        write_new(path, [sanitized(text).encode("utf-8", "replace")])
+        return path
 
     def follow(self, machine: Machine | None) -> bool:
         """Keep the graph of a run above the prompt; see the port `Operator`."""
@@ -445,21 +514,31 @@ class AICoderConsole:
             self._turning.began(envelope.run)
         elif machine is not None:
             self._turning.recall(machine)
-        self._face.show(envelope)
+            if (
+                isinstance(envelope.event, RunRecovered)
+                and is_chat(machine)
+                and self._background.is_arriving(machine)
+            ):
+                self._turning.comes_back(machine, was_cut=envelope.event.cut_work)
+        is_behind = machine is not None and not self._is_in_sight(machine)
+        self._face.show(envelope, is_behind=is_behind)
         self._sessions.hear(envelope, machine, self.models)
         event = envelope.event
         if machine is None:
             return
+        if is_behind:
+            self._background.milestone(machine, event)
         if isinstance(event, QuestionAsked):
-            is_in_sight = machine is self.active() or self._to.is_coming(machine)
-            if not is_in_sight and event.kind != "input":
+            if is_behind and event.kind != "input":
                 self._background.asked(machine, event)
-        elif isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken):
-            if machine is self.active():
-                self._to.go_home()
-            elif not is_chat(machine):
-                name = f"{name_of(machine)} ({self._background.short(envelope.run)})"
-                self._face.say(f"That was {name}, in the background.", kind="note")
+        elif machine is self.active() and isinstance(
+            event, RunFinished | RunFailed | RunStopped | RunTaken
+        ):
+            self._to.go_home()
+
+    def _is_in_sight(self, machine: Machine) -> bool:
+        is_coming = self._to.is_coming(machine) or self._background.is_arriving(machine)
+        return machine is self.active() or is_coming
 
 
 def _keys() -> str:

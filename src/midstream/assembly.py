@@ -5,13 +5,14 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from midstream.config.files import require_private
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
-from midstream.config.places import journal_file
+from midstream.config.places import JOURNAL_VARIABLE, journal_file
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.nearest import did_you_mean
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What every way of starting takes from the command line."""
+    """What every way of starting takes from the command line.
+
+    `journal`: `needed` refuses to start without one, `wanted` goes on in memory and says so, `none`
+    never opens one.
+    """
 
     workspace: Path
     model: str | None = None
@@ -47,6 +52,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_json: bool = False
     continues: bool = False
     resumes: str | None = None
+    journal: Literal["needed", "wanted", "none"] = "wanted"
+
+
+_BOOTTIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class SystemClock:
@@ -56,13 +65,17 @@ class SystemClock:
         """Return the time in seconds since 1970 (UTC)."""
         return time.time()
 
+    def monotonic(self) -> float:
+        """Return seconds that only grow; where it can, the system counts those it sleeps, too."""
+        return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+
     async def sleep(self, seconds: float) -> None:
         """Return after so many seconds."""
         await asyncio.sleep(seconds)
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is loaded once the prompt is on the screen. `is_lasting`: runs outlive the process.
+    """What is loaded once the prompt is on the screen.
 
     `no_model` is the notice that no model is configured, "" where one is.
     """
@@ -76,7 +89,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     permissions: "Permissions"
     sandbox: "Sandbox"
     mcp: "Approvals | None"
-    is_lasting: bool
     notices: tuple[str, ...] = ()
     no_model: str = ""
 
@@ -88,6 +100,9 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         config: the settings.
         options: the command line.
         is_paced: the offline model streams its words as slowly as a model does.
+
+    Raises:
+        WorldTrouble: the journal is needed and cannot be opened.
     """
     from midstream.ai.api_client import AIAPIClient, Limits, is_configured
     from midstream.ai.choice import ModelChoice
@@ -133,7 +148,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         backoff=Backoff(attempts=int(patience["attempts"])),
     )
     is_offline = not is_configured(os.environ, config.models)
-    kept, trouble = _store_or_memory(config)
+    kept, unkept = _store_or_memory(config, options)
     world = World(
         model=client,
         tools=manager,
@@ -144,11 +159,11 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         workspace=options.workspace,
         redactor=own_redactor(),
     )
-    notices = (*map(str, problems), *mcp_notices, *trouble)
+    notices = (*unkept, *map(str, problems), *mcp_notices)
     lacking = no_model(config.models) if is_offline else ""
     return Parts(
         engine=LocalEngine(
-            world, kept, bells=None if trouble else bells(config), limits=config.budget
+            world, kept, bells=bells(config) if kept.is_lasting else None, limits=config.budget
         ),
         store=kept,
         library=library,
@@ -158,7 +173,6 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         permissions=permissions,
         sandbox=sandbox,
         mcp=mcp,
-        is_lasting=not trouble,
         notices=(*notices, lacking) if lacking else notices,
         no_model=lacking,
     )
@@ -191,21 +205,30 @@ def opened_store(config: ConfigManager) -> "SqliteStore":
 
     Raises:
         WorldTrouble: it cannot be opened, a newer midstream wrote it, or the disk is full.
+        UserMistake: other users could exchange it.
     """
     from midstream.store.sqlite import SqliteStore
 
-    return SqliteStore.opened(journal_path(config))
+    path = journal_path(config)
+    require_private(path, JOURNAL_VARIABLE)
+    return SqliteStore.opened(path)
 
 
-def _store_or_memory(config: ConfigManager) -> "tuple[Store, tuple[str, ...]]":
-    """Return the store, or one in memory and why: the console always starts."""
+def _store_or_memory(config: ConfigManager, options: Options) -> "tuple[Store, tuple[str, ...]]":
+    """Return the store; or one in memory, and why where one on the disk was wanted."""
     from midstream.store.memory import MemoryStore
 
+    if options.journal == "none":
+        return MemoryStore(), ()
     try:
         return opened_store(config), ()
     except WorldTrouble as error:
-        lost = "Runs are kept in memory alone until midstream ends."
-        return MemoryStore(), (f"{error} {lost}",)
+        if options.journal == "needed":
+            raise type(error)(error.what, hint=f"{error.hint} {_WITHOUT}") from error
+        return MemoryStore(), (f"Runs are kept only in memory until midstream ends. {error}",)
+
+
+_WITHOUT = "--no-journal runs without one, but then nothing is kept."
 
 
 def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem, ...]]":

@@ -4,6 +4,7 @@ What a command does is imported once it is called: the console's prompt waits fo
 """
 
 import errno
+import re
 import sys
 import traceback
 import warnings
@@ -16,6 +17,7 @@ from midstream import __version__
 from midstream.cli_options import (
     common_options,
     console_options,
+    journal_option,
     json_option,
     options_of,
     plain_options,
@@ -39,6 +41,17 @@ if TYPE_CHECKING:
     from midstream.config.trust import TrustStatus, TrustStore
 
 NAME = "midstream"
+
+
+_GROUPS = {
+    "Without a console": ("chat", "run", "resume"),
+    "Runs, from any terminal": ("runs", "show", "events", "send", "stop", "export", "import"),
+    "Going back": ("undo", "redo", "fork", "replay"),
+    "Workflows": ("workflows", "roles", "init", "validate", "explain", "graph", "schema"),
+    "Trying workflows without a model": ("rehearse", "test"),
+    "Setting up": ("doctor", "config", "trust", "tools", "mcp"),
+}
+"""The commands by what they are for. Every command stands here once."""
 
 
 class _Commands(click.Group):
@@ -66,6 +79,14 @@ class _Commands(click.Group):
             context.fail(f"No such command {args[0]!r}. Did you mean {best!r}?")
         return super().resolve_command(context, args)
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups, what is used daily first."""
+        self._take_families()
+        for title, names in _GROUPS.items():
+            rows = [(name, _in_short(self.commands[name])) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
     def _take_families(self) -> None:
         if self._has_families:
             return
@@ -86,6 +107,11 @@ class _Commands(click.Group):
             *CONFIG_COMMANDS,
         ):
             self.add_command(command)
+
+
+def _in_short(command: click.Command) -> str:
+    """Return what a command does, without what follows the first colon or semicolon."""
+    return re.split("[:;]", command.get_short_help_str(limit=200), maxsplit=1)[0].rstrip(".")
 
 
 @click.group(
@@ -114,6 +140,7 @@ def cli(context: click.Context, /, mode: str | None, **common: Any) -> None:
 @click.argument("input", required=False)
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
+@journal_option
 @common_options
 def run(
     name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any
@@ -126,8 +153,9 @@ def run(
 
 @cli.command("chat")
 @click.argument("prompt")
-@click.option("--role", default="dude", show_default=True, help="Whom to ask.")
+@click.option("--role", default="dude", show_default=True, help="The role to chat with.")
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@journal_option
 @common_options
 def chat_command(prompt: str, role: str, answer: tuple[str, ...], **common: Any) -> int:
     """Say one thing to a role and print the reply."""
@@ -165,7 +193,7 @@ def tools(**common: Any) -> int:
 
 @cli.command("validate")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Take warnings for errors: exit code 1.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors: exit code 1.")
 @json_option
 def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Check workflow, role and settings files, or folders of them: every problem, with its place.
@@ -183,7 +211,7 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
 
 @cli.command("trust")
 @click.option("--list", "lists", is_flag=True, help="List the workspaces you trust.")
-@click.option("--revoke", is_flag=True, help="Trust this workspace no more.")
+@click.option("--revoke", is_flag=True, help="Stop trusting this workspace.")
 @run_options
 def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
     """Look at what this workspace's .midstream/ would switch on, and trust it."""
@@ -196,12 +224,18 @@ def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
 
 
 @cli.command("doctor")
-@click.option("--sandbox", is_flag=True, help="Measure the sandbox anew and list every probe.")
+@click.option("--sandbox", is_flag=True, help="Measure the sandbox again and list every probe.")
+@click.option("--attack", is_flag=True, help="Try in a scratch folder what attackers would.")
+@click.option("--salvage", is_flag=True, help="Recover what is intact from a damaged journal.")
 @common_options
-def doctor_command(sandbox: bool, **common: Any) -> int:
+def doctor_command(sandbox: bool, attack: bool, salvage: bool, **common: Any) -> int:
     """Say whether everything midstream needs is there, and what to do where it is not."""
-    from midstream.start_doctor import doctor
+    from midstream.start_doctor import attacked, doctor, salvaged
 
+    if attack:
+        return attacked(options_of(common))
+    if salvage:
+        return salvaged(options_of(common))
     return doctor(options_of(common), sandbox=sandbox)
 
 
@@ -264,7 +298,7 @@ def _wrong_usage(error: click.ClickException) -> str:
         return said
     ways = []
     if isinstance(error, click.NoSuchOption) and _takes_words(context):
-        ways.append("Words that begin with a dash stand after --.")
+        ways.append("Put words that begin with a dash after --.")
     path = context.command_path
     if isinstance(error, click.MissingParameter) or type(error) is click.UsageError:
         ways.append(f"Write {path} {' '.join(context.command.collect_usage_pieces(context))}.")

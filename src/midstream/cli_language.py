@@ -42,8 +42,8 @@ def explain_command(name: str, **common: Any) -> int:
 
 
 @click.command("schema")
-@click.option("--roles", "what", flag_value="roles", help="That of role files.")
-@click.option("--settings", "what", flag_value="settings", help="That of application.json.")
+@click.option("--roles", "what", flag_value="roles", help="The schema of role files.")
+@click.option("--settings", "what", flag_value="settings", help="The schema of application.json.")
 def schema_command(what: str | None) -> int:
     """Write the JSON Schema of workflow files, by which editors complete and check them."""
     return schema(what or "workflow")

@@ -28,7 +28,7 @@ def common_options(function: F) -> F:
         click.option(
             "--permission-mode",
             type=click.Choice(["plan", "ask", "auto", "full"]),
-            help="How much happens unasked; full asks for a word first.",
+            help="What may happen unasked; full asks you to type a word first.",
         ),
         click.option(
             "--trust-workspace", is_flag=True, help="Use the workspace's .midstream/ this time."
@@ -67,6 +67,11 @@ def console_options(function: F) -> F:
     return function
 
 
+journal_option = click.option(
+    "--no-journal", is_flag=True, help="Keep nothing of the run; it cannot be resumed."
+)
+
+
 def run_options(function: F) -> F:
     """Add the options of commands about runs, which need no model and read no settings."""
     for option in (
@@ -94,6 +99,7 @@ def options_of(common: dict[str, Any]) -> Options:
         is_json=bool(picked["as_json"]),
         continues=bool(picked.get("continues")),
         resumes=common.get("resumes"),  # "" asks for the list
+        journal="none" if picked.get("no_journal") else "wanted",
     )
 
 
@@ -108,7 +114,7 @@ def _permission_mode(mode: str | None) -> PermissionMode | None:
     if FULL_MEANT not in click.get_current_context().meta:
         if not (is_terminal(STDIN) and is_terminal(STDERR)):
             raise UserMistake(
-                "--permission-mode full takes a word typed at a terminal.",
+                "--permission-mode full needs a word typed at a terminal.",
                 hint="Without one, name what may run: --allow 'exec: make test'.",
             )
         write_error(f"{FULL_WARNING}\n")
@@ -124,7 +130,7 @@ def _permission_mode(mode: str | None) -> PermissionMode | None:
 FULL_WORD = "everything"
 FULL_MEANT = "midstream.full"
 FULL_WARNING = (
-    "In the mode full agents change files and run commands without asking, outside\n"
+    "In the permission mode full agents change files and run commands without asking, outside\n"
     "the sandbox, too. A web page or a file they read can tell them to. What you can\n"
     "reach, they can."
 )

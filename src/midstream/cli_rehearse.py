@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Run WORKFLOW for real, and write its rehearsal to this file.",
 )
-@click.option("--from", "run", metavar="RUN", help="With --record: write that of this run instead.")
+@click.option(
+    "--from",
+    "run",
+    metavar="RUN",
+    help="With --record: write the rehearsal of this kept run instead.",
+)
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
-@click.option("--accept", is_flag=True, help="Where it differs, write the file as things are now.")
+@click.option("--accept", is_flag=True, help="Update the file where the result differs.")
 @click.option("--interrupt-everywhere", is_flag=True, help="Interrupt it at every point.")
 @click.option("--kill-everywhere", is_flag=True, help="Kill its process at every point.")
 @click.option(
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="With either: disturb it twice, N times, drawn from all the ways there are.",
+    help="With either: also N random pairs of disturbances.",
 )
 @click.option("--point", metavar="POINT", help="Disturb it at one point, such as kill:17.")
 @common_options
@@ -81,9 +86,7 @@ def rehearse_command(
 @click.argument(
     "folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option(
-    "--all", "everywhere", is_flag=True, help="Also of built-in and the user's workflows."
-)
+@click.option("--all", "everywhere", is_flag=True, help="Include built-in workflows and your own.")
 @common_options
 def test_command(folder: Path | None, everywhere: bool, **common: Any) -> int:
     """Play all rehearsals of a workspace. No model is asked, no tool is called."""

@@ -11,7 +11,7 @@ from midstream.start_runs import events, listing, send, show, show_graph, stop
 
 
 @click.command("runs")
-@click.option("--all", "everywhere", is_flag=True, help="Those of every folder.")
+@click.option("--all", "everywhere", is_flag=True, help="List the runs of every folder.")
 @run_options
 def runs_command(everywhere: bool, **common: Any) -> int:
     """List the runs of this folder, the newest first."""
@@ -29,13 +29,13 @@ def show_command(run: str, drawn: bool, **common: Any) -> int:
 
 @click.command("events")
 @click.argument("run", metavar="RUN")
-@click.option("--follow", is_flag=True, help="Go on with new ones, until the run has ended.")
+@click.option("--follow", is_flag=True, help="Wait for new events until the run has ended.")
 @click.option(
     "--after",
     type=click.IntRange(min=0),
     default=0,
     metavar="SEQ",
-    help="Only those after this place.",
+    help="Only events after this number.",
 )
 @run_options
 def events_command(run: str, follow: bool, after: int, **common: Any) -> int:
@@ -47,11 +47,15 @@ def events_command(run: str, follow: bool, after: int, **common: Any) -> int:
 @click.argument("run", metavar="RUN")
 @click.argument("text", metavar="TEXT")
 @click.option("--question", metavar="ID", help="The question it answers: its id or number.")
-@click.option("--key", metavar="KEY", help="Sent again with the same key, it counts once.")
-@click.option("--interrupt", "policy", flag_value="interrupt", help="Words: halt the turn.")
-@click.option("--steer", "policy", flag_value="steer", help="Words: join the next request.")
-@click.option("--queue", "policy", flag_value="queue", help="Words: wait until the state is done.")
-@click.option("--wait", "waits", is_flag=True, help="Wait until it is known what became of it.")
+@click.option("--key", metavar="KEY", help="TEXT sent twice with the same key is delivered once.")
+@click.option(
+    "--interrupt", "policy", flag_value="interrupt", help="Deliver TEXT by halting the turn."
+)
+@click.option("--steer", "policy", flag_value="steer", help="Deliver TEXT with the next request.")
+@click.option("--queue", "policy", flag_value="queue", help="Deliver TEXT when the state is done.")
+@click.option(
+    "--wait", "waits", is_flag=True, help="Wait until the run has accepted or refused it."
+)
 @run_options
 def send_command(
     run: str,
@@ -76,14 +80,16 @@ def send_command(
 
 @click.command("resume")
 @click.argument("run", metavar="RUN")
-@click.option("--old", "choice", flag_value="old", help="Follow the copy the run is pinned to.")
-@click.option("--new", "choice", flag_value="new", help="Follow what the workflow is now.")
+@click.option(
+    "--old", "choice", flag_value="old", help="Use the copy of the workflow kept with the run."
+)
+@click.option("--new", "choice", flag_value="new", help="Use the workflow as it is now.")
 @click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
 @common_options
 def resume_command(
     run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...], **common: Any
 ) -> int:
-    """Go on with a run nobody runs: its output on stdout, progress on stderr."""
+    """Go on with a run that is not running: its output on stdout, progress on stderr."""
     return resume(options_of(common), run, choice=choice or "ask", answers=answer)
 
 

@@ -18,7 +18,7 @@ from midstream.start_travel import (
 @click.command("fork")
 @click.argument("run")
 @click.option(
-    "--at", type=int, metavar="SEQ", help="The last fact to keep; by default as late as it can be."
+    "--at", type=int, metavar="SEQ", help="The last event to keep; by default the last possible."
 )
 @click.option("--put-back", is_flag=True, help="Put files back as they were then.")
 @json_option
@@ -62,7 +62,7 @@ def replay(run: str, as_json: bool) -> int:
 @click.command("export")
 @click.argument("run")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--with-files", is_flag=True, help="With what files held before the run wrote them.")
+@click.option("--with-files", is_flag=True, help="Include the files as they were before the run.")
 def export(run: str, file: Path | None, with_files: bool) -> int:
     """Write a run as one readable file, such as for a bug report; by default to stdout."""
     return export_run(plain_options(), run, file, with_files=with_files)

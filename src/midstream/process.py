@@ -13,7 +13,8 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -47,7 +48,7 @@ class OutputLost(WorldTrouble):
     def __init__(self, error: OSError) -> None:
         super().__init__(
             f"The output cannot be written: {error.strerror or error}.",
-            hint="Make room, or let stdout go elsewhere.",
+            hint="Free some space, or redirect stdout.",
         )
         self.is_unread = isinstance(error, BrokenPipeError)
 
@@ -78,6 +79,24 @@ def settle_memory() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+@contextmanager
+def loading_for_good() -> Iterator[None]:
+    """Load something large within: no garbage is collected meanwhile.
+
+    It is set aside too where `settle_memory` has set aside what there was before; in a process that
+    is not ours nothing is.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count():
+            gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def favour_the_loop() -> None:
@@ -120,17 +139,19 @@ def own_redactor() -> Redactor:
     return Redactor(secret_values(os.environ))
 
 
-def write_out(text: str) -> None:
+def write_out(text: str, *, is_exact: bool = False) -> None:
     """Write text to stdout as UTF-8, whatever the locale says; what cannot be encoded becomes `?`.
 
-    Secrets are redacted. For a terminal it is made harmless; a pipe or file gets it as it is.
+    Secrets are redacted, and it is made harmless: what stands in it may be foreign, and whoever reads a
+    pipe or file may show it on a terminal. With `is_exact` a pipe or file gets it as it is: that is for
+    a run's own result, and for what programs read.
 
     Raises:
         OutputLost: it could not be written, or not all of it.
     """
     text = own_redactor().redacted(text)
     try:
-        _write(STDOUT, sanitized(text) if is_terminal(STDOUT) else text)
+        _write(STDOUT, text if is_exact and not is_terminal(STDOUT) else sanitized(text))
     except OSError as error:
         raise OutputLost(error) from None
 
@@ -164,6 +185,13 @@ def erase_last(number: int, cells: int = 1) -> None:
     """Erase so many cells before the cursor of a terminal, as Backspace does."""
     with contextlib.suppress(OSError):
         _write(number, "\b \b" * cells)
+
+
+def mark_pastes(*, is_on: bool) -> None:
+    """Let the terminal that keys come from say what of them is pasted, or no more."""
+    if os.environ.get("TERM", "dumb") != "dumb":
+        with contextlib.suppress(OSError):
+            _write(STDIN, "\x1b[?2004h" if is_on else "\x1b[?2004l")
 
 
 class CleanStderr(io.TextIOBase):

@@ -109,10 +109,10 @@ def _edited(config: ConfigManager, old: str, draft: Path) -> bool:
         if _own_text(config) != old:
             raise UserMistake(
                 f"{name} was changed by somebody else meanwhile; it was not written over.",
-                hint="Put both together by hand.",
+                hint="Merge the two by hand.",
             )
         write_whole(config.user_file, text.encode("utf-8"))
-        write_out(f"{name} is written. It counts from the next start on.\n")
+        write_out(f"{name} is written. It takes effect at the next start.\n")
         return True
 
 

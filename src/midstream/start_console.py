@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.manager import ConfigManager
-from midstream.config.newcomer import is_new, remember_welcome
+from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
+from midstream.core.errors import MidstreamError
 from midstream.core.mode import Mode
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.offloop import in_thread
@@ -23,6 +24,7 @@ from midstream.process import (
     STDOUT,
     OutputLost,
     Signalled,
+    columns,
     is_terminal,
     load_without_collecting,
     run_until_signalled,
@@ -118,6 +120,7 @@ async def _opened(
         face,
         allowed=options.allowed,
         goes_on=_goes_on(options),
+        is_attended=is_terminal(STDIN),
         doctor=partial(examines, config),
     )
     loaded: list[Parts] = []
@@ -168,7 +171,8 @@ async def _loaded(
     is_paced: bool,
 ) -> None:
     from midstream.ai.naming import is_offline
-    from midstream.desk.addressing import Equipment
+    from midstream.command.permissions import without_sandbox
+    from midstream.desk.addressing import HOME, Equipment
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
 
@@ -179,12 +183,18 @@ async def _loaded(
 
         assert COMMANDS
         made = parts(config, options, is_paced=is_paced)
-        return made, WorkspaceRuns(made.engine, made.library, is_lasting=made.is_lasting)
+        return made, WorkspaceRuns(made.engine, made.library)
 
     made, keeping = await in_thread(load)
     loaded.append(made)
     if made.mcp is not None:
         made.mcp.servers.told = app.tell
+    if is_paced and not is_welcomed and _goes_on(options) is None and str(config.mode) == HOME:
+        from midstream.desk.welcoming import told_coder
+
+        with contextlib.suppress(MidstreamError):
+            if words := await told_coder(config, await keeping.listing()):
+                app.tell(words)
     unknown = unknown_tool(options.allowed, made.tools)
     await app.equip(
         Equipment(
@@ -203,6 +213,8 @@ async def _loaded(
     )
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
     app.look_again()
+    if words := without_sandbox(made.permissions):
+        app.tell(words)
     if not all(map(is_offline, made.client.describe().values())):
         await made.client.warm_up()  # half of all the memory is for models that are asked
 
@@ -215,8 +227,14 @@ async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Optio
     """
     if options.continues or options.resumes is not None or not is_new(config):
         return False
-    await app.welcome()
+    from midstream.core.views.welcome import CODER
+    from midstream.desk.welcoming import told_welcome
+
+    text = await told_welcome(config, "", width=columns() - 2)
+    app.tell(text)
     await in_thread(lambda: remember_welcome(config))
+    if CODER in text:
+        await in_thread(lambda: remember_coder(config))
     return True
 
 
@@ -225,4 +243,6 @@ def _unsaid(made: Parts, is_welcomed: bool, *, at_terminal: bool) -> tuple[str, 
     if not at_terminal or not made.no_model:
         return made.notices
     others = tuple(each for each in made.notices if each != made.no_model)
-    return others if is_welcomed else (*others, f"{made.no_model} /welcome looks what there is.")
+    return (
+        others if is_welcomed else (*others, f"{made.no_model} /welcome shows what was found here.")
+    )

@@ -22,7 +22,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.trust import TrustStore
 from midstream.console.lines import Line, rows
-from midstream.core.errors import MidstreamError
+from midstream.core.errors import JournalDamaged, MidstreamError
 from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.process import STDIN, STDOUT, is_terminal, write_out
@@ -31,7 +31,13 @@ from midstream.tool.programs import found_program
 CONNECT_S = 5.0
 """How long a model's server may take to take a connection."""
 
+CHECK_S = 2.0
+"""How long runs are read to see whether they are whole, the newest first."""
+
 _HINT_AT = 14
+_NAMED = 3
+"""Damaged runs that are named, each with its first damaged event."""
+
 _LEAST = 30
 """Columns the words need beside what they are about; with fewer they stand below it."""
 
@@ -54,13 +60,72 @@ def doctor(options: Options, *, sandbox: bool) -> int:
         options.workspace, model=options.model, trusts_workspace=options.trusts_workspace
     )
     found = list(_sandbox(config, again=True, whole=True) if sandbox else _all(config, STDOUT))
+    return _written(options, found, _in_all(found))
+
+
+def _written(options: Options, found: Sequence[Finding], end: str) -> int:
     if options.is_json:
         for each in found:
             write_out(f"{json.dumps(msgspec.to_builtins(each))}\n")
     else:
         width = os.get_terminal_size(STDOUT).columns or 80 if is_terminal(STDOUT) else None
-        write_out("".join(f"{line}\n" for line in _told(found, width)))
+        write_out("".join(f"{line}\n" for line in _told(found, end, width)))
     return FAILED if any(each.mark == "bad" for each in found) else FINISHED
+
+
+def attacked(options: Options) -> int:
+    """Attack midstream in a scratch folder, say what held, and return the exit code: 1 at a breach."""
+    from midstream.testing.attacks import battery, in_short, scratch_folder
+    from midstream.tool.sandbox.sandbox import Sandbox
+
+    with scratch_folder() as scratch:
+        tried = in_short(battery(scratch / "at", sandbox=Sandbox(scratch / "state")))
+    found: list[Finding] = []
+    for rule, every in tried.items():
+        held = sum(not (each.breach or each.left_out) for each in every)
+        breached = [each for each in every if each.breach]
+        left_out = {each.left_out: None for each in every if each.left_out}
+        words = f"{held} of {counted(len(every), 'try', 'tries')} held"
+        words += f", {len(breached)} BREACHED" if breached else ""
+        words += f", not tried: {'; '.join(left_out)}" if left_out else ""
+        mark: Mark = "bad" if breached else "note" if left_out else "ok"
+        found.append(Finding(about=rule, mark=mark, words=words))
+        found += [
+            Finding(about=f"  {each.tries}", mark="bad", words=each.breach) for each in breached
+        ]
+    count = sum(each.mark == "bad" for each in found)
+    end = "Nothing that was tried here breached anything." if not count else _BREACHED
+    return _written(options, found, end)
+
+
+_BREACHED = "Lines with ✗ are breaches: please report them, with the version of midstream."
+
+
+def salvaged(options: Options) -> int:
+    """Get what is whole out of the journal and say what was lost, run by run; return the exit code."""
+    from midstream.store.salvage import salvage
+
+    path = journal_path(open_settings(options.workspace))
+    done = salvage(path)
+    if options.is_json:
+        write_out(f"{json.dumps(msgspec.to_builtins(done, builtin_types=()), default=str)}\n")
+        return FINISHED
+    if done.damaged is None:
+        write_out(f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.\n")
+        return FINISHED
+    whole = [run for run in done.runs if run.facts == run.had]
+    lines = [f"{_some_runs(len(whole))} whole, {counted(done.letters, 'message')} to runs."]
+    for run in done.runs:
+        of = f" of {run.had}" if run.had else ""
+        if run.renamed:
+            lines.append(f"{run.id}: {run.facts} events; its name is lost, this one is made up.")
+        elif run.facts == 0:
+            lines.append(f"{run.id}: lost, all {run.had} events of it.")
+        elif run.facts != run.had:
+            lines.append(f"{run.id}: the first {run.facts}{of} events; what came after is lost.")
+    lines.append(f"The new journal is {path}. The damaged one is kept: {done.damaged}")
+    write_out("".join(f"{line}\n" for line in lines))
+    return FINISHED
 
 
 def examined(config: ConfigManager, *, width: int) -> str:
@@ -68,10 +133,11 @@ def examined(config: ConfigManager, *, width: int) -> str:
 
     Blocks, for seconds where a model's server does not answer; must not run on a loop.
     """
-    return "\n".join(_told([*_all(config, STDIN)], width))
+    found = [*_all(config, STDIN)]
+    return "\n".join(_told(found, _in_all(found), width))
 
 
-def _told(found: Sequence[Finding], width: int | None) -> Iterator[str]:
+def _told(found: Sequence[Finding], end: str, width: int | None) -> Iterator[str]:
     room = max(len(each.about) for each in found)
     if width is not None and width < room + _LEAST:
         for each in found:
@@ -79,13 +145,13 @@ def _told(found: Sequence[Finding], width: int | None) -> Iterator[str]:
             yield from _rows(each.words, "  ", width)
             if each.hint:
                 yield from _rows(each.hint, "  → ", width)
-        yield from _rows(_in_all(found), "", width)
+        yield from _rows(end, "", width)
         return
     for each in found:
         yield from _rows(each.words, f"{_MARKS[each.mark]} {each.about.ljust(room)}  ", width)
         if each.hint:
             yield from _rows(each.hint, f"  {' ' * min(room, _HINT_AT)}  → ", width)
-    yield from _rows(_in_all(found), "", width)
+    yield from _rows(end, "", width)
 
 
 def _rows(words: str, mark: str, width: int | None) -> Iterator[str]:
@@ -101,9 +167,9 @@ def _in_all(found: Sequence[Finding]) -> str:
     """Return how things stand in all, and what the marks mean."""
     bad = [each.about.strip() for each in found if each.mark == "bad"]
     if bad:
-        return f"✗ is missing, and midstream cannot do without: {', '.join(bad)}."
+        return f"✗ is missing, and midstream needs it: {', '.join(bad)}."
     if any(each.mark == "note" for each in found):
-        return "Everything midstream needs is there. What has a · is worth knowing."
+        return "Everything midstream needs is there. Lines with a · are worth reading."
     return "Everything midstream needs is there."
 
 
@@ -127,7 +193,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
 
 def _terminal(fd: int) -> Finding:
     if not is_terminal(fd):
-        words = "none: lines in, lines out"
+        words = "none: plain lines in and out"
         return Finding(about="terminal", mark="note", words=words)
     size = os.get_terminal_size(fd)
     name = os.environ.get("TERM", "")
@@ -173,7 +239,7 @@ def _workspace(config: ConfigManager) -> Finding:
         about="workspace",
         mark="note" if asks else "ok",
         words=f"{config.workspace} {words}",
-        hint="midstream trust looks at them." if asks else "",
+        hint="midstream trust shows them." if asks else "",
     )
 
 
@@ -184,19 +250,42 @@ def _journal(config: ConfigManager) -> Finding:
     except MidstreamError as error:
         return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
 
-    async def count() -> int:
+    async def look() -> tuple[int, int, list[JournalDamaged]]:
+        damage: list[JournalDamaged] = []
+        checked = 0
         try:
-            return len(await store.runs())
+            runs = await store.runs()
+            until = time.monotonic() + CHECK_S
+            for run in reversed(runs):
+                try:
+                    await store.read(run)
+                except JournalDamaged as error:
+                    damage.append(error)
+                checked += 1
+                if time.monotonic() > until:
+                    break
+            return len(runs), checked, damage
         finally:
             store.close()
 
     try:
-        runs = asyncio.run(count())
+        runs, checked, damage = asyncio.run(look())
     except MidstreamError as error:
         return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
     size = path.stat().st_size if path.exists() else 0
     free = shutil.disk_usage(path.parent).free
     words = f"keeps every run in {path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
+    if checked < runs:
+        words += f"; the {checked} newest runs were checked"
+    if damage:
+        some = ", ".join(f"{each.run} from event {each.seq} on" for each in damage[:_NAMED])
+        more = f" and {len(damage) - _NAMED} more" if len(damage) > _NAMED else ""
+        return Finding(
+            about="journal",
+            mark="bad",
+            words=f"{words}; {len(damage)} of {checked} damaged: {some}{more}",
+            hint="midstream doctor --salvage gets out what is whole. The damaged file is kept.",
+        )
     if free < 50_000_000:
         return Finding(about="journal", mark="note", words=words, hint="Make room on that disk.")
     mode = path.stat().st_mode & 0o777
@@ -211,8 +300,8 @@ def _some_runs(count: int) -> str:
 
 
 def _models(config: ConfigManager) -> Iterator[Finding]:
+    from midstream.ai.endpoints import base_of
     from midstream.ai.naming import is_offline, key_names, provider_of, require_key
-    from midstream.ai.providers import address_of
 
     asked: dict[str, list[str]] = {}
     for level, name in config.models.items():
@@ -230,7 +319,7 @@ def _models(config: ConfigManager) -> Iterator[Finding]:
             lacking.setdefault(provider_of(name), {})[name] = levels
             continue
         try:
-            address = address_of(name, os.environ)
+            address = base_of(provider_of(name), os.environ)
         except MidstreamError as error:
             yield Finding(about=about, mark="note", words=f"{name}: {error.what}", hint=error.hint)
             continue
@@ -240,7 +329,7 @@ def _models(config: ConfigManager) -> Iterator[Finding]:
         yield Finding(
             about=f"model {'/'.join(level for levels in names.values() for level in levels)}",
             mark="note",
-            words=f"{', '.join(names)}: cannot be asked, {keys} is not set",
+            words=f"{', '.join(names)}: cannot be used, {keys} is not set",
             hint=f"Set it, or choose another model. {_CHOOSE}",
         )
 
@@ -280,7 +369,7 @@ def _reached(about: str, name: str, address: str) -> Finding:
     except (OSError, TimeoutError) as error:
         why = str(error) or f"no connection within {CONNECT_S:g} s"
         words = f"{name}: {parts.hostname}:{port} is not reached ({why})"
-        hint = "Look at the network and at the address in the environment."
+        hint = "Check the network and the address in the environment."
         return Finding(about=about, mark="bad", words=words, hint=hint)
     took = (time.monotonic() - began) * 1000
     words = f"{name}: {parts.hostname}:{port} answers in {took:.0f} ms; the key was not tried"
@@ -301,7 +390,7 @@ def _programs(workspace: Path) -> Iterator[Finding]:
         if path is None:
             mark: Mark = "bad" if is_needed else "note"
             yield Finding(
-                about=name, mark=mark, words="not found", hint=f"It is there to {what_for}."
+                about=name, mark=mark, words="not found", hint=f"It is needed to {what_for}."
             )
             continue
         yield Finding(about=name, mark="ok", words=_version(path))
@@ -334,14 +423,12 @@ def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Fin
     if measured.version:
         words += f", bwrap {measured.version}"
     hint = (
-        f"Not in this folder: {trouble}. Every command here is asked about."
+        f"Not in this folder: {trouble}. midstream asks for every command here."
         if trouble
         else measured.why
     )
     if measured.level == "none":
-        hint = (
-            f"{hint} Every command is asked about. docs/safety.md says how to install one.".strip()
-        )
+        hint = f"{hint} midstream asks for every command. docs/safety.md says how to install one.".strip()
     yield Finding(about="sandbox", mark=mark, words=words, hint=hint)
     if whole:
         for probe in measured.probes:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,13 @@ import msgspec
 from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
 from midstream.config.files import CHECK_NAME
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import require_trust
+from midstream.config.opening import read_untrusted, require_trust
 from midstream.config.places import WORKSPACE_FOLDER
-from midstream.core.errors import UserMistake
+from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, JournalStalled
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.offloop import call_soon, in_thread
 from midstream.process import (
@@ -68,7 +69,7 @@ def chat(options: Options, prompt: str, *, role: str, answers: Sequence[str]) ->
     from midstream.headless.run import Given, chat_once, is_last_reply
 
     if not prompt.strip():
-        raise UserMistake("There is nothing to say.", hint='Write midstream chat "YOUR WORDS".')
+        raise UserMistake("The text is missing.", hint='Write midstream chat "YOUR WORDS".')
     given = Given(answers=tuple(answers), allowed=options.allowed)
 
     async def work(made: Parts) -> "Run":
@@ -119,7 +120,7 @@ def _headless(options: Options, work: Work, *, is_output: Callable[[Envelope], b
     )
     code, output = result_of(run)
     if code == FINISHED and output is not None and not options.is_json:
-        _print(as_text(output))
+        write_out(f"{as_text(output)}\n", is_exact=True)
     return code
 
 
@@ -127,6 +128,7 @@ async def _worked(
     config: ConfigManager, options: Options, work: Work, is_output: Callable[[Envelope], bool]
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
+    from midstream.command.permissions import without_sandbox
     from midstream.console.redirect import redirected
     from midstream.headless.resuming import unapproved
     from midstream.headless.run import unanswered
@@ -154,6 +156,9 @@ async def _worked(
         with redirected(face):
             async with _loaded(config, options, left) as made:
                 tell((*config.notices, *made.notices))
+                if made.permissions.mode == "auto":
+                    await in_thread(partial(made.sandbox.unfit, options.workspace))
+                    tell(list(filter(None, [without_sandbox(made.permissions)])))
                 made.engine.listen(hear)
                 try:
                     run = await _shown(made, work, face, options, is_output)
@@ -181,15 +186,21 @@ async def _shown(
 
     Raises:
         OutputLost: stdout takes no more events.
+        WorldTrouble: the journal was lost meanwhile; the runs are in files of their own.
     """
     from midstream.console.jsonlines import JsonFace
 
     working = asyncio.ensure_future(work(made))
+    lost: list[JournalStalled] = []
 
     def show(envelope: Envelope) -> None:
+        if isinstance(envelope.event, JournalStalled) and envelope.event.is_lost:
+            # Nobody is here to put it back, and what goes on now would be kept nowhere.
+            lost.append(envelope.event)
+            working.cancel()
         if options.is_json:
             face.show(envelope)
-        elif not is_output(envelope):
+        elif not (lost or is_output(envelope)):
             face.show(envelope)
             if isinstance(envelope.event, AnswerRefused):
                 face.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
@@ -200,9 +211,28 @@ async def _shown(
     try:
         return await working
     except asyncio.CancelledError:
+        if lost:
+            raise WorldTrouble(lost[0].error, hint=await _rescued(made)) from None
         if options.is_json and face.lost is not None:
             raise OutputLost(face.lost) from None
         raise
+
+
+async def _rescued(made: Parts) -> str:
+    """Write the runs that have not ended to files of their own; return what a person should hear."""
+    from midstream.engine.exchange import exported, write_new
+
+    words = []
+    for machine in made.engine.machines():
+        path = Path(tempfile.mkdtemp(prefix="midstream-")) / f"{machine.id}.jsonl"
+        try:
+            file = await exported(made.store, machine.id, made_by="midstream")
+            await in_thread(partial(write_new, path, file.lines))
+        except MidstreamError as error:
+            words.append(f"Run {machine.id} is kept nowhere: {error}")
+        else:
+            words.append(f"Run {machine.id} is in {path} as far as it went.")
+    return " ".join(words)
 
 
 @contextlib.asynccontextmanager
@@ -213,9 +243,12 @@ async def _loaded(config: ConfigManager, options: Options, left: list[str]) -> A
 
     Raises:
         UserMistake: a tool that is to be allowed does not exist.
+        WorldTrouble: the journal cannot be opened, and nobody has said that none is wanted.
     """
     from midstream.headless.run import left_words
 
+    if options.journal == "wanted":
+        options = msgspec.structs.replace(options, journal="needed")
     made = await in_thread(lambda: parts(config, options))
     try:
         if (unknown := unknown_tool(options.allowed, made.tools)) is not None:
@@ -223,7 +256,7 @@ async def _loaded(config: ConfigManager, options: Options, left: list[str]) -> A
         yield made
     finally:
         await made.engine.close()
-        if made.is_lasting:
+        if made.store.is_lasting:
             left += [words for m in made.engine.machines() if (words := left_words(m.run))]
         await made.client.aclose()
         if made.mcp is not None:
@@ -303,7 +336,7 @@ def listing(options: Options, what: str) -> int:
     """Write the workflows, roles or tools, one a line, or as one JSON object; return the exit code."""
     config = configured(options)
     require_trust(config)
-    made = parts(config, options)
+    made = parts(config, msgspec.structs.replace(options, journal="none"))
     if what == "tools":
         found = {name: spec.description for name, spec in made.tools.items()}
     elif what == "roles":
@@ -334,7 +367,8 @@ def validate(options: Options, paths: Sequence[Path], *, is_strict: bool = False
     from midstream.workflow.validate import validate_files
 
     config = configured(options)
-    made = parts(config, options)
+    made = parts(config, msgspec.structs.replace(options, journal="none"))
+    read_untrusted(config)
     problems = validate_files(
         [_file_of(path, config) for path in paths],
         roles=made.library.roles(),

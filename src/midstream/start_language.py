@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.assembly import Options, configured, parts
+from midstream.assembly import Options, Parts, configured, parts
 from midstream.config.files import shown_path, write_whole
-from midstream.config.opening import require_trust
+from midstream.config.opening import read_untrusted
 from midstream.config.places import BUILT_IN, WORKSPACE_FOLDER
 from midstream.core.errors import UserMistake
 from midstream.core.names import Json
+from midstream.core.safety.sanitize import sanitized
 from midstream.core.spec import Definition
 from midstream.headless.codes import FINISHED
 from midstream.process import STDOUT, is_terminal, write_error, write_out
@@ -38,6 +39,7 @@ def graph(options: Options, name: str, *, kind: str, file: Path | None, width: i
         text = svg(machine, width=width or 90)
     else:
         text = {"mermaid": mermaid, "dot": dot}[kind](machine)
+    text = sanitized(text)  # nobody may have trusted what stands in it
     if file is None:
         _print(text)
     else:
@@ -76,23 +78,22 @@ def columns() -> int:
 
 
 def _loaded(options: Options, name: str) -> Definition:
-    """Return a workflow's definition. Its script is imported, as for a run."""
+    """Return a workflow's definition, as its files say it now; nothing of it is run."""
     config = configured(options)
-    require_trust(config)
-    made = parts(config, options)
-
-    async def load() -> Definition:
-        try:
-            definition, _ = await made.library.load(name)
-            return definition
-        finally:
-            await made.client.aclose()
-            await made.store.aclose()
-
-    definition = asyncio.run(load())
+    made = parts(config, msgspec.structs.replace(options, journal="none"))
+    read_untrusted(config)
+    try:
+        definition = made.library.read(name)
+    finally:
+        asyncio.run(_close(made))
     for notice in config.notices:
         _say(notice)
     return definition
+
+
+async def _close(made: Parts) -> None:
+    await made.client.aclose()
+    await made.store.aclose()
 
 
 # --- a starter ----------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
         store = await in_thread(lambda: opened_store(config))
         try:
             id = (await found(store, prefix)).id
-            return await store.read(id), has_foreign_past(await store.listing(), id)
+            return await store.read(id), await has_foreign_past(store, id)
         finally:
             await store.aclose()
 
@@ -313,7 +313,7 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
     if not options.is_json:
         _print(f"{len(files) - failed} held, {failed} differed." if failed else "All held.")
     if differs and not options.is_json:
-        _print("Is that as you want it? `midstream rehearse FILE --accept` writes it down anew.")
+        _print("Is the change wanted? `midstream rehearse FILE --accept` records it.")
     return FAILED if failed else FINISHED
 
 

@@ -198,14 +198,17 @@ def send(
     if not words.strip():
         raise UserMistake("There is nothing to send.", hint="midstream send RUN TEXT")
     if question is not None and policy is not None:
-        raise UserMistake("An answer has no policy.", hint="Leave out --question, or the policy.")
+        raise UserMistake(
+            "--question cannot be combined with --interrupt, --steer or --queue.",
+            hint="Leave one of them out.",
+        )
 
     async def work(place: _Place) -> int:
         kept = await found(place.store, prefix)
         id = kept.id
         if kept.is_foreign:
             raise UserMistake(
-                f"Run {id} was imported: nobody will ever hear it there.",
+                f"Run {id} was imported: it would never read your line.",
                 hint=f"Fork it and talk to the fork: midstream fork {id} --at {kept.seq}",
             )
         async with place.attached(id) as machine:
@@ -259,7 +262,7 @@ def _question_id(run: Run, named: str) -> str:
         UserMistake: the run never asked it.
     """
     number = named.removeprefix("#")
-    for question in run.questions:
+    for question in reversed(run.questions):
         if number == str(question.number) or named == question.id:
             return question.id
     asked = "; ".join(map(question_line, run.open_questions))
@@ -294,7 +297,7 @@ def _tell_stopped(options: Options, kept: KeptRun, how: str, unheard: Sequence[s
         told = {"type": "stopped", "run": kept.id, "text": how, "unheard": list(unheard)}
         _write_objects([told])
         return
-    _write([f"Run {kept.id} {how}.", *(f"It never heard: {text}" for text in unheard)])
+    _write([f"Run {kept.id} {how}.", *(f"It did not get: {text}" for text in unheard)])
 
 
 # --- the store and the screen -------------------------------------------------------------------

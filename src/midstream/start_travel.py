@@ -27,7 +27,7 @@ from midstream.process import (
 )
 
 if TYPE_CHECKING:
-    from midstream.core.views.side_effects import SideEffects
+    from midstream.core.run import Run
     from midstream.engine.redoing import WayForward
     from midstream.engine.replaying import Replayed
     from midstream.engine.travel import Fork, Returned
@@ -74,7 +74,7 @@ def undo_run(options: Options, run: str, *, puts_back: bool) -> int:
             return made, await files_undone(store, made, workspace, now=SystemClock().now())
 
     made, returned = _done(work())
-    return _shown_fork(options, made, returned=returned)
+    return _shown_fork(options, made, returned=returned, has_decided=True)
 
 
 def redo_run(options: Options, run: str) -> int:
@@ -98,15 +98,17 @@ def redo_run(options: Options, run: str) -> int:
             return way, *await gone_forward(store, way, Path(way.workspace))
 
     way, made, returned = _done(work())
-    if made is not None:
-        return _shown_fork(options, made, returned=returned, way=way)
-    if options.is_json:
+    if options.is_json and made is not None:
+        _forked(made, returned)
+    elif options.is_json:
         listed = msgspec.to_builtins(returned)
         _object({"type": "redone", "run": way.target, "returned": listed})
-        return FINISHED
-    _say(f"Run {way.target} stands as it had ended.")
-    for one in returned:
-        _say(f"  {_returned_words(one, way.workspace, way)}")
+    else:
+        from midstream.engine.keeping import redone_words
+
+        _say("\n".join(redone_words(way, made, returned)))
+        if made is not None:
+            _go_on_with(options, made)
     return FINISHED
 
 
@@ -114,57 +116,64 @@ def _shown_fork(
     options: Options,
     made: "Fork",
     *,
-    puts_back: bool | None = None,
     returned: "Sequence[Returned]" = (),
-    way: "WayForward | None" = None,
+    puts_back: bool = False,
+    has_decided: bool = False,
 ) -> int:
-    """Say what the fork is, offer to put files back, and say what became of them.
+    """Say what the fork is, and what became of its files; offer to put them back.
 
-    With `puts_back` None nothing is offered: `returned` is what became of them already. `way` is how
-    it went forward, if it did.
+    `returned` is what became of them already. `has_decided`: nothing is offered.
     """
-    from midstream.core.views.side_effects import in_words
+    from midstream.engine.keeping import returned_words, undone_words
 
-    # What was put back already is not offered again.
-    files = () if returned else made.effects.files
+    files = () if returned or made.is_foreign else made.effects.files
+    if files and puts_back:
+        files, returned = (), _done(_put_back(options, made))
     if not options.is_json:
-        _say(f"{made.id} is run {made.source} as it stood after fact {made.seq}.")
-        stays = _staying(made, returned)
-        if stays:
-            _say("Done after that, and still so:")
-            for line in in_words(stays, workspace=made.workspace):
-                _say(f"  {line}")
-        if made.damaged is not None:
-            _say(f"What was done from fact {made.damaged} on is not known: it is damaged.")
-    if files and made.is_foreign:
+        # A fork alone takes no words back: the run they were said in is still there.
+        told = made if has_decided else msgspec.structs.replace(made, words="")
+        _say("\n".join(undone_words(told, returned)))
+    if made.effects.files and made.is_foreign:
         _note(options, "It was imported: its files are not those here, and are not put back.")
-    elif files and puts_back is not None and (puts_back or _wants_back(options, len(files))):
+    elif files and not has_decided and _wants_back(options, len(files)):
         returned = _done(_put_back(options, made))
+        for line in returned_words(returned, made.workspace):
+            _say(f"  {line}")
     elif files:
-        how = "" if puts_back is None else "; --put-back puts them back"
+        how = "" if has_decided else "; --put-back puts them back"
         _note(options, f"The files were left as they are{how}.")
     if options.is_json:
-        effects: dict[str, Json] = msgspec.to_builtins(made.effects)
-        head: dict[str, Json] = {
-            "type": "forked",
-            "run": made.id,
-            "source": made.source,
-            "seq": made.seq,
-            "damaged": made.damaged,
-        }
-        _object(head | effects | {"returned": msgspec.to_builtins(returned)})
+        _forked(made, returned)
     else:
-        for one in returned:
-            _say(f"  {_returned_words(one, made.workspace, way)}")
-        _say(f"Go on with it: midstream resume {made.id}")
+        _go_on_with(options, made)
     return FINISHED
 
 
-def _staying(made: "Fork", returned: "Sequence[Returned]") -> "SideEffects":
-    """Return what was done after a fork's point, less the files that were put back."""
-    back = {one.path for one in returned if one.result != "left"}
-    files = tuple(change for change in made.effects.files if change.path not in back)
-    return msgspec.structs.replace(made.effects, files=files)
+def _forked(made: "Fork", returned: "Sequence[Returned]") -> None:
+    """Write a fork as one object."""
+    effects: dict[str, Json] = msgspec.to_builtins(made.effects)
+    head: dict[str, Json] = {
+        "type": "forked",
+        "run": made.id,
+        "source": made.source,
+        "seq": made.seq,
+        "damaged": made.damaged,
+    }
+    _object(head | effects | {"returned": msgspec.to_builtins(returned)})
+
+
+def _go_on_with(options: Options, made: "Fork") -> None:
+    """Say how the fork goes on, by where it stands."""
+
+    async def work() -> "Run":
+        from midstream.engine.opening import opened
+
+        async with _opened(options) as store:
+            return await opened(store, made.id)
+
+    from midstream.core.views.status import way_on
+
+    _say(f"Run {made.id} {way_on(_done(work()), made.id, resume=f'`midstream resume {made.id}`')}")
 
 
 async def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
@@ -172,22 +181,6 @@ async def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
 
     async with _opened(options) as store:
         return await put_back(store, made.effects.files, Path(made.workspace))
-
-
-def _returned_words(one: "Returned", workspace: str, way: "WayForward | None" = None) -> str:
-    from midstream.core.views.side_effects import short_path
-
-    if way is not None:
-        from midstream.engine.redoing import again_words
-
-        return f"{short_path(one.path, workspace)}: {again_words(way, one)}"
-    words = {
-        "put_back": "put back",
-        "removed": "removed, as it was not there before",
-        "already": "as it was before",
-        "left": f"left as it is: {one.why}",
-    }
-    return f"{short_path(one.path, workspace)}: {words[one.result]}"
 
 
 def _wants_back(options: Options, count: int) -> bool:
@@ -232,7 +225,7 @@ def _replayed(came: "Replayed", took_s: float) -> dict[str, Json]:
 
 
 def _replay_words(came: "Replayed", took_s: float) -> str:
-    facts = f"Run {came.run.id}: {came.facts} facts folded in {took_s:.2f} s"
+    facts = f"Run {came.run.id}: {came.facts} facts replayed in {took_s:.2f} s"
     if came.damage is not None:
         return f"{facts}.\n{came.damage}"
     if came.unfoldable:
@@ -241,7 +234,7 @@ def _replay_words(came: "Replayed", took_s: float) -> str:
         return f"{facts}.\nAfter fact {came.snapshot} it was different: {came.difference}"
     if came.snapshot is None:
         return f"{facts}; nothing was kept to compare it with."
-    return f"{facts}; after fact {came.snapshot} it is as the process that ran it kept it."
+    return f"{facts}; after fact {came.snapshot} it matches what its process kept."
 
 
 def export_run(options: Options, run: str, file: Path | None, *, with_files: bool) -> int:
@@ -265,14 +258,14 @@ def export_run(options: Options, run: str, file: Path | None, *, with_files: boo
     id, lines, missing = _done(work())
     if file is None:
         for line in lines:
-            write_out(line.decode())
+            write_out(line.decode(), is_exact=True)
     else:
         from midstream.engine.exchange import write_new
 
         write_new(file, lines)
     if missing:
         _note(options, f"The contents of {missing} files are not kept any more.")
-    holds = "It holds all that the run read and said: look through it before you give it away."
+    holds = "It holds all that the run read and said: check it before you share it."
     _note(options, f"Exported run {id}. {holds}")
     return FINISHED
 
@@ -291,8 +284,12 @@ def import_run(options: Options, file: Path) -> int:
     elif came.was_there:
         _say(f"Run {came.id} is here already, with the same {came.facts} facts.")
     else:
-        as_named = "" if came.id == came.named else f" (a run {came.named} is here, another one)"
-        _say(f"Imported run {came.id}{as_named}: {came.facts} facts. It goes on only when told to.")
+        as_named = (
+            ""
+            if came.id == came.named
+            else f" (a run {came.named} is here already, a different one)"
+        )
+        _say(f"Imported run {came.id}{as_named}: {came.facts} facts. It does not go on by itself.")
     return FINISHED
 
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from midstream.asking import asked
 from midstream.assembly import Options
-from midstream.config.looking import difference, enables
+from midstream.config.looking import shown_name, told_files
 from midstream.config.places import user_state_dir
-from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
+from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.console.lines import Line, rows
 from midstream.core.errors import MidstreamError
-from midstream.core.guidance import AGENTS_FILE
 from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.process import STDIN, STDOUT, is_terminal, write_out
@@ -25,56 +24,31 @@ def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
     """
     _show(status, store)
     while True:
-        match asked(f"{_KEYS}\n[n] › ").casefold()[:1]:
+        key = asked(f"{_KEYS}\n[n] › ").strip().casefold()
+        match key[:1]:
             case "t":
+                _say("Trusted, as long as none of these files changes.")
                 return True
             case "l":
                 _look(status)
-            case _:
+            case "" | "n" | "q":
                 _say("Not trusted: none of it is used, and nothing is changed here.")
                 return False
+            case _:
+                _say(f"{key[:20]!r} is not one of these keys: nothing was decided.")
 
 
 def _show(status: TrustStatus, store: TrustStore) -> None:
     whose = ".midstream/" if status.acts else "AGENTS.md"
     _say(f"This workspace has its own {whose} ({status.workspace}):")
-    given = session_grant(status)
-    changed = {change.name: change.how for change in status.changes}
-    for file in status.files:
-        mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
-        _say(f"{_shown(file.name)}  {file.size:,} bytes{mark}", "  ")
-        try:
-            found = enables(file.name, given.read(file.name))
-        except MidstreamError as error:
-            found = (error.what,)
-        for words in found:
-            _say(words, "      ")
-    for entry in status.left_out:
-        _say(f"left out: {entry}", "  ")
-    for change in status.changes:
-        before = store.before(status.workspace, change.name)
-        after = None
-        if change.how != "removed":
-            try:
-                after = given.read(change.name)
-            except MidstreamError as error:
-                _say(error.what, "  ")
-        if change.how == "changed" and before is None:
-            _say(f"{change.name}: what it held when you trusted it was not kept.", "  ")
-        else:
-            for line in difference(_shown(change.name), before, after):
-                _say(line, "  │ ")
-
-
-def _shown(name: str) -> str:
-    """Return a file's name as a person knows it: AGENTS.md stands beside `.midstream`, not in it."""
-    return AGENTS_FILE if name == AGENTS else name
+    for mark, text in told_files(status, store):
+        _say(text, mark)
 
 
 def _look(status: TrustStatus) -> None:
     given = session_grant(status)
     for file in status.files:
-        _say(f"── {_shown(file.name)}")
+        _say(f"── {shown_name(file.name)}")
         try:
             text = given.read(file.name).decode("utf-8", "replace")
         except MidstreamError as error:
@@ -113,7 +87,6 @@ def trust(options: Options) -> int:
     if not ask_trust(status, store):
         return NOT_TRUSTED
     store.grant(status)
-    _say("Trusted, as long as none of these files changes.")
     return FINISHED
 
 
@@ -137,7 +110,7 @@ def revoke_trust(options: Options) -> int:
     """Trust a workspace no more; return the exit code."""
     store = TrustStore(user_state_dir(os.environ))
     if store.revoke(options.workspace):
-        _say(f"{options.workspace} is trusted no more.")
+        _say(f"{options.workspace} is no longer trusted.")
         return FINISHED
     _say(f"{options.workspace} was not trusted.")
     return FAILED

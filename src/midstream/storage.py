@@ -5,8 +5,9 @@ to live through crashes and to share a run between processes. Each has its contr
 `midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
 """
 
-from collections.abc import Collection
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -35,12 +36,31 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     was_cut: bool = False
     damaged: str = ""
 
+    @property
+    def cut_work(self) -> bool:
+        """Return whether its process died with something of it under way, as far as a listing sees."""
+        return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
+
 
 class Catalogue(Protocol):
     """Which runs there are, and making new ones out of old ones."""
 
-    async def listing(self) -> list[KeptRun]:
-        """Return every run, the oldest first."""
+    async def listing(
+        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
+    ) -> list[KeptRun]:
+        """Return the runs, the oldest first.
+
+        Args:
+            workspace: only those of this folder.
+            begins: only those whose id begins so.
+            since: only those with a fact of this time (seconds since 1970) or later.
+        """
+
+    async def lineage(self, id: str) -> list[KeptRun]:
+        """Return a run and the runs it was forked from, the run itself first; none where it is not.
+
+        However many runs there are, it costs what these cost.
+        """
 
     async def fork(self, source: str, at: int, id: str) -> int:
         """Make the run `id` of the first facts of `source`, by reference; return how many.
@@ -147,14 +167,23 @@ class Ownership(Protocol):
         """Return the living owner of a run, "" if there is none."""
 
 
+NO_PAGES: Final[Mapping[str, bytes]] = MappingProxyType({})
+
+
 class Snapshots(Protocol):
     """The newest folded state of each run, as bytes: a cache, and nothing but that."""
 
-    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
-        """Keep how the run stood after fact `seq`, instead of what was kept before."""
+    async def keep_snapshot(
+        self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+    ) -> None:
+        """Keep how the run stood after fact `seq`, instead of what was kept before.
 
-    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
-        """Return the newest snapshot and its seq; None where there is none that is whole."""
+        A page of a name that was kept for the run with its last snapshot is what it was: it is not
+        asked for. Asking for one may take a while.
+        """
+
+    async def snapshot(self, run: str) -> tuple[int, bytes, Mapping[str, bytes]] | None:
+        """Return the newest snapshot: its seq, its data and pages; None where none is whole."""
 
     async def forget_snapshots(self, run: str | None = None) -> None:
         """Delete the snapshots of one run, or all."""
@@ -162,6 +191,10 @@ class Snapshots(Protocol):
 
 class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, Shelf, Protocol):
     """Everything that keeps runs, in one place."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether what is kept outlives this process, as far as is known."""
 
     async def changed(self, timeout_s: float) -> None:
         """Return once anything may have been written by anybody since the last call, or in time."""

@@ -1,9 +1,14 @@
 """Choosing a model: for all levels or one, back again, and what is known of a wrong name."""
 
 import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from ai_kit import LEVELS, client_of
+from deadline import DEADLINE_S
 
 from midstream.ai.choice import ModelChoice
 from midstream.core.errors import UserMistake
@@ -50,7 +55,7 @@ async def test_a_request_goes_to_the_model_of_its_level() -> None:
     models = choice()
     models.use("openai:o3", "smart")
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         assert [(await models.window(level))[0] for level in LEVELS] == used(models)
 
 
@@ -92,19 +97,19 @@ def test_every_choice_is_told_to_the_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("opnai:gpt-5", "no provider 'opnai'"),
+        ("opnai:gpt-5", "No provider of models is called 'opnai'"),
         ("gpt-5", "is not the name of a model"),
         ("groq:llama", "GROQ_API_KEY is not set"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused(name: str, match: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UserMistake, match=match):
             await choice().doubts(name)
 
 
 async def test_a_name_nobody_knows_is_doubted_and_a_known_one_is_not() -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         doubts = await choice().doubts("openai:gpt-5.6-slo")
         assert "gpt-5.6-slo is no name of openai that is known here" in doubts
         assert "Did you mean openai:gpt-5.6-sol?" in doubts
@@ -112,3 +117,30 @@ async def test_a_name_nobody_knows_is_doubted_and_a_known_one_is_not() -> None:
         assert await choice().doubts("offline") == ""
         own = choice(OPENAI_BASE_URL="http://127.0.0.1:1/v1")
         assert await own.doubts("openai:anything") == ""
+
+
+NAMES = """
+import asyncio
+from test_model_choice import choice
+
+async def main():
+    models = choice(OPENAI_API_KEY="sk-1")
+    before = models.names()
+    await models.look_here()
+    print(before, "openai:gpt-5" in models.names(), any("claude" in n for n in models.names()))
+
+asyncio.run(main())
+"""
+
+
+def test_names_are_known_once_somebody_looks_for_them() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", NAMES],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2]))},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
+    )
+
+    assert ran.stdout.strip() == "() True False"

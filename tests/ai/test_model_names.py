@@ -4,7 +4,7 @@ import pytest
 from ai_kit import Ears, ask, client_of, said
 
 from midstream.ai.api_client import is_configured
-from midstream.ai.naming import known_names
+from midstream.ai.listed import known_names
 from midstream.core.errors import UserMistake
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.openai_server import OpenAIServer, Reply, refused_url
@@ -92,9 +92,9 @@ def test_one_configured_level_is_enough() -> None:
 
 
 def test_models_are_offered_by_name_where_there_is_a_key_for_them() -> None:
-    import pydantic_ai.models  # known names are only those of a library that is loaded
+    import genai_prices.data  # known names are only those of a list that is loaded
 
-    assert pydantic_ai.models is not None
+    assert genai_prices.data is not None
     assert known_names({}) == ()
     offered = known_names({"ANTHROPIC_API_KEY": "key"})
     assert offered

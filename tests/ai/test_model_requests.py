@@ -1,11 +1,14 @@
 """AIAPIClient against a real local server: what is sent, what is heard, what comes back."""
 
 import asyncio
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ai_kit import ADD, KEY, Ears, ask, called, client_of, said
+from deadline import DEADLINE_S
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.inputs import RequestedCall
@@ -26,7 +29,7 @@ async def test_the_first_words_are_heard_while_the_rest_is_still_to_come() -> No
     gate, ears = Gate(), Ears()
     with OpenAIServer([Reply(chunks=("Good ", "morning"), gate=gate)]) as server:
         client = client_of(server)
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
             answer = group.create_task(client.request(said(), ears))
             await ears.first_words.wait()
             heard_at_the_gate = ears.words
@@ -142,7 +145,7 @@ async def test_an_empty_answer_is_an_empty_reply() -> None:
 async def test_a_reply_that_must_call_is_asked_for_as_such() -> None:
     with OpenAIServer([Reply(text="a"), Reply(text="b")]) as server:
         client = client_of(server)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await client.request(said(tools=(ADD,), must_call=True), Ears())
             await client.request(said(tools=(ADD,)), Ears())
         await client.aclose()
@@ -251,7 +254,7 @@ async def test_cancelling_closes_the_stream() -> None:
     ears = Ears()
     with OpenAIServer([Reply(chunks=("one ", "two"), gate=Gate())]) as server:
         client = client_of(server)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             answering = asyncio.ensure_future(client.request(said(), ears))
             await ears.first_words.wait()
             answering.cancel()
@@ -270,7 +273,7 @@ async def test_requests_at_the_same_time_do_not_wait_for_each_other() -> None:
         [Reply(text="slow one", gate=gate, gate_after=0), Reply(text="quick")]
     ) as server:
         client = client_of(server)
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
             slow = group.create_task(client.request(said(), Ears()))
             await gate.reached
             quick = await client.request(said(), Ears())
@@ -295,7 +298,51 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
         "print(sorted({'pydantic_ai', 'openai', 'httpx2', 'genai_prices'} & set(sys.modules)))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", looks], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", looks],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
+    )
+
+    assert ran.stdout.strip() == "[]"
+
+
+FIRST_REQUEST = """
+import asyncio, sys, threading
+from ai_kit import Ears, client_of, said
+from midstream.testing.openai_server import OpenAIServer, Reply
+
+imported, is_asking = [], False
+
+def heard(event, arguments):
+    if event == "import" and is_asking and threading.current_thread() is threading.main_thread():
+        imported.append(arguments[0])
+
+async def main(url):
+    global is_asking
+    client = client_of(url)
+    await client.warm_up()
+    is_asking = True
+    await client.request(said(), Ears())
+    is_asking = False
+    await client.aclose()
+
+sys.addaudithook(heard)
+with OpenAIServer([Reply(text="hi")]) as server:
+    asyncio.run(main(server.base_url))
+print(imported)
+"""
+
+
+def test_the_first_request_imports_nothing_on_the_loop() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_REQUEST],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2]))},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
     )
 
     assert ran.stdout.strip() == "[]"

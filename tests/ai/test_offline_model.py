@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.ai.offline import LABEL, OfflineModel, pieces, smallest
 from midstream.core.conversation import Message, ToolCall, ToolResult
@@ -57,7 +58,7 @@ def request(**changes: Any) -> ModelRequest:
 
 
 async def reply(part: Json, wanted: ModelRequest, ear: Ear | None = None) -> ModelReply:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         model = OfflineModel(lambda name: part, pieces_per_s=None)
         return await model.request(wanted, ear or Ear())
 
@@ -183,7 +184,7 @@ async def test_words_come_at_the_pace_asked_for() -> None:
 
     ear = Ear()
     model = OfflineModel(lambda name: None, pieces_per_s=50, sleep=sleep)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await model.request(request(), ear)
 
     assert waits == [0.02] * len(ear.heard)
@@ -199,7 +200,7 @@ async def test_a_reply_is_cut_between_two_pieces() -> None:
             await asyncio.Event().wait()
 
     model = OfflineModel(lambda name: None, sleep=sleep)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         replying = asyncio.create_task(model.request(request(), ear))
         await reached.wait()
         replying.cancel()
@@ -212,7 +213,7 @@ async def test_a_reply_is_cut_between_two_pieces() -> None:
 async def test_at_full_speed_others_still_get_their_turn() -> None:
     ear = Ear()
     model = OfflineModel(lambda name: None, pieces_per_s=None)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         replying = asyncio.create_task(model.request(request(), ear))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

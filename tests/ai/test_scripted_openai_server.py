@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply, read_script
 
@@ -36,7 +37,7 @@ def post(base_url: str, body: dict[str, Any]) -> tuple[int, Any]:
         headers={"content-type": "application/json"},
     )
     try:
-        with urlopen(request, timeout=10) as answer:
+        with urlopen(request, timeout=DEADLINE_S) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:
@@ -172,7 +173,7 @@ def test_a_gate_holds_the_stream_until_it_is_opened() -> None:
     body = {"model": "gpt-5", "messages": [USER], "stream": True}
     with OpenAIServer([Reply(chunks=("one ", "two"), gate=gate)]) as server:
         host = server.base_url.removeprefix("http://").removesuffix("/v1")
-        line = http.client.HTTPConnection(host, timeout=10)
+        line = http.client.HTTPConnection(host, timeout=DEADLINE_S)
         line.request("POST", "/v1/chat/completions", json.dumps(body))
         answer = line.getresponse()
         gate.reached.wait()
@@ -190,7 +191,7 @@ def test_a_gate_that_is_never_opened_does_not_hold_up_the_end() -> None:
     body = {"model": "gpt-5", "messages": [USER], "stream": True}
     with OpenAIServer([Reply(text="held", gate=gate)]) as server:
         host = server.base_url.removeprefix("http://").removesuffix("/v1")
-        line = http.client.HTTPConnection(host, timeout=10)
+        line = http.client.HTTPConnection(host, timeout=DEADLINE_S)
         line.request("POST", "/v1/chat/completions", json.dumps(body))
         gate.reached.wait()
 
@@ -225,7 +226,7 @@ def test_the_server_runs_as_a_program_until_it_is_told_to_end(tmp_path: Path) ->
         _, first = post(base_url, {"model": "gpt-5", "messages": [USER]})
         _, second = post(base_url, {"model": "gpt-5", "messages": [USER]})
         program.send_signal(signal.SIGTERM)
-        code = program.wait(timeout=10)
+        code = program.wait(timeout=DEADLINE_S)
 
     assert json.loads(first)["choices"][0]["message"]["content"] == "from afar"
     assert json.loads(second)["choices"][0]["message"]["content"] == "OK"

@@ -220,7 +220,7 @@ def test_a_file_changed_after_the_yes_is_not_read_and_said(place: Place) -> None
     assert "mine" not in config.roles()
     assert config.notices == (
         "repo/.midstream/roles/r.json has changed since you trusted this workspace; it was not read. "
-        "Start midstream again to look at the change and trust it. It is ignored.",
+        "/trust in the console, or midstream trust, shows the change and lets you trust it. It is ignored.",
     )
 
 
@@ -365,7 +365,7 @@ def test_a_broken_role_is_a_notice_told_once_and_the_others_stay(place: Place) -
     assert "bad" not in config.roles()
     assert config.notices == (
         'config/roles/a.json:1:10 $.bad.levl: unknown key "levl". Did you mean "level"?',
-        "The role 'good' stands in config/roles/a.json and config/roles/b.json; the second counts.",
+        "The role 'good' stands in config/roles/a.json and config/roles/b.json; the second one is used.",
     )
 
 

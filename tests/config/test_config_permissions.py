@@ -93,7 +93,7 @@ def test_no_rule_allows_protected_files() -> None:
     rules, said = read('{"permissions": {"allow": ["write_protected: .github/**"]}}')
 
     assert rules == {"allow": []}
-    assert "protected files are asked about each time" in said[0]
+    assert "midstream always asks about protected files" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_no_rule_allows_protected_files() -> None:
     [
         ('"plan"', "plan", ""),
         ('"auto"', "auto", ""),
-        ('"full"', None, "full is for one session: it takes a flag"),
+        ('"full"', None, "full is for one session: it needs a flag"),
         ('"Auto"', None, 'found "Auto". Did you mean "auto"?'),
         ("true", None, "expected text, found true."),
     ],

@@ -128,7 +128,7 @@ def test_a_workspace_calls_nobody() -> None:
     settings, said = read('{"notifications": "bell"}', is_workspace=True)
 
     assert settings == {}
-    assert "a workspace may not call you" in said[0]
+    assert "a workspace may not set notifications" in said[0]
 
 
 def test_a_workspace_lets_no_run_go_on_by_itself() -> None:
@@ -136,7 +136,7 @@ def test_a_workspace_lets_no_run_go_on_by_itself() -> None:
 
     assert settings == {}
     assert said == [
-        "a.json:1:16 $.autoResume: a workspace may not let runs go on; ignored. "
+        "a.json:1:16 $.autoResume: a workspace may not make runs resume by themselves; ignored. "
         "Set it in your own application.json."
     ]
 

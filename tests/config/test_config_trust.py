@@ -233,7 +233,7 @@ def test_a_folder_swapped_for_a_link_after_the_yes_is_not_followed(
 def test_a_name_cannot_leave_the_folder(workspace: Path, store: TrustStore, name: str) -> None:
     grant = session_grant(store.status(workspace))
 
-    with pytest.raises(UserMistake, match="is no name of a file"):
+    with pytest.raises(UserMistake, match="is not the name of a file"):
         grant.read(name)
 
 

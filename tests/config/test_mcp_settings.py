@@ -52,10 +52,10 @@ def test_what_is_switched_off_is_not_there() -> None:
         ('{"x": 1}', "expected an object"),
         ('{"x": {}}', 'either a "command" or a "url"'),
         ('{"x": {"command": "c", "url": "https://h"}}', 'either a "command" or a "url"'),
-        ('{"x": {"command": ""}}', "expected words"),
-        ('{"x": {"command": "a\\u0001b"}}', "expected words"),
+        ('{"x": {"command": ""}}', "expected text"),
+        ('{"x": {"command": "a\\u0001b"}}', "expected text"),
         ('{"x": {"command": ["c"]}}', "expected"),
-        ('{"x": {"command": "c", "args": ["a\\nb"]}}', "expected words"),
+        ('{"x": {"command": "c", "args": ["a\\nb"]}}', "expected text"),
         ('{"x": {"command": "c", "args": "a"}}', "expected"),
         ('{"x": {"command": "c", "env": {"A=B": "1"}}}', "expected variables"),
         ('{"x": {"command": "c", "env": {"A": 1}}}', "expected"),
@@ -87,7 +87,7 @@ def test_a_workspace_names_no_secrets_and_does_not_trust_itself(inner: str) -> N
     (server,) = servers_in(inner, "workspace").values()
 
     assert (server.passed, server.trusts_annotations) == ((), False)
-    assert "a workspace may not say" in told(inner, "workspace")
+    assert "a workspace may not set" in told(inner, "workspace")
 
 
 def test_a_workspace_cannot_send_a_secret_in_a_header() -> None:

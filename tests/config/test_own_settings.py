@@ -145,7 +145,7 @@ def test_a_setting_counts_and_says_what_it_hides(config: ConfigManager) -> None:
         f"notifications = bell  (user: {config.user_file})",
         "  hides off (built-in)",
     ]
-    assert effect(config, "notifications") == "It counts from the next start on."
+    assert effect(config, "notifications") == "It takes effect at the next start."
 
 
 def test_models_stands_for_every_level(config: ConfigManager) -> None:
@@ -170,7 +170,7 @@ def test_models_stands_for_every_level(config: ConfigManager) -> None:
         ("editting", "vi", "Did you mean 'editing'?"),
         ("base", "a:b", "Did you mean 'models.base'?"),
         ("modelPatience", "3", "There are: modelPatience.firstByteSeconds"),
-        ("OPENAI_API_KEY", "x", "Keys are no settings"),
+        ("OPENAI_API_KEY", "x", "API keys are not settings"),
         ("models.base", f"sk-proj-{'a1B2' * 12}", "looks like a secret"),
         ("mcpServers.x", "y", "midstream config edit"),
     ],
@@ -202,7 +202,7 @@ def test_a_sign_that_cannot_stand_in_a_file_is_not_blamed_on_the_file(
 ) -> None:
     wrote(config, '{"editing": "vi"}')
 
-    with pytest.raises(UserMistake, match="cannot stand in a file"):
+    with pytest.raises(UserMistake, match="cannot be written into"):
         set_own(config, "models.base", f"a:{sign}")
 
 
@@ -233,7 +233,7 @@ def test_a_setting_that_another_layer_beats_says_so(tmp_path: Path) -> None:
     set_own(config, "models.base", "openai:x")
 
     assert effect(config, "models.base") == (
-        "It does not count yet: offline of the environment: MIDSTREAM_MODEL wins."
+        "It has no effect yet: offline of the environment: MIDSTREAM_MODEL wins."
     )
 
 

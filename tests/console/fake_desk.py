@@ -218,6 +218,10 @@ class FakeDesk:
             "follow": self._follow,
             "move": lambda: self._move(rest),
             "over": self._over,
+            "tall": lambda: self.ask(
+                asked(9, "".join(f"row {n} of many\n" for n in range(int(rest))), kind="approval")
+            ),
+            "turn": self._turn,
             "away": lambda: setattr(self, "run", None),
             "pid": lambda: self.note(f"pid {os.getpid()}"),
         }
@@ -244,6 +248,10 @@ class FakeDesk:
         ended = msgspec.structs.replace(self.last_run, status="finished", phase="ended")
         self.last_run, self.run = ended, None
         self.tell(RunFinished())
+
+    def _turn(self) -> None:
+        assert self.face is not None
+        self.face.turned_to("r1", self.questions)
 
     def _two(self) -> None:
         self.ask(asked(1, "First?"))
@@ -286,10 +294,16 @@ class FakeDesk:
             )
         )
 
+    async def answered(self) -> None:
+        """Have every reply whole at once."""
+
     async def halt(self) -> None:
         """Say that the turn was stopped."""
         self.busy = False
         self.note("halted")
+
+    async def go_on(self) -> None:
+        """Have nothing that was stopped."""
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Say what was decided."""

@@ -6,9 +6,12 @@
     screen.wait_until(lambda s: "hello" in s.text())
     assert screen.close() == 0
 
-Nothing here sleeps: waiting means reading until the screen says so or the deadline has passed.
+Nothing here sleeps: waiting means reading until the screen says so or the deadline has passed. Where
+the screen says nothing, it means until the program has taken its keys and rests, which on a busy machine
+is another thing than being quiet for a while.
 """
 
+import array
 import contextlib
 import os
 import select
@@ -16,18 +19,28 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fcntl import ioctl
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import pyte
+from deadline import DEADLINE_S
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
+from midstream.asking import QUIET_S
+
 ENTER, ESC, TAB, UP, DOWN, BACKSPACE = "\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x7f"
+LEFT, RIGHT = "\x1b[D", "\x1b[C"
 CTRL_C, CTRL_D, CTRL_J, CTRL_L, CTRL_R = "\x03", "\x04", "\x0a", "\x0c", "\x12"
 ALT_ENTER = "\x1b\r"
+
+FINGERS_S = 0.06
+"""Between two keys of a person there is as much at least."""
+_END_OF_FRAME = b"\x1b[?2026l"
+_PTY_NUMBER = 0x80045430
+"""TIOCGPTN of Linux: which of /dev/pts is the program's end of a terminal."""
 
 
 def pasted(text: str) -> str:
@@ -45,6 +58,15 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def _modes_of_a_new_terminal() -> list[Any]:
+    ours, its = os.openpty()
+    try:
+        return termios.tcgetattr(its)
+    finally:
+        os.close(ours)
+        os.close(its)
+
+
 class ScreenTimeout(AssertionError):
     """The screen did not come to say what the test waits for."""
 
@@ -56,10 +78,14 @@ class Screen:
         self.process = process
         self.deadline_s = deadline_s
         self.raw = bytearray()
-        self.modes_before = termios.tcgetattr(process.fd)
+        self.modes_before = (
+            _modes_of_a_new_terminal()
+        )  # by now the program may have changed its own
         self._history = pyte.HistoryScreen(cols, rows, history=20_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._history)
         self._is_open = True
+        self._typed = ""
+        self._unseen = b""
 
     @classmethod
     def spawn(
@@ -70,7 +96,7 @@ class Screen:
         rows: int = 24,
         *,
         cwd: str | os.PathLike[str] | None = None,
-        deadline_s: float = 20.0,
+        deadline_s: float = DEADLINE_S,
     ) -> Self:
         """Start a program in a pty. `env` is added to a small, quiet environment of our own."""
         base = {
@@ -102,7 +128,14 @@ class Screen:
     # --- typing ---
 
     def type(self, text: str) -> None:
-        """Send keys, all at once, reading meanwhile so that neither side can block the other."""
+        """Send keys, all at once, reading meanwhile so that neither side can block the other.
+
+        Those of two calls never come together: the program has taken the first ones by then.
+        """
+        if self._typed:
+            # What follows Esc sooner may be the rest of what a terminal says by itself: it decides nothing.
+            self.rest(QUIET_S if self._typed.endswith(ESC) else FINGERS_S)
+        self._typed = text
         data = text.encode()
         fd = self.process.fd
         deadline = time.monotonic() + self.deadline_s
@@ -122,7 +155,6 @@ class Screen:
         self.settle(quiet_s)
         for key in keys:
             self.type(key)
-            self.settle(0.06)
 
     def paste(self, text: str) -> None:
         """Send text as a bracketed paste."""
@@ -195,9 +227,57 @@ class Screen:
         self.wait_until(lambda s: text not in s.text(), deadline_s, what=f"no {text!r}")
 
     def settle(self, quiet_s: float = 0.15) -> None:
-        """Read until the program has been quiet for so long (or ended)."""
-        while self._read(quiet_s):
+        """Read until the program, which rests, has been quiet for so long (or ended)."""
+        deadline = time.monotonic() + self.deadline_s
+        while self._read_until_rest(deadline) and (self._read(quiet_s) or not self.is_at_rest()):
             pass
+
+    def rest(self, seconds: float) -> None:
+        """Read until the program has taken its keys and rests; and then so long, whatever it says."""
+        deadline = time.monotonic() + self.deadline_s
+        while self._read_until_rest(deadline):
+            end = time.monotonic() + seconds
+            while (left := end - time.monotonic()) > 0 and self._is_open:
+                self._read(left)
+            if self.is_at_rest():
+                return
+
+    def _read_until_rest(self, deadline: float) -> bool:
+        """Read until the program rests; return whether it has not ended."""
+        while self._is_open and not self.is_at_rest():
+            self._read(0.002)
+            if time.monotonic() > deadline:
+                raise ScreenTimeout(f"the program never rests; saw:\n{self.text()}")
+        return self._is_open
+
+    def is_at_rest(self) -> bool:
+        """Return whether the program has taken its keys, and each of its threads waits for something.
+
+        One that waits for a processor, or was stopped, does not: it may be quiet for long in the
+        middle of its work. Where the system does not tell, a program is taken to be at rest.
+        """
+        return not self._keys_waiting() and not {*self._threads()} & {"R", "D", "T", "gone"}
+
+    def _keys_waiting(self) -> int:
+        """Return how many bytes typed the program has not taken yet."""
+        number, waiting = array.array("i", [0]), array.array("i", [0])
+        with contextlib.suppress(OSError):
+            ioctl(self.process.fd, _PTY_NUMBER, number)
+            its_end = os.open(f"/dev/pts/{number[0]}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                ioctl(its_end, termios.FIONREAD, waiting)
+            finally:
+                os.close(its_end)
+        return waiting[0]
+
+    def _threads(self) -> Iterator[str]:
+        """Return the state of each thread, as Linux spells it; of one that has just ended "gone"."""
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+                try:
+                    yield thread.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
+                except OSError:
+                    yield "gone"
 
     def _is_in_frame(self) -> bool:
         """Return whether a synchronized update is half read: a person would not see that."""
@@ -205,21 +285,23 @@ class Screen:
 
     def _read(self, seconds: float = 0.0) -> bool:
         """Read what is there, waiting for it at most so long; return whether there was some."""
-        if not self._is_open:
+        if not self._unseen and not self._receive(seconds):
             return False
-        readable, _, _ = select.select([self.process.fd], [], [], seconds)
-        if not readable:
+        # Frame by frame: what stood on the screen for a moment alone was seen, too.
+        frame, end, self._unseen = self._unseen.partition(_END_OF_FRAME)
+        self.raw += frame + end
+        self._stream.feed(frame + end)
+        return True
+
+    def _receive(self, seconds: float) -> bool:
+        if not self._is_open or not select.select([self.process.fd], [], [], seconds)[0]:
             return False
         try:
-            data = os.read(self.process.fd, 65536)
+            self._unseen = os.read(self.process.fd, 65536)
         except OSError:
-            data = b""
-        if not data:
-            self._is_open = False
-            return False
-        self.raw += data
-        self._stream.feed(data)
-        return True
+            self._unseen = b""
+        self._is_open = bool(self._unseen)
+        return self._is_open
 
     # --- ending ---
 

@@ -32,7 +32,7 @@ def spawn() -> Iterator[Spawn]:
             cwd=cwd,
         )
         screens.append(screen)
-        screen.wait_for("⏎")
+        screen.wait_for("chat ")
         return screen
 
     yield started

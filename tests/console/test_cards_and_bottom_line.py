@@ -16,7 +16,7 @@ from midstream.ports import Status
 
 STATUS = Status(
     mode="workflow:review",
-    enter="answers #1",
+    enter="⏎ answers #1",
     state="write",
     thinking="ada is thinking",
     model="openai:gpt",
@@ -59,7 +59,7 @@ def test_the_bottom_line_fits_and_says_first_what_enter_does(width: int) -> None
 def test_what_happens_unasked_stands_there_whole(width: int, permission: str) -> None:
     status = msgspec.structs.replace(
         STATUS,
-        enter="interrupts architect",
+        enter="⏎ interrupts architect",
         mode="workflow:code_architecture_review",
         permission=permission,
     )
@@ -81,7 +81,7 @@ def test_a_hint_takes_the_place_of_the_rest() -> None:
 def test_a_key_and_a_sum_are_shown_whole_or_not_at_all(width: int) -> None:
     status = msgspec.structs.replace(
         STATUS,
-        enter="interrupts 2 branches",
+        enter="⏎ interrupts 2 branches",
         tab="queues",
         cost="<$0.0001",
         notes=("@name words: to one", "2 waiting"),
@@ -116,11 +116,11 @@ def test_a_long_name_of_the_mode_is_cut_before_the_key_that_stops() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_keys_of_a_dialog_are_whole_the_way_out_first(width: int) -> None:
-    hint = "⏎ takes it · Space picks · ↑ back · Esc leaves, kept"
+    hint = "⏎ takes it · Space picks · ↑ back · Esc keeps it for later"
     parts = text_of(bottom_line(STATUS, width=width, hint=hint)).strip().split(" · ")
 
     assert set(parts) <= set(hint.split(" · "))
-    assert ("Esc leaves, kept" in parts) == (width >= 40)
+    assert ("Esc keeps it for later" in parts) == (width >= 40)
 
 
 def test_foreign_words_in_the_status_are_sanitized() -> None:
@@ -175,8 +175,8 @@ def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() ->
     found = [text_of(row) for row in live.shown([("r1", call)], height=8, width=40)]
 
     assert len(found) <= 8
-    assert "▌ ada 49" in found
-    assert "▌ bob speaks" in found
+    assert "ada 49" in found
+    assert "bob speaks" in found
     assert found[-1] == "⋯ search(x) 20 %"
 
 
@@ -265,3 +265,37 @@ def test_a_decision_names_what_was_decided_on(text: str, said: str) -> None:
     question = QuestionAsked(question_id="q", number=1, kind="approval", text=text)
 
     assert to_plain([answer_line(question, "q", "yes")]) == f"✓ #1 {said}\n"
+
+
+# --- approvals of changes -------------------------------------------------------------------------
+
+DIFF = "--- calc.py\n+++ calc.py\n@@ -1,2 +1,3 @@\n-a\n+b\n+c\n d"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            f"edit_file\n{DIFF}",
+            "? #1 ada wants to change calc.py  +2 -1\n│ @@ -1,2 +1,3 @@\n│ -a\n│ +b\n│ +c\n│  d\n",
+        ),
+        (
+            "write_file\nIt runs later.\n--- /dev/null\n+++ new.py\n@@ -0,0 +1 @@\n+x",
+            "? #1 ada wants to create new.py  +1 -0\n│ It runs later.\n│ @@ -0,0 +1 @@\n│ +x\n",
+        ),
+        (
+            f"edit_file\n{DIFF}\n[+9 more lines; SHA-256 before: 1, after: 2]",
+            "? #1 ada wants to change calc.py\n│ @@ -1,2 +1,3 @@\n│ -a\n│ +b\n│ +c\n│  d\n"
+            "│ [+9 more lines; SHA-256 before: 1, after: 2]\n",
+        ),
+        (f"other\n{DIFF[:23]}", "? #1 ada wants to run\n│ other\n│ --- calc.py\n│ +++ calc.py\n"),
+        (
+            f"execute_terminal\n$ cat .\n{DIFF[:23]}",
+            "? #1 ada wants to run\n│ execute_terminal\n│ $ cat .\n│ --- calc.py\n│ +++ calc.py\n",
+        ),
+    ],
+)
+def test_an_approval_of_a_change_says_it_in_its_first_line(text: str, told: str) -> None:
+    question = Question(id="q1", number=1, kind="approval", text=text, agent="ada", call_id="c")
+
+    assert to_plain(question_lines(question)) == told

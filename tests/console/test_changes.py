@@ -10,6 +10,7 @@ from midstream.console.narrator import Narrator
 from midstream.console.painting import Block
 from midstream.core.events import AnyFact, QuestionAnswered, QuestionAsked, ToolCalled, ToolReturned
 from midstream.core.notices import AnyNotice, Envelope, FileChanged
+from midstream.core.question import Question
 from midstream.tool.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
 
 CALLED = ToolCalled(
@@ -62,7 +63,8 @@ def test_a_change_asked_about_in_lines_that_stay_is_one_line() -> None:
 def test_a_change_that_was_printed_whole_when_asked_about_is_not_printed_again() -> None:
     narrator = Narrator(with_cards=True)
     told(ASKED, narrator=narrator)
-    narrator.printed("r", ASKED)
+    asked = Question(id="q1", number=1, kind=ASKED.kind, text=ASKED.text, call_id=ASKED.call_id)
+    narrator.printed("r", asked)
 
     text = told(YES, CALLED, CHANGED, RETURNED, narrator=narrator)
 

@@ -58,11 +58,11 @@ def test_what_takes_too_long_stays_plain() -> None:
     assert highlighted(PYTHON, "python", until=0.0) == [("", PYTHON)]
 
 
-def test_a_blocks_language_colours_it_behind_the_gutter() -> None:
-    lines = rendered("```python\ndef f(): pass\n```", width=40, mark="▌ ", mark_style="36")
+def test_a_blocks_language_colours_it_from_the_first_column_on() -> None:
+    lines = rendered("```python\ndef f(): pass\n```", width=40)
 
     (line,) = lines
-    assert line.mark == "▌ "
+    assert line.mark == ""
     assert [(style, text) for style, text in line.fragments if text.strip()] == [
         ("35", "def"),
         ("1", "f"),
@@ -73,14 +73,14 @@ def test_a_blocks_language_colours_it_behind_the_gutter() -> None:
 
 def test_markdown_has_no_colour_that_vanishes() -> None:
     text = "# A\n\n[link](http://x.y)\n\n> quote\n\n* item\n\n1. one\n\n---\n\n`code`\n"
-    lines = rendered(text, width=40, mark="", mark_style="")
+    lines = rendered(text, width=40)
 
     codes = {code for line in lines for style, _ in line.fragments for code in style.split(";")}
     assert codes <= {"", "1", "2", "3", "4", "9", *map(str, range(31, 37))}
 
 
 def test_controls_in_code_are_visible() -> None:
-    (line,) = rendered("```python\nx = '\x1b[2J'\n```", width=40, mark="", mark_style="")
+    (line,) = rendered("```python\nx = '\x1b[2J'\n```", width=40)
 
     assert "␛[2J" in "".join(text for _, text in line.fragments)
 

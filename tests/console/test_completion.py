@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+from deadline import DEADLINE_S
 from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.buffer import CompletionState
 from prompt_toolkit.completion import CompleteEvent
@@ -31,7 +32,7 @@ async def files(mention: str) -> AsyncGenerator[Pairs, None]:
 async def completions(before: str, *, is_asked: bool = False) -> list[tuple[str, int, str]]:
     words = Words(names, files)
     event = CompleteEvent(completion_requested=is_asked, text_inserted=not is_asked)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         return [
             (found.text, found.start_position, to_plain_text(found.display_meta))
             async for found in words.get_completions_async(Document(before), event)
@@ -58,7 +59,7 @@ async def test_what_a_command_had_to_ask_for_comes_after_what_it_knew() -> None:
 
     words = Words(known, learned)
     document = Document("/model smart o")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         found = words.get_completions_async(document, CompleteEvent(text_inserted=True))
         given = [(each.text, each.start_position) async for each in found]
 
@@ -86,7 +87,7 @@ async def test_tab_takes_a_name_before_the_next_key_does_anything() -> None:
             app.exit()
 
         seen: list[str] = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_S):
             await app.run_async(pre_run=typed)
 
     assert seen == ["@tests shorter"]
@@ -112,7 +113,7 @@ async def test_a_second_tab_goes_on_to_the_files() -> None:
                 app.exit()
 
         buffer.on_completions_changed += found_more
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_S):
             await app.run_async(pre_run=typed)
 
     assert seen == ["@tests/"]
@@ -144,7 +145,7 @@ async def test_what_is_found_is_drawn_at_once_not_when_all_is_found() -> None:
     words = Words(names, files, changed=lambda: drawn.append(len(found)))
     event = CompleteEvent(text_inserted=True)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         async for completion in words.get_completions_async(Document("see @te"), event):
             found.append(completion.text)
 
@@ -164,7 +165,7 @@ async def test_a_search_ends_once_something_else_is_typed() -> None:
 
     words = Words(names, endless, state=lambda: states[0])
     event = CompleteEvent(text_inserted=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         found = [
             each.text async for each in words.get_completions_async(Document("see @te"), event)
         ]

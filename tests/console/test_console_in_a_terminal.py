@@ -1,6 +1,8 @@
 """ConsoleInterface in a real pty, read as a person reads it."""
 
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,11 @@ from screen import (
     CTRL_J,
     CTRL_L,
     CTRL_R,
+    DOWN,
     ENTER,
     ESC,
+    LEFT,
+    RIGHT,
     TAB,
     UP,
     Screen,
@@ -107,7 +112,7 @@ def test_an_unwritable_history_folder_is_said_and_does_no_harm(
     blocked.write_text("no folder")
     screen = spawn(folder=str(blocked / "state"))
 
-    screen.wait_for("The history is not kept")
+    screen.wait_for("The input history is not saved")
     screen.type("still works" + ENTER)
     screen.wait_for("got 'still works'")
     screen.type(UP)
@@ -282,7 +287,7 @@ def test_an_error_of_the_desk_is_shown_and_the_line_comes_back(spawn: Spawn) -> 
 def test_a_bug_under_a_key_is_shown_and_the_console_goes_on(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/crash" + TAB)
-    screen.wait_for("it goes on. ValueError: a bug in")
+    screen.wait_for("ValueError: a bug in")
     screen.type(CTRL_C)
     screen.type("next" + ENTER)
 
@@ -295,7 +300,7 @@ def test_a_bug_under_a_key_is_shown_and_the_console_goes_on(spawn: Spawn) -> Non
 def test_streaming_words_are_live_and_an_interrupted_partial_stays(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/stream" + ENTER)
-    screen.wait_for("▌ Once upon a time")
+    screen.wait_for("Once upon a time")
     screen.type("/cut" + ENTER)
 
     screen.wait_for("▌ [interrupted]")
@@ -306,12 +311,12 @@ def test_streaming_words_are_live_and_an_interrupted_partial_stays(spawn: Spawn)
 def test_a_reply_becomes_scrollback_as_rendered_markdown(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/stream" + ENTER)
-    screen.wait_for("▌ Once upon a time")
+    screen.wait_for("Once upon a time")
     screen.type("/md" + ENTER)
 
-    screen.wait_for("▌ Some bold words and code.")
+    screen.wait_for("Some bold words and code.")
     screen.wait_gone("Once upon a time")
-    assert "▌  • first" in screen.scrollback()
+    assert " • first" in screen.scrollback()
 
 
 def test_escape_sequences_of_a_model_are_shown_not_obeyed(spawn: Spawn) -> None:
@@ -319,8 +324,8 @@ def test_escape_sequences_of_a_model_are_shown_not_obeyed(spawn: Spawn) -> None:
     screen.type("/hostile" + ENTER)
 
     screen.wait_for("before␛[2J␛[31m␛]0;title␇\\x9b5Aafter \\u202egnp.exe")
-    assert "▌ › /exit" in screen.scrollback()
-    assert "  welcome" in screen.scrollback()
+    assert "  › /exit" in screen.scrollback()
+    assert "· welcome" in screen.scrollback()
     assert b"\x1b]0;" not in screen.raw
 
 
@@ -450,6 +455,47 @@ def test_one_key_decides_on_an_approval(spawn: Spawn, key: str, decided: str) ->
     assert editor_line(screen) == "›"
 
 
+@pytest.mark.parametrize(
+    ("arrows", "says", "decided"),
+    [
+        ((DOWN,), "⏎ says yes, once", "granted=True for_run=False"),
+        ((DOWN, RIGHT), "⏎ says yes, for this run", "granted=True for_run=True"),
+        ((UP, LEFT), "⏎ says no · ", "granted=False"),
+        ((DOWN, UP, UP), "⏎ says yes, once", "granted=True for_run=False"),
+    ],
+)
+def test_enter_takes_the_choice_that_arrows_marked(
+    spawn: Spawn, arrows: tuple[str, ...], says: str, decided: str
+) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("arrows mark one")
+    assert "▸ y" not in screen.text()
+    for arrow in arrows:
+        screen.type(arrow)
+        screen.settle()
+    screen.wait_for(says)
+    screen.type(ENTER)
+
+    screen.wait_for(f"decided q9 {decided}")
+    assert editor_line(screen) == "›"
+
+
+def test_escape_unmarks_a_choice(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type("/approve" + ENTER)
+    screen.wait_for("y once")
+    screen.type(DOWN)
+    screen.wait_for("▸ y once")
+    screen.wait_for("Esc unmarks")
+    screen.type("\x1b")
+    screen.wait_until(lambda s: "▸ y once" not in s.text())
+    screen.type(ENTER)
+    screen.settle()
+
+    assert "decided" not in screen.text()
+
+
 def test_w_refuses_with_a_note(spawn: Spawn) -> None:
     screen = spawn()
     screen.type("/approve" + ENTER)
@@ -549,6 +595,68 @@ def test_an_approval_too_long_for_its_card_stands_in_full_above(spawn: Spawn) ->
     screen.settle()
 
     assert any("word119" in line for line in screen.scrollback())
+
+
+@pytest.mark.parametrize(("cols", "rows"), [(80, 10), (30, 24)])
+def test_an_approval_its_card_holds_no_more_stands_in_full_above(
+    spawn: Spawn, cols: int, rows: int
+) -> None:
+    screen = spawn(cols=80, rows=24)
+    command = " ".join(f"word{number}" for number in range(40))
+    screen.type(f"/approve {command}{ENTER}")
+    screen.wait_until(lambda s: "word39" in s.text().partition("▸ #9")[2])
+    screen.settle()
+    screen.resize(cols, rows)
+    screen.wait_for("more lines, in full above")
+
+    def stands_above(screen: Screen) -> bool:
+        above = "\n".join(screen.scrollback()).rpartition("▸ #9")[0]
+        return "word39" in above.rpartition("\n? #9")[2].partition("\n? #9")[0] and "? #9" in above
+
+    screen.wait_until(stands_above)
+
+
+def test_no_key_approves_what_the_terminal_has_not_taken_in_full(spawn: Spawn) -> None:
+    screen = spawn()
+    screen.type(f"/tall 3000{ENTER}")
+    while not screen.is_at_rest():  # unread, the terminal takes only the beginning
+        time.sleep(0.01)
+    os.write(screen.process.fd, b"y")
+    screen.wait_until(lambda s: editor_line(s) == "› y")
+    screen.wait_for("row 2999 of many")
+    screen.settle()
+    assert "decided" not in "\n".join(screen.scrollback())
+    screen.type(BACKSPACE)
+    screen.type("y")
+    screen.wait_for("decided q9 granted=True")
+
+
+@pytest.mark.parametrize("covering", ["Ctrl-L", "search", "editor", "stopped", "turned to"])
+def test_an_approval_stands_in_full_again_where_what_stood_is_out_of_sight(
+    spawn: Spawn, covering: str
+) -> None:
+    screen = spawn(EDITOR="true", VISUAL="")
+    screen.type(f"/tall 40{ENTER}")
+    screen.wait_for("row 39 of many")
+    screen.settle()
+    assert screen.raw.count(b"row 39 of many") == 1
+    match covering:
+        case "Ctrl-L":
+            screen.type(CTRL_L)
+        case "search":
+            screen.type(CTRL_R)
+            screen.type(CTRL_L)
+        case "editor":
+            screen.type("\x07")
+        case "stopped":
+            screen.kill(signal.SIGSTOP)
+            screen.kill(signal.SIGCONT)
+        case _:
+            screen.type(f"/turn{ENTER}")
+    screen.wait_until(lambda s: s.raw.count(b"row 39 of many") == 2)
+    screen.wait_for("more lines, in full above")
+    screen.settle()
+    assert screen.raw.count(b"row 39 of many") == 2
 
 
 # --- sizes ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import Callable
 
+from deadline import DEADLINE_S
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings
@@ -42,7 +43,7 @@ async def while_open(look: Callable[[Display, list[str]], None]) -> None:
             after_key=lambda: None,
             gone=lambda: None,
         )
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
             running = tasks.create_task(display.run())
             await drawn.wait()
             frames.clear()

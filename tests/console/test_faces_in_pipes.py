@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
 from midstream.console.jsonlines import JsonFace, json_line
@@ -71,7 +72,7 @@ async def played(pipes: Pipes, face: PlainFace | JsonFace, text: str) -> str:
     """Return what a face wrote for an input that ends."""
     pipes.type(text)
     pipes.end_input()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await face.run(pipes.desk)
         await face.close()
     return pipes.out()
@@ -131,8 +132,8 @@ async def test_a_plain_face_sanitizes_and_prints_no_colour(pipes: Pipes) -> None
     out = await played(pipes, pipes.plain(), "/hostile\n/md\n/tool\n")
 
     assert "\x1b" not in out
-    assert "▌ › /exit\n" in out
-    assert "▌ # Findings\n" in out
+    assert "\n  › /exit\n" in out
+    assert "\n# Findings\n" in out
     assert "✓ read_files(a.py) · 3 lines\n" in out
 
 
@@ -141,7 +142,7 @@ async def test_streaming_words_are_not_printed_twice(pipes: Pipes) -> None:
     for event in (TextDelta(agent="ada", text="He"), AgentResponded(agent="ada", text="Hello")):
         face.show(Envelope(run="r1", at=0.0, event=event))
 
-    assert await played(pipes, face, "") == "▌ ada\n▌ Hello\n"
+    assert await played(pipes, face, "") == "▌ ada\nHello\n"
 
 
 async def test_an_interruption_is_summed_up_in_a_pipe_as_well(pipes: Pipes) -> None:
@@ -193,7 +194,7 @@ async def test_a_broken_pipe_ends_quietly(pipes: Pipes) -> None:
     pipes.screen = -1
     pipes.type("one\n")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await face.run(pipes.desk)
         await face.close()
 
@@ -204,7 +205,7 @@ async def test_a_reader_that_does_not_read_holds_up_nobody(pipes: Pipes) -> None
     for number in range(20_000):
         writer.write(f"line {number} of many, more than a pipe holds\n")
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         closing = group.create_task(writer.aclose())
         while not closing.done():
             pipes.out()
@@ -219,7 +220,7 @@ async def test_files_and_dev_null_are_read_like_pipes(tmp_path: Path) -> None:
     found = []
     for name in (str(path), "/dev/null"):
         fd = os.open(name, os.O_RDONLY)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             found.append([line async for line in lines_from(fd)])
         os.close(fd)
 
@@ -227,7 +228,7 @@ async def test_files_and_dev_null_are_read_like_pipes(tmp_path: Path) -> None:
 
 
 async def test_a_line_comes_as_soon_as_it_is_there(pipes: Pipes) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         reading = lines_from(pipes.stdin)
         pipes.type("first\nsec")
         assert await anext(reading) == "first"

@@ -65,7 +65,7 @@ def test_the_cursor_stays_in_sight_in_a_line_taller_than_its_room(
     screen.wait_for(line[:15])
     screen.settle()
 
-    screen.wait_until(lambda s: s.lines()[s.cursor()[1] + 1].startswith("⏎"))
+    screen.wait_until(lambda s: s.lines()[s.cursor()[1] + 1].startswith("⏎ sends"))
 
 
 def test_the_cursor_stays_in_sight_among_wrapped_lines_with_tabs(spawn: Spawn) -> None:

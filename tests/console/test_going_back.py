@@ -128,7 +128,7 @@ def test_a_digit_picks_and_esc_closes_and_words_are_kept(talked: Spawn) -> None:
 
 
 def test_keys_typed_before_the_list_was_there_decide_nothing(talked: Spawn) -> None:
-    screen = talked(fresh_s=30.0)
+    screen = talked(fresh_s=1000.0)
     opens(screen)
     screen.type(ENTER)
     screen.settle()

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
 from midstream.console import following as following_room
@@ -239,7 +240,7 @@ class Watching:
 async def watching(monkeypatch: pytest.MonkeyPatch, story: Any) -> Watching:
     """Follow the graph of a run through a story."""
     made = Watching(monkeypatch)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as made.under_way.tasks:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as made.under_way.tasks:
         made.following.follow(lambda: made.run)
         await story(made)
         await made.under_way.ended()

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 from fake_desk import FakeDesk
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.key_bindings import _parse_key
@@ -13,6 +14,7 @@ from prompt_toolkit.keys import Keys
 
 from midstream.command import handler
 from midstream.command.handler import CommandHandler
+from midstream.command.table import FIRST, GROUPS
 from midstream.console import keys
 from midstream.console.interface import ConsoleInterface
 from midstream.console.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
@@ -43,10 +45,23 @@ def test_the_page_of_keys_is_what_the_table_says() -> None:
 
 def test_the_page_of_the_console_names_every_command() -> None:
     page = (ROOT / "docs" / "console.md").read_text(encoding="utf-8")
-    listed = page.split("`/help` lists them: `")[1].split("`")[0].split()
+    listed = page.split("every command does, by group: `")[1].split("`")[0].split()
 
+    shown = [*FIRST, *(name for names in GROUPS.values() for name in names)]
     commands = CommandHandler(Nobody()).commands  # type: ignore[arg-type]
-    assert sorted(listed) == sorted(f"/{name}" for name in commands)
+    assert sorted(shown) == sorted(commands)
+    assert listed == [f"/{name}" for name in shown]
+
+
+def test_a_slash_alone_offers_the_commands_that_matter_first_and_says_how_many_more() -> None:
+    handler = CommandHandler(Nobody())  # type: ignore[arg-type]
+
+    words = handler.completions("/")
+
+    assert [word for word, _ in words] == [f"/{name}" for name in FIRST]
+    more = len(handler.commands) - len(FIRST)
+    assert words[-1] == ("/help", f"{more} more commands, and the keys")
+    assert len(handler.completions("/s")) > 4
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
@@ -56,16 +71,21 @@ async def test_help_tells_every_command_and_the_keys_within_the_width(
     monkeypatch.setattr(handler, "columns", lambda: int(columns))
     nobody = Nobody()
     commands = CommandHandler(nobody, topics={"keys": keys_text})  # type: ignore[arg-type]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await commands.handle("/help")
+        await commands.handle("/help all")
         await commands.handle("/help keys")
 
-    told, keys = nobody.told
-    assert max(map(len, told.splitlines())) <= int(columns) - 2
-    words = " ".join(told.split())
+    told, everything, keys = nobody.told
+    for page in (told, everything):
+        assert max(map(len, page.splitlines())) <= int(columns) - 2
+    words = " ".join(everything.split())
     for command in commands.commands.values():
+        assert f"/{command.name}" in told.replace(":", " ").split()
         assert f"/{command.name}" in words
         assert " ".join(command.summary.split()) in words
+    for name in FIRST:
+        assert " ".join(commands.commands[name].summary.split()) in " ".join(told.split())
     assert keys == keys_text()
 
 

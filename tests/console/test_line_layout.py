@@ -13,6 +13,7 @@ from midstream.console.lines import (
     to_plain,
     width_of,
     without_colour,
+    without_end,
 )
 
 words = st.text(st.sampled_from("ab ä中👍\t"), max_size=120)
@@ -63,7 +64,9 @@ def test_rows_fit_and_hold_every_letter(first: str, second: str, width: int) -> 
     laid = shown(line, width)
 
     assert all(width_of(row) <= width for row in laid)
-    assert "".join(laid) == (first.expandtabs(4) + second.expandtabs(4))
+    # What could pass for a mark of ours at the beginning of a row has blanks before it.
+    written = first.expandtabs(4) + second.expandtabs(4)
+    assert "".join(laid).replace(" ", "") == written.replace(" ", "")
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
@@ -95,7 +98,7 @@ def test_right_to_left_text_turns_round_within_its_fragment_alone() -> None:
 
     drawn = to_ansi(row)
     assert drawn == (
-        "\x1b[36m▌ \u200e\x1b[0mשלום עולם\u200e\x1b[0m\x1b[2m · 120 lines\u200e\x1b[0m"
+        "\u200e\x1b[0m\x1b[36m▌ \u200e\x1b[0mשלום עולם\u200e\x1b[0m\x1b[2m · 120 lines\u200e\x1b[0m"
     )
     assert drawn.replace("\u200e", "").replace("\x1b[0m", "").endswith(" · 120 lines")
 
@@ -109,7 +112,7 @@ def test_any_other_text_gets_no_such_mark(text: str) -> None:
 def test_the_mark_takes_no_cell(text: str) -> None:
     drawn = to_ansi([("", "▌ "), ("", text)])
 
-    assert drawn.count("\u200e") == 2
+    assert drawn.count("\u200e") == 3
     assert width_of("\u200e") == 0
 
 
@@ -135,3 +138,45 @@ def test_what_would_not_fit_anyway_is_shown_whole() -> None:
 
 def test_in_a_pipe_nothing_is_cut() -> None:
     assert to_plain([LONG]) == f"✗ run({'x' * 60}) · exit 1 · 40 lines\n"
+
+
+# --- foreign text in the first column -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["!keep", "?? new.py", "#include <a>", "|a|", "éte", "中文", "„So“"]
+)
+def test_a_line_without_a_mark_stands_as_it_was_written(text: str) -> None:
+    assert to_plain([Line((("", text),))]) == f"{text}\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["› x", "✔ x", "! x", "!", "? ", "│   ├── x", "✅ x", "ǃ x", "\xa0x"]
+)
+def test_what_could_pass_for_a_mark_moves_in(text: str) -> None:
+    assert shown(Line((("", text),)), 40) == [f"  {text}"]
+    assert to_plain([Line((("", text),))]) == f"  {text}\n"
+
+
+def test_a_mark_that_would_begin_a_further_row_moves_in() -> None:
+    assert shown(Line((("", "one two › three"),)), 8) == ["one two ", "  › ", "three"]
+
+
+def test_a_line_of_code_is_left_to_the_terminal_unless_a_row_could_begin_like_ours() -> None:
+    safe = Line((("1", "x = "), ("", "a" * 30)), is_code=True)
+    ours = Line((("", "x = " + "›" * 30),), is_code=True)
+
+    assert [width_of(row) for row in shown(safe, 20)] == [34]
+    assert all(width_of(row) <= 20 for row in shown(ours, 20))
+    assert all(row.startswith(("x", "  ›")) for row in shown(ours, 20))
+
+
+def test_nothing_is_printed_behind_the_end_of_a_row() -> None:
+    assert without_end([("1", "a  "), ("", "  ")]) == [("1", "a")]
+
+
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_an_accent_never_becomes_part_of_a_mark_without_its_space(width: int) -> None:
+    row = shown(Line((("", "\u1b70a"),), mark="▌ "), width)[0]
+
+    assert row == "▌a"

@@ -100,7 +100,7 @@ def test_one_branch_streams_and_each_has_a_line() -> None:
 
     assert drawn(live, LEFT, RIGHT) == [
         "▌ left ▌ dude",
-        "▌ left words go on",
+        "left words go on",
         "⋯ left ▌ dude is writing",
         "⋯ right ▌ dude is writing",
     ]
@@ -113,9 +113,9 @@ def test_the_next_branch_streams_once_the_first_is_scrollback() -> None:
     live.drop_agent("r", "dude", branch="left")
     live.add_words("r", "dude", "left again", branch="left")
 
-    assert drawn(live, LEFT, RIGHT)[:2] == ["▌ right ▌ dude", "▌ right words"]
+    assert drawn(live, LEFT, RIGHT)[:2] == ["▌ right ▌ dude", "right words"]
     live.drop_branch("r", "right")
-    assert drawn(live, LEFT)[:2] == ["▌ left ▌ dude", "▌ left again"]
+    assert drawn(live, LEFT)[:2] == ["▌ left ▌ dude", "left again"]
 
 
 def test_a_branchs_line_says_for_how_long_it_does_what_it_does() -> None:
@@ -243,7 +243,7 @@ def test_of_other_runs_nothing_streams_and_each_has_a_line() -> None:
     shown = live.shown([("o", call)], height=8, width=80, lanes=(OWN, OTHER), run="r")
     assert ["".join(text for _, text in row) for row in shown] == [
         "▌ dude",
-        "▌ words in front",
+        "words in front",
         "⋯ dude is writing",
         "⋯ review (ab12) ▌ look · look()",
     ]
@@ -259,7 +259,7 @@ def test_how_far_a_run_is_stands_above_those_at_work() -> None:
         )
         return ["".join(text for _, text in row) for row in found]
 
-    assert shown(8) == ["▌ dude", "▌ words", "▶ review · step 2 of 5", "⋯ dude is writing"]
+    assert shown(8) == ["▌ dude", "words", "▶ review · step 2 of 5", "⋯ dude is writing"]
     assert len(shown(3)) == 3
     assert shown(2) == ["▌ words", "⋯ dude is writing"]
 

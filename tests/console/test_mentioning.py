@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.desk.mentioning import Mentioning
 from midstream.tool import workspace_files
@@ -25,7 +26,7 @@ async def test_the_first_names_come_before_all_are_known(
     monkeypatch.setattr(workspace_files, "_listed", listed)
     mentioning = Mentioning(tmp_path)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         found = mentioning.found("@nam")
         first = await anext(found)
         again = await anext(found)
@@ -41,7 +42,7 @@ async def test_the_first_names_come_before_all_are_known(
 async def test_where_nothing_is_there_nothing_is_found(tmp_path: Path) -> None:
     mentioning = Mentioning(tmp_path)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         found = [pairs async for pairs in mentioning.found("@x")]
     await mentioning.close()
 

@@ -16,7 +16,7 @@ def screen(request: pytest.FixtureRequest) -> Iterator[Screen]:
     """A console over a desk without runs, 0.4 s after which keys may decide."""
     spawned = Screen.spawn([sys.executable, PROGRAM, "", "0"], {}, cols=request.param, rows=24)
     with spawned:
-        spawned.wait_for("⏎")
+        spawned.wait_for("chat ")
         yield spawned
 
 

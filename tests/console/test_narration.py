@@ -1,12 +1,13 @@
 """Events as the lines a person reads, the same on the terminal and in a pipe."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from midstream.console.lines import Line, rows, to_plain
 from midstream.console.narrator import Narrator
-from midstream.console.painting import Words, plain_words
+from midstream.console.painting import Block, Words, plain_words
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
@@ -70,20 +71,34 @@ def returned(
     return ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result)
 
 
-def test_a_transition_says_from_where_to_where_and_why() -> None:
+def test_a_transition_is_told_to_those_who_want_all() -> None:
     fact = StateTransition(source="write", target="review", reason="no transition given")
+    narrator = Narrator(with_cards=True)
+    narrator.is_verbose = True
 
-    assert narrated(fact) == "→ write → review  no transition given\n"
+    (line,) = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+    assert isinstance(line, Line)
+    assert to_plain([line]) == "→ write → review  no transition given\n"
+    assert narrated(fact) == ""
 
 
 def test_an_agents_words_stand_under_its_name_behind_a_gutter() -> None:
     fact = AgentResponded(agent="ada", text="Hello.\n› /exit")
 
-    assert narrated(fact) == "▌ ada\n▌ Hello.\n▌ › /exit\n"
+    assert narrated(fact) == "▌ ada\nHello.\n  › /exit\n"
 
 
 def test_a_reply_that_only_calls_tools_says_nothing() -> None:
     assert narrated(AgentResponded(agent="ada", text="", is_final=False)) == ""
+
+
+def test_a_structured_reply_is_shown_as_its_values() -> None:
+    call = ToolCall(
+        id="c1", name="judge", arguments={"is_good": False, "advice": "shorter", "points": 3}
+    )
+    reply = AgentResponded(agent="critic", text="", calls=(call,), is_final=True)
+
+    assert narrated(reply) == "▌ critic  is_good no · advice: shorter · points 3\n"
 
 
 def test_a_tool_call_is_one_line_with_the_beginning_of_its_result() -> None:
@@ -101,7 +116,7 @@ def test_what_is_left_out_of_a_result_is_counted() -> None:
 def test_a_failed_call_says_so() -> None:
     story = narrated(called(), returned("no such file", outcome="failed"))
 
-    assert story == "✗ read_files() · failed: no such file\n"
+    assert story == "✗ read_files() · no such file\n"
 
 
 def test_a_question_shows_its_number_and_choices() -> None:
@@ -163,14 +178,14 @@ def test_an_interruption_is_one_line_that_says_what_became_of_each_call() -> Non
 
     assert story == (
         "⏹ interrupted · stopped: read_files · not run: measure_code · finished: write_file"
-        " · outcome unknown: execute_terminal\n→ write → resume  interrupted\n"
+        " · outcome unknown: execute_terminal\n"
     )
 
 
 def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
     story = narrated(Interrupted(epoch=1, text="no", agent="ada", partial="I would li"))
 
-    assert story == "▌ ada\n▌ I would li\n▌ [interrupted]\n⏹ interrupted · ada cut off\n"
+    assert story == "▌ ada\nI would li\n▌ [interrupted]\n⏹ interrupted · ada cut off\n"
 
 
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
@@ -180,7 +195,7 @@ def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
 
     blocks = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
 
-    assert "I would like" in to_plain([b for b in blocks if not isinstance(b, Words)])
+    assert Words("I would like") in blocks
 
 
 def test_an_interruption_waits_for_the_tools_that_still_stop() -> None:
@@ -214,7 +229,7 @@ def test_a_workflow_says_that_it_started_and_a_chat_does_not() -> None:
 def test_output_of_a_workflow_and_its_result() -> None:
     story = narrated(WorkflowOutput(text="1 of 3"), WorkflowOutput(text="# Report", kind="result"))
 
-    assert story == "· 1 of 3\n▌ result\n▌ # Report\n"
+    assert story == "· 1 of 3\n▌ result\n# Report\n"
 
 
 def test_a_line_that_was_never_delivered_is_shown_again() -> None:
@@ -236,8 +251,7 @@ def test_words_whose_turn_has_come_are_told_as_no_interruption() -> None:
     )
 
     assert story == (
-        "· waits for the end of this state\n▌ ada\n▌ Done.\n· heard now: and the tests?\n"
-        "→ start → resume  queued words\n"
+        "· waits for the end of this state\n▌ ada\nDone.\n· sent now: and the tests?\n"
     )
 
 
@@ -255,7 +269,7 @@ def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed(
 
     assert story == (
         "· joins the next request\n✓ read_files() · one\n"
-        "· heard now: in German (+2 more lines)\n▌ ada\n▌ Ja.\n"
+        "· sent now: in German (+2 more lines)\n▌ ada\nJa.\n"
     )
 
 
@@ -295,9 +309,9 @@ def test_the_rest_of_what_can_be_seen() -> None:
     )
 
     assert story == (
-        "· Not asked about again in this run: the tool write_file. /permissions lists it.\n"
-        "· Not asked about again in this run: exec: make, net: any host. /permissions lists it.\n"
-        "▌ ada\n▌ half\n▌ [interrupted]\n"
+        "· Allowed for this run: the tool write_file. /permissions lists it.\n"
+        "· Allowed for this run: exec: make, net: any host. /permissions lists it.\n"
+        "▌ ada\nhalf\n▌ [interrupted]\n"
         "✗ ada failed: HTTP 500. Try again.\n"
         "! The listener spy failed: boom\n"
     )
@@ -343,24 +357,26 @@ def taken_up(definition: Definition, fact: RunRecovered) -> str:
 
 def test_a_run_that_is_taken_up_says_whether_it_was_cut() -> None:
     assert taken_up(FLOW, RunRecovered(was_cut=True)) == (
-        "· Run r1 goes on in this process. It was cut off where it stood.\n"
+        "· Run r1 goes on in this process. It had been cut off.\n"
     )
-    assert taken_up(FLOW, RunRecovered()) == "· Run r1 goes on in this process.\n"
+    for whole in (RunRecovered(), RunRecovered(was_cut=True, was_idle=True)):
+        assert taken_up(FLOW, whole) == "· Run r1 goes on in this process.\n"
 
 
 def test_of_a_chat_that_is_taken_up_only_that_it_was_cut_is_news() -> None:
     chat = chat_definition("dude", Role(), {})
 
     assert taken_up(chat, RunRecovered()) == ""
-    assert taken_up(chat, RunRecovered(was_cut=True)) == "· It was cut off where it stood.\n"
+    assert taken_up(chat, RunRecovered(was_cut=True, was_idle=True)) == ""
+    assert taken_up(chat, RunRecovered(was_cut=True)) == "· It had been cut off.\n"
 
 
 def test_a_suspended_run_says_why_and_how_it_goes_on() -> None:
     shown = narrated(RunSuspended(reason="crash_loop"), RunResumed())
 
     assert shown == (
-        "! Run r1 is suspended: its process died again and again before it came any further. "
-        "Your words or /resume r1 let it go on.\n"
+        "! Run r1 is suspended: its process died several times without progress. "
+        "Type a line or /resume r1 to go on.\n"
         "· Run r1 goes on.\n"
     )
 
@@ -369,7 +385,7 @@ def test_a_journal_without_room_is_told_and_so_is_room() -> None:
     shown = narrated(JournalStalled(error="The disk is full.", hint="Make room."), JournalWorks())
 
     assert shown == (
-        "! Run r1 waits: The disk is full. Make room. Until then no words are taken.\n"
+        "! Run r1 waits: The disk is full. Make room. Until then it accepts no input.\n"
         "· The journal works again: run r1 goes on.\n"
     )
 
@@ -425,3 +441,56 @@ def test_a_refused_call_says_what_it_was_and_how_it_could_be_allowed() -> None:
     )
 
     assert story == f"✗ run(rm) · denied: {reason}\n"
+
+
+# --- runs out of sight --------------------------------------------------------------------------
+
+
+def envelope(event: AnyFact | AnyNotice, run: str = "r2") -> Envelope:
+    return Envelope(run=run, at=0.0, event=event, seq=1)
+
+
+def text_of(blocks: Sequence[Block]) -> str:
+    return "".join(to_plain(plain_words(b) if isinstance(b, Words) else [b]) for b in blocks)
+
+
+def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
+    narrator = Narrator(with_cards=True)
+    behind = (
+        AgentResponded(agent="bob", text="Behind."),
+        Interrupted(epoch=1, text=None, agent="bob", partial="half", leads_to="hold"),
+    )
+    for event in behind:
+        assert narrator.told(envelope(event), is_behind=True) == []
+    said = narrator.told(envelope(AgentResponded(agent="ada", text="Here."), run="r1"))
+    assert text_of([*said, *narrator.settle()]) == "▌ ada\nHere.\n"
+
+    assert text_of(narrator.kept("r2")) == (
+        "▌ bob\nBehind.\n▌ bob\nhalf\n▌ [interrupted]\n"
+        "⏹ interrupted · bob cut off · waiting for your words\n"
+    )
+    assert narrator.kept("r2") == []
+
+
+def test_the_next_that_a_run_does_in_sight_comes_after_what_it_did_out_of_it() -> None:
+    narrator = Narrator(with_cards=True)
+    narrator.told(envelope(AgentResponded(agent="bob", text="One.")), is_behind=True)
+
+    said = narrator.told(envelope(AgentResponded(agent="bob", text="Two.")))
+    assert text_of(said) == "▌ bob\nOne.\n▌ bob\nTwo.\n"
+
+
+def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() -> None:
+    narrator = Narrator(with_cards=True)
+    for event in (AgentResponded(agent="bob", text="Done."), RunFinished()):
+        narrator.told(envelope(event), is_behind=True)
+
+    assert text_of(narrator.last_in_full()) == "▌ bob\nDone.\n✓ finished\n"
+    assert "no earlier tool result" in text_of(narrator.last_in_full())
+
+
+def test_what_is_wrong_with_a_run_is_told_wherever_it_is() -> None:
+    narrator = Narrator(with_cards=True)
+
+    told = narrator.told(envelope(RunSuspended(reason="crash_loop")), is_behind=True)
+    assert "Run r2 is suspended" in text_of(told)

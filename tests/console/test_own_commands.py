@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-import time
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S, wait_until
 from screen import is_running
 
 from midstream.console.shell_lines import is_own, words_of
@@ -29,16 +29,13 @@ class Heard:
 
 def wait_until_gone(pid: int) -> None:
     """Return once a process that was killed has ended: a busy system takes its time with that."""
-    deadline = time.monotonic() + 10
-    while is_running(pid):
-        assert time.monotonic() < deadline, f"{pid} runs on"
-        time.sleep(0.01)
+    wait_until(lambda: not is_running(pid), pid)
 
 
 async def run(
     command: str, folder: Path, *, heard: Heard | None = None, stop: asyncio.Event | None = None
 ) -> OwnCommandEnded:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         return await run_own_command(
             command, folder, stop=stop or asyncio.Event(), hears=heard or Heard()
         )
@@ -79,7 +76,7 @@ async def test_a_command_runs_in_the_workspace_and_its_output_is_told_and_kept(
 async def test_it_is_told_before_it_has_ended_a_line_begun_as_well(tmp_path: Path) -> None:
     heard = Heard()
     stop = asyncio.Event()
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         work = group.create_task(
             run("echo first; printf half; exec sleep 60", tmp_path, heard=heard, stop=stop)
         )
@@ -206,7 +203,7 @@ async def test_what_is_offered_is_what_was_shown(tmp_path: Path) -> None:
 async def test_cancelling_kills_what_it_started(tmp_path: Path) -> None:
     heard = Heard()
     command = "trap '' INT TERM; sleep 1000 & echo $!; wait"
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         work = group.create_task(run(command, tmp_path, heard=heard))
         while not heard.lines:
             await heard.told.wait()

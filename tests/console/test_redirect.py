@@ -1,10 +1,16 @@
 """What handlers, tools and libraries print is told through the face, from whatever thread."""
 
 import asyncio
+import os
 import sys
 import threading
+import time
 from typing import Any
 
+import pytest
+from deadline import DEADLINE_S
+
+from midstream.console import redirect
 from midstream.console.redirect import MAX_LINE, redirected
 
 
@@ -19,7 +25,7 @@ class Heard:
 async def test_lines_printed_are_told_whole_and_in_order() -> None:
     face: Any = Heard()
     before = sys.stdout
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         with redirected(face):
             print("one")
             print("two", end="")
@@ -37,7 +43,7 @@ async def test_lines_printed_are_told_whole_and_in_order() -> None:
 
 async def test_a_thread_may_print() -> None:
     face: Any = Heard()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         with redirected(face):
             thread = threading.Thread(target=lambda: print("from afar"))
             thread.start()
@@ -48,8 +54,35 @@ async def test_a_thread_may_print() -> None:
 
 async def test_a_line_without_an_end_is_told_all_the_same() -> None:
     face: Any = Heard()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         with redirected(face):
             print("x" * (MAX_LINE + 1), end="")
             await asyncio.sleep(0)
             assert face.said == [("info", "x" * (MAX_LINE + 1))]
+
+
+async def test_last_words_are_told_however_long_that_takes_and_nothing_holds_it_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow:
+        def sliding(self) -> "Slow":
+            return self
+
+        def fed(self, text: str) -> str:
+            time.sleep(0.3)
+            return text
+
+        def rest(self) -> str:
+            return ""
+
+    face: Any = Heard()
+    monkeypatch.setattr(redirect, "own_redactor", Slow)
+    async with asyncio.timeout(DEADLINE_S):
+        with redirected(face):
+            left_behind = await asyncio.create_subprocess_exec("sleep", "3600")
+            os.write(1, b"the last words\n")
+            os.write(2, b"and a rest")
+        await asyncio.sleep(0)
+        left_behind.kill()
+        await left_behind.wait()
+    assert face.said == [("info", "the last words"), ("info", "and a rest")]

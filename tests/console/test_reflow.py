@@ -1,32 +1,14 @@
-"""Where the cursor is after a terminal has broken our rows anew."""
+"""Our own rows in a terminal that breaks them anew."""
 
 import os
 
 import pyte
 import pytest
-from prompt_toolkit.data_structures import Point
-from prompt_toolkit.layout.screen import Char, Screen
+from reflowing import Reflowing
 
-from midstream.console.reflow import Written, cursor_after, reflows
+from midstream.console.lines import broken_there
+from midstream.console.reflow import TO_THE_BOTTOM, beginning, breakable, reflows
 from midstream.console.terminal import TerminalOutput
-
-
-def drawn(*rows: str) -> Screen:
-    screen = Screen()
-    for y, row in enumerate(rows):
-        for x, char in enumerate(row):
-            screen.data_buffer[y][x] = Char(char)
-    return screen
-
-
-@pytest.mark.parametrize(
-    ("columns", "x", "y"),
-    [(80, 45, 3), (60, 45, 3), (40, 5, 5), (33, 12, 6), (10, 5, 14)],
-)
-def test_rows_above_the_cursor_are_counted_as_they_are_broken(columns: int, x: int, y: int) -> None:
-    screen = drawn("a" * 40, "", "b" * 41 + " " * 30, "c" * 45)
-
-    assert cursor_after(screen, Point(x=45, y=3), columns) == Point(x=x, y=y)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +17,43 @@ def test_rows_above_the_cursor_are_counted_as_they_are_broken(columns: int, x: i
 )
 def test_only_tmux_is_known_to(environ: dict[str, str], does: bool) -> None:
     assert reflows(environ) is does
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 10), (20, 10), (12, 10), (50, 8)])
+def test_enough_backspaces_lead_to_the_beginning_of_a_row_at_any_width(
+    columns: int, lines: int
+) -> None:
+    terminal = Reflowing(40, 10)
+    terminal.feed(TO_THE_BOTTOM + "above\r\n" + "a" * 40 + "\r\n-" + "漢" * 19 + "\r\nlast")
+    terminal.resize(columns, lines)
+    terminal.feed(f"{beginning(40)}\x1b[A{beginning(40)}X\x1b[A{beginning(40)}Y")
+
+    assert [row for row in terminal.rows() if row] == [
+        "above",
+        "Y" + "a" * 39,
+        "X" + "漢" * 19,
+        "last",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "breaks"),
+    [
+        ("plain \x1b[1mbold\x1b[0m and Übel, ключ, 漢字", True),
+        ("▌ dude", True),
+        ("✓ read_files(a.py) · 3 lines", True),
+        ("👩\u200d👧 a family", False),
+        ("क्\u200dष", False),
+        ("heart ❤️", False),
+        ("e\u0301", False),
+        ("a\x1b[2Jb", False),
+        ("", False),
+    ],
+)
+def test_rows_whose_width_is_certain_are_broken_not_cut_off(row: str, breaks: bool) -> None:
+    printed = breakable(f"{row}\r\n{row}\r\n")
+
+    assert printed == (f"{broken_there(row) if breaks else row}\v\r" * 2)
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
@@ -54,21 +73,8 @@ def test_in_tmux_erasing_from_the_first_cell_is_no_clearing_of_the_screen(
     stream = pyte.Stream(shown)
     stream.feed(f"one\r\ntwo\r\nthree\x1b[{row + 1};1H{sent}")
 
+    # Below the last row there is one then.
+    kept = ["one", "two", "three"][:row][-2:]
     assert not sent.startswith("\x1b[J")
-    assert [line.strip() for line in shown.display] == ["one", "two", "three"][:row] + [""] * (
-        3 - row
-    )
-    assert (shown.cursor.x, shown.cursor.y) == (0, row)
-
-
-def test_a_row_that_holds_less_than_was_written_there_is_to_be_drawn_anew() -> None:
-    written = Written()
-
-    assert not written.drew(drawn("a" * 40, "b"), rows=2, is_anew=True)
-    assert not written.drew(drawn("a" * 50, "b"), rows=2, is_anew=False)
-    assert written.drew(drawn("a" * 30, "b"), rows=2, is_anew=False)
-    assert written.drew(drawn("a" * 30, "b"), rows=2, is_anew=False)
-    assert not written.drew(drawn("a" * 30, "b"), rows=2, is_anew=True)
-    assert not written.drew(drawn("a" * 30), rows=1, is_anew=False)
-    assert not written.drew(drawn("a" * 30, "b" * 9), rows=2, is_anew=False)
-    assert not written.drew(drawn(), rows=0, is_anew=False)
+    assert [line.strip() for line in shown.display] == kept[row == 2 :] + [""] * (3 - min(row, 1))
+    assert (shown.cursor.x, shown.cursor.y) == (0, min(row, 1))

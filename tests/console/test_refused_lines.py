@@ -90,10 +90,10 @@ def test_a_command_with_nothing_to_mend_is_for_up_only(spawn: Spawn) -> None:
         ("/REDO ", False),
         ("/undo", False),
         ("/undo files-sty", True),
-        ("/redx", True),
+        ("/redx", False),
         ("/attach", True),
         ("/attach ab12", True),
-        ("/", True),
+        ("/", False),
     ],
 )
 def test_what_is_unknown_or_has_or_wants_an_argument_can_be_mended(line: str, can: bool) -> None:
@@ -121,8 +121,9 @@ def test_the_offer_to_leave_ends_with_any_other_key(spawn: Spawn) -> None:
 
 def test_the_offer_to_leave_ends_by_itself(spawn: Spawn) -> None:
     screen = spawn(LEAVE_S="0.05")
-    screen.type(CTRL_C)
-    screen.wait_for("Ctrl-C again leaves")
-    screen.wait_gone("Ctrl-C again leaves")
+    for _ in range(2):
+        screen.type(CTRL_C)
+        screen.rest(0.1)  # A frame may come too late to show an offer as short as this.
+        screen.wait_gone("Ctrl-C again leaves")
     screen.type("here" + ENTER)
     screen.wait_for("got 'here'")

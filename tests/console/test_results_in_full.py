@@ -161,7 +161,7 @@ def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
 
     story = told(narrator, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
     assert story == (
-        "┊ ada: reasoning\n  ┊ Hm.\n  ┊ Well.\n▌ ada\n▌ Yes.\n"
+        "┊ ada: reasoning\n  ┊ Hm.\n  ┊ Well.\n▌ ada\nYes.\n"
         "✗ execute_terminal(make) · exit 2 · 2 lines\n"
         "  ┊ Exit code: 2\n  ┊ \n  ┊ one\n  ┊ two\n"
     )

@@ -1,11 +1,14 @@
 """Nothing foreign moves a terminal's cursor, changes its modes, hides words or reorders them."""
 
+import base64
+
 import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.console.lines import Line, rows, to_ansi
+from midstream.console.clipboard import copying
+from midstream.console.lines import LEFT_TO_RIGHT, Line, rows, to_ansi
 from midstream.core.safety.sanitize import masked, sanitized, scrubbed
 
 nasty = st.text(
@@ -91,9 +94,30 @@ def test_no_foreign_text_reaches_the_first_column_or_changes_the_screen(
 
     laid = rows(line, width)
     for row in laid:
-        stream.feed(to_ansi(row) + "\r\n")
+        # A sign without a cell begins no row on a terminal; behind a full one it does on this screen.
+        stream.feed(to_ansi(row).replace(LEFT_TO_RIGHT, "") + "\r\n")
 
     assert all(display[0] == "▌" for display in screen.display[: len(laid)])
     assert not "".join(screen.display[len(laid) :]).strip()
     assert screen.cursor.y == len(laid)
     assert (set(screen.mode), screen.title) == (modes, "")
+
+
+# --- the clipboard --------------------------------------------------------------------------------
+
+
+def test_a_text_goes_into_the_clipboard_of_a_terminal_that_is_known_to_take_it() -> None:
+    sequence = copying("x = 1\n\x1b[201~rm", {"KITTY_WINDOW_ID": "1"})
+
+    assert sequence.startswith("\x1b]52;c;")
+    assert sequence.endswith("\x07")
+    assert base64.b64decode(sequence[7:-1]).decode() == "x = 1\n␛[201~rm"
+
+
+@pytest.mark.parametrize("environ", [{}, {"KITTY_WINDOW_ID": "1", "TMUX": "x"}, {"TERM": "xterm"}])
+def test_elsewhere_nothing_is_sent(environ: dict[str, str]) -> None:
+    assert copying("x", environ) == ""
+
+
+def test_what_a_terminal_would_drop_is_not_sent() -> None:
+    assert copying("x" * 60_000, {"KITTY_WINDOW_ID": "1"}) == ""

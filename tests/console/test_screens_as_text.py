@@ -150,7 +150,7 @@ def graph(screen: Screen, _: Path) -> None:
     """The graph is followed to where the run is, while an agent speaks."""
     does(screen, "/follow", "start ")
     for state in ("look", "plan", "mend", "review", "mend"):
-        does(screen, f"/move {state}", f"→ {state}")
+        does(screen, f"/move {state}", f"› /move {state}")
     does(screen, "/stream", "a time")
     screen.wait_for("◀ ×2")
 
@@ -158,7 +158,7 @@ def graph(screen: Screen, _: Path) -> None:
 def graph_card(screen: Screen, _: Path) -> None:
     """A question has its card, and the graph what that leaves of a third of the screen."""
     does(screen, "/follow", "start ")
-    does(screen, "/move mend", "→ mend")
+    does(screen, "/move mend", "› /move mend")
     does(screen, "/ask", "2 blue")
 
 

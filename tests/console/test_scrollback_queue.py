@@ -4,10 +4,12 @@ import asyncio
 import re
 from collections.abc import Callable
 
+import pytest
+from deadline import DEADLINE_S
+
 from midstream.console.lines import Line
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
-from midstream.console.painting import Block
 from midstream.console.scrollback import Scrollback
 from midstream.core.events import (
     AgentResponded,
@@ -17,12 +19,13 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.notices import Envelope, TextDelta
+from midstream.core.question import Question
 
 
 class Paper:
     """What was drawn. Takes no frame while `is_busy`."""
 
-    def __init__(self, also: Callable[[Envelope], list[Block]] = lambda envelope: []) -> None:
+    def __init__(self) -> None:
         self.text = ""
         self.frames = 0
         self.is_busy = False
@@ -34,7 +37,6 @@ class Paper:
             width=lambda: 80,
             colour=False,
             draw=self.draw,
-            also=also,
         )
 
     def draw(self, text: str) -> bool:
@@ -53,7 +55,7 @@ class Paper:
         self.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=1))
 
     async def shows(self, text: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             while text not in self.text:
                 self.drew.clear()
                 await self.drew.wait()
@@ -75,20 +77,64 @@ async def test_many_events_go_into_few_frames_in_order() -> None:
 
 async def test_branches_that_go_on_stand_before_a_question_one_of_them_asks() -> None:
     """Though the question is drawn by another hand: its card has no room for all of it."""
-    whole: list[Block] = [Line((("", "the whole question"),))]
-    paper = Paper(also=lambda e: whole if isinstance(e.event, QuestionAsked) else [])
+    paper = Paper()
     events: tuple[AnyFact, ...] = (
         StateTransition(source="look", target="look", reason="going on", branch="left"),
         QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", branch="left"),
     )
     for number, event in enumerate(events, 1):
         paper.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=number))
+    paper.scrollback.stand_in_full("r1", [whole("q1")])
     paper.scrollback.finish()
 
     assert [line for line in paper.text.split("\r\n") if line][-2:] == [
         "▶ left  goes on",
-        "the whole question",
+        "the whole q1",
     ]
+
+
+def whole(id: str) -> tuple[Question, list[Line]]:
+    """Return a question whose card does not hold it, and what is printed of it."""
+    question = Question(id=id, number=1, kind="approval", text=f"the whole {id}")
+    return question, [Line((("", question.text),))]
+
+
+async def test_a_question_stands_in_full_once_the_terminal_took_all_of_it() -> None:
+    paper = Paper()
+    paper.is_busy = True
+    paper.scrollback.open()
+    paper.scrollback.stand_in_full("r1", [whole("q1")])
+    assert paper.scrollback.is_on_its_way("q1")
+    await paper.drew.wait()
+    assert paper.scrollback.is_on_its_way("q1")
+    paper.is_busy = False
+    await paper.shows("the whole q1")
+    assert not paper.scrollback.is_on_its_way("q1")
+    paper.scrollback.finish()
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "times"),
+    [
+        (lambda s: None, 1),
+        (lambda s: s.covered(), 2),
+        (lambda s: s.stand_in_full("r1", []), 2),  # its card held it, or another run had the lines
+    ],
+    ids=["nothing", "covered", "not wanted"],
+)
+async def test_a_question_is_printed_again_where_what_stood_may_be_out_of_sight(
+    meanwhile: Callable[[Scrollback], None], times: int
+) -> None:
+    paper = Paper()
+    paper.scrollback.open()
+    for _ in range(3):
+        paper.scrollback.stand_in_full("r1", [whole("q1")])
+    await paper.shows("the whole q1")
+    meanwhile(paper.scrollback)
+    paper.scrollback.stand_in_full("r1", [whole("q1")])
+    assert paper.scrollback.is_on_its_way("q1") == (times > 1)
+    paper.scrollback.finish()
+    assert paper.text.count("the whole q1") == times
 
 
 async def test_a_reply_that_is_rendered_elsewhere_keeps_its_place() -> None:
@@ -99,7 +145,7 @@ async def test_a_reply_that_is_rendered_elsewhere_keeps_its_place() -> None:
     paper.log("after")
 
     await paper.shows("after")
-    assert paper.text == "· before\r\n▌ ada\r\n▌ some bold words\r\n· after\r\n"
+    assert paper.text == "· before\r\n▌ ada\r\nsome bold words\r\n· after\r\n"
     paper.scrollback.finish()
 
 
@@ -119,7 +165,7 @@ async def test_a_busy_terminal_gets_everything_later() -> None:
     paper.is_busy = True
     paper.scrollback.open()
     paper.log("waits")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await paper.drew.wait()
     assert paper.text == ""
 

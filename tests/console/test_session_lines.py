@@ -43,7 +43,7 @@ def test_a_summary_says_how_much_there_was_and_is() -> None:
         agent="dude", context="c", count=12, summary="s", tokens_before=34_000, tokens_after=1_200
     )
     assert told(fact) == (
-        "✓ compacted  12 messages gave way to a summary: about 34k tokens before, 1.2k tokens now\n"
+        "✓ compacted  12 messages replaced by a summary: about 34k tokens before, 1.2k tokens now\n"
     )
     assert told(CompactionBegan(agent="dude", context="c", count=1)) == ""
 
@@ -60,20 +60,20 @@ def test_a_name_says_how_to_come_back_to_it() -> None:
     assert told(RunRenamed(name="zoo")) == (
         "· It is called 'zoo' now: /resume zoo comes back to it.\n"
     )
-    assert told(RunRenamed(name="")) == "· It has no name now.\n"
+    assert told(RunRenamed(name="")) == "· Its name was removed.\n"
 
 
 def test_the_past_is_shown_as_it_stood_on_the_screen() -> None:
     earlier = (said("zero"), replied("Zero."), said("one"), replied("One."))
     text = shown(*earlier, said("two"), replied("Tw", interrupted=True), said("three"))
     assert text.splitlines() == [
-        "· Where you were: the last 3 of 4 turns.",
+        "· Where you were: the last 3 turns.",
         "› one",
         "▌ dude",
-        "▌ One.",
+        "One.",
         "› two",
         "▌ dude",
-        "▌ Tw",
+        "Tw",
         "▌ [interrupted]",
         "› three",
     ]

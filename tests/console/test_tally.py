@@ -42,8 +42,12 @@ def test_the_end_of_a_run_says_how_long_it_took_and_what_it_cost() -> None:
 def test_a_price_nobody_knows_is_never_told_as_nothing() -> None:
     unpriced = Usage(model="m", input_tokens=10, output_tokens=5)
 
-    line = ends(Narrator(with_cards=True), (0, STARTED), (0, said(unpriced)), (0, RunFinished()))
+    narrator = Narrator(with_cards=True)
+
+    line = ends(narrator, (0, STARTED), (0, said(unpriced)), (0, RunFinished()))
     assert line == "✓ finished  cost unknown\n"
+    again = ends(narrator, (0, STARTED), (0, said(unpriced)), (0, RunFinished()))
+    assert again == "✓ finished\n", "it is said once"
 
 
 def test_of_a_run_that_was_taken_up_all_it_cost_is_told_and_no_time() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import os
 import tty
 
+from deadline import DEADLINE_S
+
 from midstream.console.terminal import TerminalWriter
 
 
@@ -19,7 +21,7 @@ async def test_a_terminal_that_does_not_read_gets_it_later() -> None:
     assert writer.is_congested
 
     got = b""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while len(got) < len(data):
             got += await asyncio.to_thread(os.read, master, 65536)
         await drained.wait()

@@ -5,7 +5,7 @@ the request the run is owed. Every step checks the rules that hold of every run 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from midstream.core.events import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     EffectKey,
     HandlerReturned,
     ModelFailed,
@@ -42,6 +43,7 @@ from midstream.core.pending import (
     handler_key,
     pending,
     request_key,
+    review_key,
     set_key,
     timer_key,
 )
@@ -172,6 +174,11 @@ def asks(question: str, **arguments: Json) -> RequestedCall:
 def done(call_id: str, text: str = "ok", outcome: Outcome = "completed") -> Step:
     """A tool call ends."""
     return lambda run: ToolFinished(key=call_key(run, call_id), outcome=outcome, text=text)
+
+
+def comes(call_id: str, kind: Literal["allow", "ask", "deny"] = "allow", **fields: Any) -> Step:
+    """The turn of a tool call comes: what it would do was looked at."""
+    return lambda run: CallReviewed(key=review_key(run, call_id), kind=kind, **fields)
 
 
 def handler(
@@ -306,6 +313,7 @@ def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
     parked = {call_id for part in parts(run) for call_id in parked_in(part)}
     assert {q.call_id for q in run.open_questions if q.call_id} == parked
     for part in parts(run):
+        check_order(part)
         theirs = [q.id for q in part.questions]
         assert theirs == [q.id for q in run.questions if q.id in theirs]
         assert all(q.branch.startswith(part.path) for q in part.questions)
@@ -326,6 +334,18 @@ def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
     moving = [effect for effect in pending(run) if not is_idle_wait(run, effect.key)]
     assert run.is_parked == (not moving) or run.phase in ("new", "ended")
     assert moving or run.is_parked or run.phase in ("new", "ended"), "nothing could move it on"
+
+
+def check_order(run: Run) -> None:
+    """Fail unless the calls of a reply are made in its order: side by side, all of them only read."""
+    calls = () if run.turn is None else run.turn.calls
+    under_way = [c for c in calls if c.status in ("parked", "running", "stopping")]
+    assert len(under_way) < 2 or all(c.effect == "read" for c in under_way)
+    begun = [c.status != "new" for c in calls if c.outcome != "failed"]
+    assert run.phase == "halting" or begun == sorted(begun, reverse=True), "in the model's order"
+    if under_way and under_way[0].effect != "read":
+        earlier = calls[: calls.index(under_way[0])]
+        assert all(c.status == "done" for c in earlier), "what changes something comes last"
 
 
 def parts(run: Run) -> list[Run]:

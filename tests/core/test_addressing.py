@@ -303,7 +303,7 @@ def test_a_branchs_policy_counts_for_words_to_it() -> None:
     does = what_addressing_does(tell(workflow)[0])
 
     assert does["left"] == "waits until left is done"
-    assert does["right"] == "is not taken by right now"
+    assert does["right"] == "is not accepted by right now"
 
 
 def test_an_approval_in_a_branch_is_granted_by_its_id() -> None:

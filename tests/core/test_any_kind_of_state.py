@@ -356,7 +356,7 @@ def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
     for fact in facts:
         from_facts = apply(from_facts, decode_fact(encode_fact(fact)))
     assert from_facts == run
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
     return from_facts
 
 

@@ -116,7 +116,8 @@ def test_the_last_turns_say_what_was_asked_and_what_came_of_it() -> None:
         input=None,
     )
     past = past_of(run, most=2)
-    assert past.count == 3
+    assert (past.count, past.is_all) == (2, False)
+    assert past_of(run, most=3).is_all
     assert past.turns == (
         PastTurn(words="two", said=(Said(agent="dude", text="Second."),)),
         PastTurn(words="three", said=(Said(agent="dude", text="Third."),)),

@@ -1,14 +1,19 @@
 """Facts and runs as bytes: what is written is read again, and nothing else is."""
 
+from functools import partial
 from typing import Any, get_args
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from storytelling import define, flow, state
 from test_core_invariants import RESUMES, RICH, told
 
+from midstream.core import growing
+from midstream.core.apply import apply
 from midstream.core.codec import (
     FIRST,
     Undecodable,
@@ -18,7 +23,7 @@ from midstream.core.codec import (
     encode_fact,
     encode_run,
 )
-from midstream.core.conversation import ToolCall
+from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -35,8 +40,12 @@ from midstream.core.events import (
     Usage,
     WorkflowOutput,
 )
-from midstream.core.run import Run
+from midstream.core.growing import PAGE, Log, is_read, logged
+from midstream.core.question import Question
+from midstream.core.run import InputRecord, Run
 from midstream.core.spec import Budget, Definition, plan_of
+from midstream.core.views.costs import costs
+from midstream.core.views.difference import first_difference
 
 KINDS: tuple[type[Fact], ...] = get_args(AnyFact)
 
@@ -195,7 +204,7 @@ def test_what_is_no_fact_is_refused(data: bytes) -> None:
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
-    for read in (decode_fact, decode_run):
+    for read in (decode_fact, partial(decode_run, pages={})):
         try:
             read(data)
         except Undecodable:
@@ -261,19 +270,90 @@ def test_bytes_that_move_from_one_part_to_the_next_are_seen() -> None:
 @given(st.data())
 def test_a_folded_run_is_read_as_it_was_written(data: st.DataObject) -> None:
     run, _ = told(data, data.draw(st.sampled_from(RESUMES)))
-    again = decode_run(encode_run(run))
+    again = decode_run(*encode_run(run))
 
     assert again == run
     assert again.plan is not None
-    assert encode_run(again) == encode_run(run)
+    assert encode_run(again)[0] == encode_run(run)[0]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data(), st.integers(1, 3))
+def test_a_run_taken_up_through_snapshots_is_the_one_folded_from_its_facts(
+    data: st.DataObject, size: int
+) -> None:
+    run, facts = told(data, data.draw(st.sampled_from(RESUMES)), most=60)
+    kept: dict[str, bytes] = {}
+    with patch.object(growing, "PAGE", size), patch.object(growing, "RECENT", 2):
+        folded = again = Run(id=run.id)
+        for fact in facts:
+            folded, again = apply(folded, fact), apply(again, fact)
+            if data.draw(st.booleans()):
+                head, pages = encode_run(again)
+                kept |= {name: pages[name] for name in pages.keys() - kept.keys()}
+                again = decode_run(head, {name: kept[name] for name in pages})
+
+        assert encode_run(folded)[0] == encode_run(again)[0]
+        assert first_difference(folded, again) is None
+        assert costs(again.usages) == costs(tuple(run.usages))
+        assert again == run
+
+
+def test_a_snapshot_makes_no_page_that_was_kept_before() -> None:
+    talk = Log(Message(role="user", text=f"line {n}") for n in range(3 * PAGE))
+    run = Run(id="r", contexts={"talk": talk})
+    head, pages = encode_run(run)
+    again = decode_run(head, dict(pages))
+    for n in range(PAGE):
+        more = logged(again.contexts["talk"], Message(role="user", text=f"more {n}"))
+        again = replace(again, contexts={"talk": more})
+    later = encode_run(again)[1]
+
+    assert len(later.keys() - pages.keys()) == 1
+    assert pages.keys() < later.keys()
+    assert not is_read(again.contexts["talk"])
+
+
+def test_a_snapshot_that_lacks_a_page_is_none() -> None:
+    run = Run(
+        id="r",
+        questions=Log(Question(id=f"q{n}", number=n, kind="input", text="?") for n in range(PAGE)),
+    )
+    head, pages = encode_run(run)
+
+    assert decode_run(head, dict(pages)) == run
+    with pytest.raises(Undecodable, match="is not there"):
+        decode_run(head, {})
+
+
+def test_a_long_run_is_read_from_many_pages() -> None:
+    size = 3 * PAGE + 1
+    words = tuple(Message(role="user", text=f"line\n{n}") for n in range(size))
+    lines = {f"i{n}": InputRecord(id=f"i{n}", text="so", handling="queue") for n in range(size)}
+    questions = tuple(
+        Question(id=f"q{n}", number=n, kind="question", text="Which?") for n in range(size)
+    )
+    usages = tuple(("dude", Usage(model="m", input_tokens=n, output_tokens=1)) for n in range(size))
+    run = Run(
+        id="r",
+        contexts={"talk\n": words, "empty": ()},
+        inbox=lines,
+        questions=questions,
+        usages=usages,
+    )
+    written = encode_run(run)
+
+    assert decode_run(*written) == run
+    assert [*decode_run(*written).inbox] == [*lines]
+    assert len(written[1]) == 4 * 3, "what is full of each stands on pages"
 
 
 def test_a_run_that_has_not_started_is_read_as_it_was_written() -> None:
-    assert decode_run(encode_run(Run(id="r"))) == Run(id="r")
+    assert decode_run(*encode_run(Run(id="r"))) == Run(id="r")
 
 
 def test_a_run_read_again_shares_its_plan_like_any_other() -> None:
-    run = decode_run(encode_run(Run(id="r", definition=define(RICH))))
+    run = decode_run(*encode_run(Run(id="r", definition=define(RICH))))
     assert run.definition is not None
 
     assert run.plan is plan_of(run.definition.workflow)
@@ -282,13 +362,13 @@ def test_a_run_read_again_shares_its_plan_like_any_other() -> None:
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"id":1}', b'{"id":"r","phase":"asleep"}', b"\xff"])
 def test_what_is_no_run_is_refused(data: bytes) -> None:
     with pytest.raises(Undecodable):
-        decode_run(data)
+        decode_run(data, {})
 
 
 def test_a_run_of_another_version_is_refused() -> None:
-    shape, _, body = encode_run(Run(id="r")).partition(b"\n")
+    shape, _, body = encode_run(Run(id="r"))[0].partition(b"\n")
 
     with pytest.raises(Undecodable, match="another version"):
-        decode_run(b"0" * len(shape) + b"\n" + body)
+        decode_run(b"0" * len(shape) + b"\n" + body, {})
     with pytest.raises(Undecodable):
-        decode_run(shape + b"\n" + body[:-1])
+        decode_run(shape + b"\n" + body[:-1], {})

@@ -1,7 +1,10 @@
 """Conversations: how agents see them, and what trimming leaves."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from midstream.core import conversation
 from midstream.core.conversation import (
     USER,
     Message,
@@ -12,6 +15,7 @@ from midstream.core.conversation import (
     seen_by,
     trimmed,
 )
+from midstream.core.growing import Log, logged
 
 CALL = ToolCall(id="c1", name="look", arguments={"at": "a"})
 RESULT = ToolResult(call_id="c1", outcome="completed", text="seen")
@@ -85,6 +89,26 @@ def test_trimming_takes_no_more_than_it_must() -> None:
     whole = sum(map(length, TALK))
 
     assert trimmed(TALK, whole - 1) == (TALK[0], *TALK[2:])
+
+
+@pytest.mark.parametrize("limit", [100_000, 4_000])
+def test_trimming_measures_what_is_new(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = 0
+
+    def measuring(message: Message) -> int:
+        nonlocal measured
+        measured += 1
+        return length(message)
+
+    monkeypatch.setattr(conversation, "length", measuring)
+    kept: Sequence[Message] = Log()
+    for number in range(2_000):
+        kept = trimmed(logged(kept, said("user", f"{number:010}")), limit)
+
+    assert [m.text for m in kept] == [
+        f"{n:010}" for n in range(2_000 - limit // 10, 2_000) if n >= 0
+    ]
+    assert measured < 2_000 * 100, "each append measured all that is kept"
 
 
 def test_trimming_takes_a_call_with_its_result_or_not_at_all() -> None:

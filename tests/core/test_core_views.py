@@ -37,14 +37,19 @@ HELLO: list[Step] = [says("hi"), handler()]
         ([says("hi")], "running start's pre_handler", "interrupts start"),
         (HELLO, "dude is thinking", "interrupts dude"),
         (
-            [*HELLO, replies("", call("look"), call("shell"), asks("Which?")), done("call_1")],
-            "dude is using shell",
+            [*HELLO, replies("", call("look"), call("look"), asks("Which?")), done("call_1")],
+            "dude is using look",
             "answers #1",
         ),
         (
-            [*HELLO, replies("", asks("a?"), call("write"), asks("b?"))],
-            "dude is waiting for your answer to #1, your approval of #2, your answer to #3",
-            "answers #1 or #3",
+            [*HELLO, replies("", call("look"), call("shell"), call("look")), done("call_1")],
+            "dude is using shell",
+            "interrupts dude",
+        ),
+        (
+            [*HELLO, replies("", asks("a?"), asks("b?"), call("write"))],
+            "dude is waiting for your answer to #1, your answer to #2",
+            "answers #1 or #2",
         ),
         (
             [*HELLO, replies("", call("write"))],
@@ -97,7 +102,7 @@ def test_the_questions_a_person_sees_are_those_with_a_number() -> None:
     run, _ = tell(FULL)
     assert where(run).questions == ()
 
-    run, _ = go(run, *HELLO, replies("", call("write"), asks("Which?")))
+    run, _ = go(run, *HELLO, replies("", asks("Which?"), asks("Why?")))
     assert [q.number for q in where(run).questions] == [1, 2]
 
 

@@ -22,7 +22,7 @@ def state(**given: Any) -> State:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "Nothing; it only leads on."),
+        ({}, "Nothing; it only goes to the next state."),
         ({"agent": "dude"}, "The agent dude has its turn."),
         (
             {"agent": "dude", "prompt": "p", "output_schema": {"type": "object"}},
@@ -34,7 +34,7 @@ def state(**given: Any) -> State:
         ),
         (
             {"tool": "run", "arguments": {"path": "."}, "save_as": "x"},
-            "Calls the tool run with path; no model is asked. Keeps what comes of it in x.",
+            "Calls the tool run with path; no model is asked. Saves the result in x.",
         ),
         (
             {"ask": "Which?"},
@@ -50,14 +50,14 @@ def state(**given: Any) -> State:
                     "default": "a",
                 }
             },
-            'Asks you: "Which?" (a / b) Without one in 5 s, "a" stands for it.',
+            'Asks you: "Which?" (a / b) Without one in 5 s, "a" is used instead.',
         ),
         ({"wait": 90}, "Waits 1.5 min."),
         ({"wait": {"until": "${input}"}}, "Waits until ${input}."),
         ({"parallel": ["a", "b"]}, "2 branches at once, all must end."),
         (
             {"for_each": {"items": "input", "state": "a"}, "join": 2},
-            "For each of input, 4 at once, until 2 have ended.",
+            "For each of input, 4 at once, 2 must end.",
         ),
         ({"workflow": "sub"}, "Runs the workflow sub."),
         ({"pre_handler": "a", "transition_handler": "b"}, "Runs a. Runs b."),
@@ -81,8 +81,8 @@ def test_a_state_is_said_in_sentences(given: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("given", "policy", "resume", "said"),
     [
-        ({}, "interrupt", "resume", "cut it; it goes to resume"),
-        ({"resume": "other"}, "interrupt", "resume", "cut it; it goes to other"),
+        ({}, "interrupt", "resume", "interrupt it; it goes to resume"),
+        ({"resume": "other"}, "interrupt", "resume", "interrupt it; it goes to other"),
         (
             {"resume": "$interrupted"},
             "queue",
@@ -94,7 +94,7 @@ def test_a_state_is_said_in_sentences(given: dict[str, Any], said: str) -> None:
         ({"ask": "?"}, "interrupt", "x", "answer it"),
         ({"awaits_input": True}, "reject", "x", "are what it waits for; then are refused"),
         ({"parallel": ["a"]}, "reject", "x", "are refused; @NAME TEXT is for one branch alone"),
-        ({}, "interrupt", "", "cut it; it begins again"),
+        ({}, "interrupt", "", "interrupt it; it begins again"),
     ],
 )
 def test_it_says_what_words_do_in_a_state(
@@ -117,6 +117,19 @@ def test_it_says_what_starts_a_workflow() -> None:
         "Without an input it waits for one: your first line.",
         "`--set NAME=VALUE` changes its variables: rounds = 3.",
     )
+
+
+def test_counted_visits_bound_a_circle() -> None:
+    out = {"when": "visits.again >= 3", "to": "stop"}
+    found = explanation(
+        [
+            {"name": "start", "agent": "dude", "next": "again"},
+            {"name": "again", "tool": "t", "transitions": [out, {"to": "start"}]},
+            {"name": "stop"},
+        ],
+    )
+
+    assert not any("bounds how often" in line for line in found.stops)
 
 
 def test_it_says_what_can_stop_a_workflow() -> None:
@@ -185,8 +198,8 @@ def test_it_is_a_table_where_there_is_room() -> None:
     assert (
         "state  what it does                 then                   your words\n"
         "─────  ───────────────────────────  ─────────────────────  ─────────────────────\n"
-        "start  The agent dude has its       → itself when          cut it; it goes to\n"
-        "       turn.                          last.text == ''      start\n"
+        "start  The agent dude has its       → itself when          interrupt it; it goes\n"
+        "       turn.                          last.text == ''      to start\n"
         "                                    → stop (otherwise)\n"
     ) in text
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from deadline import PROGRAM_S
+
 PROJECT = Path(__file__).parents[2]
 
 
@@ -17,7 +19,7 @@ def test_no_expression_crashes_or_does_more_work_than_it_may() -> None:
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=PROGRAM_S,
         check=False,
     )
 

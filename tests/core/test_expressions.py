@@ -110,19 +110,19 @@ def test_what_is_not_there_is_null(text: str) -> None:
 def test_what_needs_a_value_says_which_one_is_missing() -> None:
     assert failure("common_data.cuont > 2") == (
         '">" orders two numbers or two texts, and common_data.cuont is not there. Did you mean '
-        "'count'? Where it may be missing, ask first: common_data.cuont is not None and ..."
+        "'count'? If it may be missing, check first: common_data.cuont is not None and ..."
     )
     assert failure("len(last.arguments.findings)") == (
         "len takes text, a list or an object, and last.arguments.findings is not there. last.arguments "
-        "has: verdict. Where it may be missing, ask first: last.arguments.findings is not None and ..."
+        "has: verdict. If it may be missing, check first: last.arguments.findings is not None and ..."
     )
     assert failure("lower(common_data.nothing)") == (
         "lower takes text, and common_data.nothing is null. "
-        "Where it may be missing, ask first: common_data.nothing is not None and ..."
+        "If it may be missing, check first: common_data.nothing is not None and ..."
     )
     assert failure("common_data.files[5].name + 'x'") == (
         '"+" calculates with numbers, and common_data.files[5].name is not there. common_data.files is '
-        "a list of 2, numbered from 0. Where it may be missing, ask first: "
+        "a list of 2, numbered from 0. If it may be missing, check first: "
         "common_data.files[5].name is not None and ..."
     )
 
@@ -153,9 +153,9 @@ def test_what_needs_a_value_says_which_one_is_missing() -> None:
         ("min([])", "min of an empty list is nothing."),
         ("any(3)", "any takes a list, not a number."),
         ("matches(3, 'a')", "matches takes text, not a number."),
-        ("1 / 0", "It divides by zero. Ask for the divisor first: n != 0 and x / n > 1."),
+        ("1 / 0", "It divides by zero. Check the divisor first: n != 0 and x / n > 1."),
         ("9223372036854775807 + 1", "A whole number grows beyond 64 bits."),
-        ("1e308 * 10", "A number grows too large, or is none."),
+        ("1e308 * 10", "A number grows too large or is not a number."),
         ("None < 1", '"<" orders two numbers or two texts, not None.'),
     ],
 )
@@ -184,10 +184,10 @@ def test_what_fails_says_so(text: str, told: str) -> None:
         ("input = 'a'", '7: Python cannot read it from "= \'a\'" on. Write "==" to compare.'),
         ("input == 'a' && last", '14: "&" has no place here. Write "and".'),
         ("!input", '1: "!" has no place here. Write "not", or "!=" for unequal.'),
-        ("${input} == 1", '1: "$" has no place here. Names stand as they are here, without ${ }.'),
+        ("${input} == 1", '1: "$" has no place here. Write names without ${ } here.'),
         (
             "input == 'a",
-            "10: A text is not closed. A text ends with the quote it began with. Inside it stands the "
+            "10: A text is not closed. A text ends with the quote it began with. Inside it use the "
             "other one.",
         ),
         (
@@ -196,7 +196,10 @@ def test_what_fails_says_so(text: str, told: str) -> None:
         ),
         ("common_data.a.0", "14: A part after a dot is a name. Write [0] for an item of a list."),
         ("input is 'a'", '10: "is" asks for None only. Write "==".'),
-        ("input, last", '1: A list is no condition: it is always true. Join with "and" or "or".'),
+        (
+            "input, last",
+            '1: A list is not a condition: it is always true. Join with "and" or "or".',
+        ),
         (
             r"input == '\d'",
             '10: "\\d" means nothing in a text. There are \\n, \\t and \\\\; patterns belong into '
@@ -215,12 +218,12 @@ def test_what_fails_says_so(text: str, told: str) -> None:
         ("99999999999999999999 > 1", "1: This number has more than 64 bits."),
         (
             "1 and " * 70 + "1",
-            "379: The expression has more than 64 parts. Take several transitions, or let a "
+            "379: The expression has more than 64 parts. Use several transitions, or let a "
             "transition_handler decide.",
         ),
         (
             "not " * 20 + "1",
-            "65: The expression is more than 16 deep. Take several transitions, or let a "
+            "65: The expression is more than 16 deep. Use several transitions, or let a "
             "transition_handler decide.",
         ),
         ("1" * 501, "1: An expression may have 500 characters, not 501."),
@@ -311,7 +314,7 @@ def doubled(times: int) -> list[Any]:
     return value
 
 
-TOO_MUCH = "There is too much to look at: the values are too large for an expression."
+TOO_MUCH = "The values are too large for an expression."
 HUGE: dict[str, Any] = {
     "common_data": {
         "deep": nested(100_000),

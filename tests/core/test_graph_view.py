@@ -279,7 +279,7 @@ AT_80 = """
       │ │ │      ▼
       │ │ │    ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
       │ │ │    ┃ review                                    ◀ ×2 · 1.5 min ┃
-      │ │ │    ┃ 2 branches at once, the first to end counts              ┃
+      │ │ │    ┃ 2 branches at once, one must end                         ┃
       │ │ │    ┃ ┄ branch tests                                           ┃
       │ │ │    ┃    ╭─────────────────────────╮                           ┃
       │ │ │    ┃ ╭─▶│ look        ×2 · 250 ms │                           ┃
@@ -353,8 +353,8 @@ AT_40 = """
       │ │ │      ▼
       │ │ │    ┏━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
       │ │ │    ┃ review     ◀ ×2 · 1.5 min ┃
-      │ │ │    ┃ 2 branches at once, the   ┃
-      │ │ │    ┃ first to end counts       ┃
+      │ │ │    ┃ 2 branches at once, one   ┃
+      │ │ │    ┃ must end                  ┃
       │ │ │    ┃ ┄ branch tests            ┃
       │ │ │    ┃    ╭───────────────────╮  ┃
       │ │ │    ┃ ╭─▶│ look  ×2 · 250 ms │  ┃

@@ -388,8 +388,8 @@ def test_the_way_back_to_what_was_cut_belongs_behind_resume() -> None:
 
     assert said(behind) == []
     assert said(before)[0] == (
-        'w.json:6:44 $.states[0].next: warning: "$interrupted" leads nowhere before anything was '
-        'interrupted. It belongs behind the state "resume".'
+        'w.json:6:44 $.states[0].next: warning: "$interrupted" has no state to go back to '
+        'before anything was interrupted. It belongs behind the state "resume".'
     )
 
 

@@ -10,6 +10,7 @@ from storytelling import (
     TOOLS,
     Step,
     call,
+    comes,
     define,
     flow,
     go,
@@ -144,7 +145,7 @@ def test_a_state_that_is_gone_does_not_fit() -> None:
     run, _ = tell(flow(state("start", next="work"), state("work", "dude")))
     now = define(flow(state("start", "dude")))
 
-    assert misfit_of(run, now) == "it has no state 'work', where the run stands"
+    assert misfit_of(run, now) == "it has no state 'work', where the run is now"
 
 
 def test_an_agent_in_no_context_does_not_fit() -> None:
@@ -176,7 +177,7 @@ def test_where_an_interruption_cut_the_run_has_to_be_there_still() -> None:
     gone = flow(state("resume", "critic", next="$interrupted"))
     without = flow(state("start", "dude"), state("resume", "critic", next="$interrupted"))
 
-    assert misfit_of(run, define(gone)) == "it has no state 'start', where the run stands"
+    assert misfit_of(run, define(gone)) == "it has no state 'start', where the run is now"
     assert misfit_of(run, define(without)) == "the state 'start' has no post any more"
 
 
@@ -239,8 +240,10 @@ def test_an_open_call_goes_on_under_it() -> None:
     run, _ = tell(workflow, replies("", call("shell"), call("look")))
     run, _ = go(run, recovered(replace(define(workflow), tools={})))
 
-    assert keys(run) == [(1, "tool", "call_2")]
+    assert keys(run) == []
     assert [question.call_id for question in run.open_questions] == ["call_1"]
+    run, _ = go(run, says("1", "q1"), comes("call_2"))
+    assert "There is no tool 'look'" in run.contexts["talk"][-1].results[1].text
 
 
 def test_what_does_not_fit_is_not_followed() -> None:

@@ -16,7 +16,17 @@ from storytelling import (
     within,
 )
 
-from midstream.core.events import AnyFact, Usage
+from midstream.core.conversation import ToolCall
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    InputReceived,
+    Interrupted,
+    RunFinished,
+    ToolCalled,
+    ToolReturned,
+    Usage,
+)
 from midstream.core.inputs import Halt
 from midstream.core.names import Outcome
 from midstream.core.notices import Envelope
@@ -36,6 +46,7 @@ from midstream.core.views.history import Turned, history_lines, turns_of
 from midstream.core.views.progress import progress_words
 from midstream.core.views.results import call_words, result_words
 from midstream.core.views.state_tree import kind_words, state_tree, tree_lines
+from midstream.core.views.transcript import markdown_of
 from midstream.core.views.window import agents_of, filling_lines, filling_of
 from midstream.core.views.work import at_work, behind
 
@@ -121,7 +132,13 @@ def test_a_call_is_said_by_what_it_is_about(
         ("read_files", "completed", "== a: empty file ==", "== a: empty file =="),
         ("execute_terminal", "completed", "Exit code: 0\n\n(no output)", "exit 0 · no output"),
         ("execute_terminal", "failed", "Exit code: 1\n\na\nb\n", "exit 1 · 2 lines"),
-        ("execute_terminal", "unknown", "Ended by SIGKILL. Timed out", "outcome unknown: Ended by"),
+        (
+            "execute_terminal",
+            "stopped",
+            "Stopped after 3 s. Ended by SIGINT.",
+            "stopped after 3 s.",
+        ),
+        ("execute_terminal", "unknown", "Ended by SIGKILL", "outcome unknown: Ended by"),
         ("exact_search", "completed", "a:1: x\n[1 matching line in 1 file]", "1 matching line"),
         ("exact_search", "completed", "No matches.", "No matches."),
         ("list_directory", "completed", "a\nb\nc", "3 entries"),
@@ -130,7 +147,13 @@ def test_a_call_is_said_by_what_it_is_about(
         ("other", "completed", '{"a": 1}', '{"a": 1}'),
         ("other", "completed", '{"a": 1, "b": "%s"}' % ("x" * 90), "{a, b}, 107 characters"),
         ("other", "completed", "[%s1]" % ("1," * 99), "list of 100 items"),
-        ("other", "failed", "no such file", "failed: no such file"),
+        ("other", "failed", "no such file", "no such file"),
+        (
+            "read_files",
+            "failed",
+            "== a.py: not read ==\nThere is no a.py.\n\n== b.py: not read ==\nnor b.py",
+            "There is no a.py. (+2 more lines)",
+        ),
         ("other", "denied", "Refused: by a rule", "denied: by a rule"),
     ],
 )
@@ -413,7 +436,7 @@ def test_the_share_is_of_the_window_where_that_is_known() -> None:
 
     assert any("your words" in line and " 10%" in line for line in known)
     assert any("of 10k: 10% full, 9.0k left" in line for line in known)
-    assert any("how much the model takes is not known" in line for line in unknown)
+    assert any("the model's context limit is not known" in line for line in unknown)
     assert known[-1] == "Estimated at 4 characters a token."
 
 
@@ -429,3 +452,25 @@ def test_the_agent_at_work_comes_first() -> None:
     run, _ = tell(flow(state("start", "critic")))
 
     assert agents_of(run) == ("critic", "dude", "judge")
+
+
+# --- a run to be read -----------------------------------------------------------------------------
+
+
+def test_a_run_is_written_down_as_who_said_what() -> None:
+    call = ToolCall(id="c2", name="judge", arguments={"good": True})
+    facts: tuple[AnyFact, ...] = (
+        InputReceived(input_id="i", text="go", source="user", handling="interrupt"),
+        ToolCalled(call_id="c1", name="read_files", arguments={"paths": ["a.py"]}, agent="ada"),
+        ToolReturned(call_id="c1", name="read_files", outcome="failed", result="no such file"),
+        Interrupted(epoch=1, text="stop", agent="ada", partial="I was"),
+        AgentResponded(agent="critic", branch="b", text="", calls=(call,), is_final=True),
+        RunFinished(),
+    )
+    told = [Envelope(run="r", at=0.0, event=fact, seq=n) for n, fact in enumerate(facts, 1)]
+
+    assert markdown_of(told, {"a.py +1 -0": "+```"}) == (
+        "## You\n\ngo\n\n- ✗ `read_files(a.py)` · no such file\n\n## ada\n\nI was\n\n*[interrupted]*\n\n"
+        "## b: critic\n\ngood yes\n\n*finished*\n\n## Files\n\n"
+        "<details><summary>a.py +1 -0</summary>\n\n````diff\n+```\n````\n\n</details>\n"
+    )

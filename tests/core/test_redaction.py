@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midstream.core.safety.places import finder, outline
 from midstream.core.safety.redaction import (
     PIECE,
     Redactor,
@@ -14,6 +15,7 @@ from midstream.core.safety.redaction import (
     holds_placeholder,
     secret_values,
 )
+from midstream.core.safety.shapes import SHAPES
 
 KEY = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4bC6dE8fG0hJ2"
 OWN = {
@@ -64,6 +66,7 @@ crumbs = st.lists(
                 *OWN.values(),
                 *(OWN["OPENAI_API_KEY"][:9], OWN["OPENAI_API_KEY"][4:], "horse bat", "tery"),
                 *("correct horse ", "a", "é", "\U0001f600", "İ", "s", "p", "t"),
+                *("?", "\u2003", "\x1c", "\u212a", "٣", "\ud800", "token=>", "PWD=", "a1b2c3d4"),
             ]
         ),
         st.text(alphabet="sk-A1aZ=:@/ \"'\n._", max_size=6),
@@ -198,6 +201,37 @@ def test_json_stays_json_and_holds_no_value_of_ours(value: object) -> None:
     json.loads(text)
     assert OWN["DEPLOY_TOKEN"] not in text
     assert OWN["OPENAI_API_KEY"] not in json.dumps(own.redacted_json(value))
+
+
+@given(crumbs)
+def test_where_a_shape_fits_it_is_looked_for(text: str) -> None:
+    sketch = outline(text)
+    for at in range(len(text)):
+        for shape in SHAPES:
+            found = shape.full.match(text, at)
+            if found is not None:
+                assert shape.next(sketch, at, is_whole=False) == at
+                assert shape.name(found) is None or shape.next(sketch, at, is_whole=True) == at
+
+
+@given(crumbs)
+def test_the_beginning_of_a_shape_is_looked_for(text: str) -> None:
+    sketch = outline(text)
+    for shape in SHAPES:
+        opening = shape.opening.search(text)
+        if opening is not None:
+            assert 0 <= finder(shape.loose_opening)(sketch, 0) <= opening.start()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "token=cfg2.secret = 'hunter2secret'",
+        "secret:token:token=>7RmN1C3KxoPq",
+    ],
+)
+def test_what_is_no_secret_may_end_in_the_name_of_one(line: str) -> None:
+    assert "[redacted: password]" in Redactor().redacted(line)
 
 
 def test_a_long_text_is_looked_through_in_pieces_all_the_same() -> None:

@@ -61,7 +61,7 @@ def test_a_focus_on_a_question_that_came_up_while_typing_does_not_count() -> Non
         ("#2 red", Answer(question="q2", text="red")),
         ("  #1   a  b ", Answer(question="q1", text="a  b ")),
         ("#7 red", Returned(reason="No open question has the number 7. Open: #1 or #2.")),
-        ("#2", Returned(reason="Write the answer to #2 behind its number.")),
+        ("#2", Returned(reason="Write the answer to #2 after its number.")),
     ],
 )
 def test_a_number_picks_its_question_seen_or_not(line: str, expected: Route) -> None:
@@ -148,7 +148,7 @@ def test_a_line_to_a_branch_that_is_done_comes_back() -> None:
 
 def test_a_name_without_words_comes_back() -> None:
     assert to_branches("@tests ", asked_in("spots")) == Returned(
-        reason="Write what @tests is to be told behind it."
+        reason="Write what @tests should hear after its name."
     )
 
 

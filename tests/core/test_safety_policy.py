@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from midstream.core.safety.capability import Capability, Kind, SandboxLevel
-from midstream.core.safety.commands import read_command
+from midstream.core.safety.commands import outside, read_command
 from midstream.core.safety.policy import MODES, Policy, Verdict, judged
 from midstream.core.safety.rules import covers
 
@@ -16,8 +16,8 @@ PROTECTED = Capability(kind="write_protected", target=".github/ci.yml")
 TEST = read_command("npm test")
 LINE = read_command("npm test | tee log")
 LOOK = read_command("git status")
-BOXED = read_command("npm test", sandboxed=True)
-BOXED_LINE = read_command("npm test | tee log", sandboxed=True)
+OUT = outside(TEST)
+OUT_LINE = outside(LINE)
 HOST = Capability(kind="net", target="docs.python.org")
 TOOL = Capability(kind="tool", target="mcp.github.create_issue")
 ASK = Capability(kind="ask_user", target="which?")
@@ -35,10 +35,10 @@ def kind_of(request: Capability, policy: Policy) -> str:
         (LOOK, "allow", "allow", "allow", "allow"),
         (WRITE, "deny", "ask", "allow", "allow"),
         (PROTECTED, "deny", "ask", "ask", "ask"),
-        (BOXED, "deny", "ask", "allow", "allow"),
-        (BOXED_LINE, "deny", "ask", "allow", "allow"),
-        (TEST, "deny", "ask", "ask", "allow"),
-        (LINE, "deny", "ask", "ask", "allow"),
+        (TEST, "deny", "ask", "allow", "allow"),
+        (LINE, "deny", "ask", "allow", "allow"),
+        (OUT, "deny", "ask", "ask", "allow"),
+        (OUT_LINE, "deny", "ask", "ask", "allow"),
         (HOST, "ask", "ask", "ask", "allow"),
         (TOOL, "deny", "ask", "ask", "allow"),
         (Capability(kind="read", target=".env"), "deny", "deny", "deny", "deny"),
@@ -55,7 +55,7 @@ def test_what_each_mode_lets_happen(
 
 @pytest.mark.parametrize("level", ["partial", "none"])
 def test_auto_asks_about_commands_without_a_whole_sandbox(level: SandboxLevel) -> None:
-    verdict = judged([BOXED], Policy(mode="auto", sandbox=level))
+    verdict = judged([TEST, OUT], Policy(mode="auto", sandbox=level))
 
     assert verdict.kind == "ask"
     assert ("partial" if level == "partial" else "no sandbox") in verdict.reason
@@ -83,8 +83,8 @@ def test_denying_comes_before_asking_and_asking_before_allowing() -> None:
             Policy(narrowing_deny=("exec: npm *",)),
             "in the workspace's application.json refuses it.",
         ),
-        (Policy(mode="plan"), "The mode is plan, which only looks"),
-        (Policy(mode="ask"), "The mode is ask, which asks about the command `npm test`."),
+        (Policy(mode="plan"), "The permission mode plan only looks"),
+        (Policy(mode="ask"), "The permission mode ask asks about the command `npm test`."),
     ],
 )
 def test_a_verdict_says_which_rule_and_where_it_stands(policy: Policy, said: str) -> None:
@@ -96,14 +96,15 @@ def test_a_verdict_says_which_rule_and_where_it_stands(policy: Policy, said: str
     [
         (TEST, Policy(), '"exec: npm test" under permissions.allow in your application.json'),
         (WRITE, Policy(), '"write: src/a.py" under permissions.allow in your application.json'),
-        (BOXED, Policy(mode="auto"), '"sandboxed exec: npm test" under permissions.allow'),
-        (WRITE, Policy(mode="plan"), "/mode ask"),
-        (READ, Policy(deny=("read: **",)), "Only a person who takes that rule out"),
-        (PROTECTED, Policy(mode="full"), "a person says yes when it is asked"),
+        (OUT, Policy(mode="auto"), '"outside: npm test" under permissions.allow'),
+        (OUT_LINE, Policy(), "\"outside: bash -c 'npm test | tee log'\" under permissions.allow"),
+        (WRITE, Policy(mode="plan"), "/permissions ask"),
+        (READ, Policy(deny=("read: **",)), "Only a person who removes that rule"),
+        (PROTECTED, Policy(mode="full"), "a person is asked each time"),
         (Capability(kind="read", target=".env"), Policy(), '"read: .env" under permissions.allow'),
         (read_command("a\n" * 100), Policy(), "A person can allow it when it is asked."),
         (Capability(kind="write", target="/etc/x"), Policy(mode="full"), "workspace's root"),
-        (TEST, Policy(ask=("exec",)), "Put the rule right"),
+        (TEST, Policy(ask=("exec",)), "Correct the rule"),
     ],
 )
 def test_what_is_not_allowed_says_how_a_person_could_allow_it(
@@ -116,8 +117,18 @@ def test_what_is_not_allowed_says_how_a_person_could_allow_it(
     assert said in verdict.hint
 
 
+def test_a_rule_that_stops_at_a_flag_is_told_with_it() -> None:
+    policy = Policy(allow=("exec: git fetch *", "exec: npm *"))
+    said = judged([read_command("git fetch origin --upload-pack=x")], policy).reason
+
+    assert said.endswith(
+        'The allow rule "exec: git fetch *" in your application.json is no yes to `--upload-pack=x`.'
+    )
+    assert "no yes" not in judged([read_command("make")], policy).reason
+
+
 def test_a_hint_is_true() -> None:
-    for request in (TEST, LINE, BOXED, WRITE, HOST, TOOL):
+    for request in (TEST, LINE, OUT, OUT_LINE, WRITE, HOST, TOOL):
         hint = judged([request], Policy()).hint
         rule = hint.removeprefix('To allow it always: "').partition('" under permissions.allow')[0]
 
@@ -229,14 +240,15 @@ REQUESTS = st.one_of(
         st.sampled_from(["read", "write", "write_protected"]),
         PATHS,
     ),
-    st.builds(lambda line, boxed: read_command(line, sandboxed=boxed), LINES, st.booleans()),
+    st.builds(read_command, LINES),
+    st.builds(lambda line: outside(read_command(line)), LINES),
     st.sampled_from([HOST, TOOL, ASK]),
 )
 RULES = st.sampled_from(
     [
         *("exec: git *", "exec: *", "exec: rm **", "shell: *", "shell: a | b", "write: docs/**"),
         *("write: **", "read: **", "read: .env", "write_protected: **", "net: *", "tool: mcp.*"),
-        *("ask_user: *", "sandboxed exec: *", "nonsense", "net: docs.python.org", ""),
+        *("ask_user: *", "outside: *", "outside: git *", "nonsense", "net: docs.python.org", ""),
     ]
 )
 LISTS = st.lists(RULES, max_size=3).map(tuple)
@@ -333,9 +345,9 @@ def test_a_question_says_whether_the_mode_auto_would_ask_it() -> None:
     assert judged([WRITE], Policy(mode="ask")).reason.endswith(
         "a change of src/a.py; auto does not."
     )
-    assert judged([BOXED], Policy(mode="ask", sandbox="full")).reason.endswith("auto does not.")
-    assert "auto" not in judged([BOXED], Policy(mode="ask", sandbox="partial")).reason
-    assert "auto" not in judged([TEST], Policy(mode="ask", sandbox="full")).reason
+    assert judged([TEST], Policy(mode="ask", sandbox="full")).reason.endswith("auto does not.")
+    assert "auto" not in judged([TEST], Policy(mode="ask", sandbox="partial")).reason
+    assert "auto" not in judged([TEST, OUT], Policy(mode="ask", sandbox="full")).reason
 
 
 def test_a_reason_shows_what_cannot_be_seen() -> None:

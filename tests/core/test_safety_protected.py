@@ -40,7 +40,7 @@ PLAIN_FILES = [
     *("src/a.py", "README.md", ".gitignore", "docs/environment.md", "env.py", "config.json"),
     *(".env.example", ".env.sample", "example.env", "keys.py", "tests/test_ssh.py", "Makefile"),
     *("github/workflows.md", "agents.py", "src/git/config", "state/midstream.py", "public.keys"),
-    *(".editorconfig", ".prettierrc", "src/keyrings/a.py", "a~1.txt", "CHANGELOG.md"),
+    *(".editorconfig", "sub/.unknown", "src/keyrings/a.py", "a~1.txt", "CHANGELOG.md"),
 ]
 
 

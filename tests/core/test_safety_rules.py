@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.core.safety.capability import Capability, Kind, quoted
+from midstream.core.safety.commands import outside
 from midstream.core.safety.rules import BadRule, capability_of, covers, is_obscure, read_rule
 
 
-def run(*argv: str, sandboxed: bool = False) -> Capability:
-    return Capability(kind="exec", target=quoted(argv), argv=argv, sandboxed=sandboxed)
+def run(*argv: str, kind: Kind = "exec") -> Capability:
+    return Capability(kind=kind, target=quoted(argv), argv=argv)
 
 
 def shell(line: str) -> Capability:
@@ -35,7 +36,9 @@ def of(kind: Kind, target: str) -> Capability:
         ("exec: git log *", ("git", "logs"), False),
         ("exec: git * origin", ("git", "push", "origin"), True),
         ("exec: git * origin", ("git", "push", "-f", "origin"), False),
-        ("exec: git ** push **", ("git", "-C", ".", "push", "origin"), True),
+        ("exec: git ** push **", ("git", "-C", ".", "push", "origin"), False),
+        ("exec: git -C . push **", ("git", "-C", ".", "push", "origin"), False),
+        ("exec: any ** push **", ("any", "a", "b", "push", "origin"), True),
         ("exec: git ** push **", ("git", "push"), True),
         ("exec: git ** push **", ("git", "pull"), False),
         ("exec: *", ("anything", "at", "all"), True),
@@ -113,10 +116,38 @@ def test_a_path_is_covered_name_by_name(text: str, path: str, is_covered: bool) 
         ("net: example.org", "ex\u0430mple.org", False),
         ("net: example.org", "user@example.org", False),
         ("net: example.org", "example.org/../x", False),
+        ("net: 127.0.0.1", "[::ffff:7f00:1]", True),
+        ("net: [::ffff:127.0.0.1]", "127.0.0.1:80", True),
+        ("net: [0:0::1]", "[::1]", True),
+        ("net: *", "127.1", False),
+        ("net: *", "0x7f000001", False),
+        ("net: *", "0177.0.0.1", False),
+        ("net: *", "2130706433", False),
+        ("net: *", "example.org:0", False),
+        ("net: *", "example.org:65536", False),
+        ("net: *", "1password.example", True),
+        ("net: *", "mcp__server1", True),
+        ("net: example.org:443", "example.org", False),
     ],
 )
 def test_a_host_is_covered_to_the_letter(text: str, host: str, is_covered: bool) -> None:
     assert read_rule(text).covers(of("net", host)) is is_covered
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "is_concerned"),
+    [
+        ("net: example.org:443", "example.org", True),
+        ("net: *.org:80", "example.org", True),
+        ("net: example.org:8080", "example.org", False),
+        ("net: example.org:443", "example.org:8443", False),
+        ("net: example.org", "example.org:8443", True),
+    ],
+)
+def test_a_host_without_a_port_stands_for_those_of_the_web(
+    text: str, host: str, is_concerned: bool
+) -> None:
+    assert read_rule(text).concerns(of("net", host)) is is_concerned
 
 
 @pytest.mark.parametrize(
@@ -135,9 +166,12 @@ def test_a_host_is_covered_to_the_letter(text: str, host: str, is_covered: bool)
         ("write: **", of("write_protected", ".git/hooks/x"), False),
         ("write: **", of("read", "a"), False),
         ("write_protected: .github/**", of("write_protected", ".github/ci.yml"), True),
-        ("sandboxed exec: npm *", run("npm", "test", sandboxed=True), True),
-        ("sandboxed exec: npm *", run("npm", "test"), False),
-        ("exec: npm *", run("npm", "test", sandboxed=True), True),
+        ("outside: npm *", run("npm", "test", kind="outside"), True),
+        ("outside: npm *", run("npm", "test"), False),
+        ("exec: npm *", run("npm", "test", kind="outside"), False),
+        ("shell: *", outside(shell("a | b")), False),
+        ("outside: bash -c 'a | b'", outside(shell("a | b")), True),
+        ("outside: bash -c 'a | b'", outside(shell("a | c")), False),
         ("exec: *", Capability(kind="exec", target="git status"), False),
     ],
 )
@@ -151,20 +185,20 @@ def test_a_rule_is_about_its_own_kind(text: str, capability: Capability, is_cove
         ("git status", 'not of the form `kind: pattern`. Such as "exec: git status".'),
         ("exce: git", "there is no kind \"exce\". Did you mean 'exec'?"),
         ("exec:", 'there is nothing after the colon. "exec: *" means everything.'),
-        ("exec: ls src/*", "in `src/*` a * is no whole word. Write '*' in quotes"),
+        ("exec: ls src/*", "in `src/*` a * is not a word by itself. Write '*' in quotes"),
         ("exec: echo 'a", "a quote is not closed"),
-        ("exec: a | b", "`|` means something to a shell. A line for a shell is `shell: ...`"),
+        ("exec: a | b", "`|` means something to a shell. Use `shell: ...`"),
         ("exec: echo $HOME", "`$HOME` means something to a shell"),
         ("exec: a\x1b[2Jb", "it holds a control character"),
         ("write: /etc/hosts", "a path begins at the workspace's root"),
         ("write: ~/x", "a path begins at the workspace's root"),
         ("write: docs/", 'it ends in a slash. "docs/**" is everything in it.'),
-        ("write: ../x", "`.`, `..` and empty names cannot stand in it"),
+        ("write: ../x", "`.`, `..` and empty names are not allowed"),
         ("write:  docs/a ", "there are spaces around the pattern"),
         ("net: https://example.org/", 'no host. A host such as "docs.python.org"'),
         ("net: ex*mple.org", "is no host"),
         ("net: b\u00fccher.example", "a host is written in ASCII"),
-        ("sandboxed write: a", "only exec and shell run in the sandbox"),
+        ("sandboxed exec: a", "Leave out `sandboxed`: `exec: ...` is about the sandbox"),
         ("exec: " + "x" * 2_000, "2,000 are allowed"),
         ("", "not of the form"),
     ],
@@ -185,16 +219,16 @@ WORDS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
 TARGETS = st.builds("/".join, st.lists(WORDS, min_size=1, max_size=4)) | WORDS
 CAPABILITIES = st.one_of(
     st.builds(
-        lambda argv, s: run(*argv, sandboxed=s),
+        lambda argv, kind: run(*argv, kind=kind),
         st.lists(WORDS, min_size=1, max_size=4),
-        st.booleans(),
+        st.sampled_from(["exec", "outside"]),
     ),
     st.builds(
-        lambda kind, target, s: Capability(kind=kind, target=target, sandboxed=s),
+        lambda kind, target: Capability(kind=kind, target=target),
         st.sampled_from(["read", "write", "write_protected", "shell", "tool", "net"]),
         TARGETS,
-        st.booleans(),
     ),
+    st.builds(lambda line: outside(shell(line)), TARGETS),
 )
 
 
@@ -214,10 +248,10 @@ def test_a_grant_covers_the_capability_it_was_made_of(capability: Capability) ->
 
 @given(CAPABILITIES, CAPABILITIES)
 def test_a_grant_covers_no_other_capability(granted: Capability, other: Capability) -> None:
-    # What was granted outside the sandbox may happen inside it; a host is one in capitals, too.
-    fits = {_composed(granted), f"sandboxed {_composed(granted)}"}
+    # A host is one in capitals, too.
+    is_same = _composed(granted) == _composed(other)
 
-    assert granted.kind == "net" or _composed(other) in fits or not covers([str(granted)], other)
+    assert granted.kind == "net" or is_same or not covers([str(granted)], other)
 
 
 def _composed(capability: Capability) -> str:
@@ -239,7 +273,9 @@ def _composed(capability: Capability) -> str:
         (of("tool", "*"), of("tool", "deploy")),
         (of("net", "*"), of("net", "evil.example")),
         (of("net", "*.org"), of("net", "evil.org")),
-        (run("npm", "test", sandboxed=True), run("npm", "test")),
+        (run("npm", "test"), run("npm", "test", kind="outside")),
+        (run("npm", "test", kind="outside"), run("npm", "test")),
+        (outside(shell("rm *")), outside(shell("rm a"))),
         (of("write", "x\nwrite: **"), of("write", "a")),
         (Capability(kind="exec", target="*"), run("rm")),
         (Capability(kind="exec", target="ls *", argv=("ls",)), run("ls", "-R")),
@@ -293,7 +329,7 @@ def test_a_rule_that_denies_concerns_other_spellings(text: str, capability: Capa
         ("exec: git push *", shell("git pull | cat")),
         ("write: secret/**", of("write", "secrets/a")),
         ("read: a", of("write", "a")),
-        ("sandboxed exec: a", run("a")),
+        ("outside: a", run("a")),
     ],
 )
 def test_a_rule_that_denies_leaves_the_rest_alone(text: str, capability: Capability) -> None:

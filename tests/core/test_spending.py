@@ -46,7 +46,7 @@ def test_requests_are_summed_up_by_what_they_have_in_common() -> None:
     assert [row.labels for row in rows] == [("dude",), ("reviewer",)]
     assert [price(row.cost) for row in rows] == ["$0.0223", "unknown"]
     assert price(total_of(SOME)) == "at least $0.0223"
-    assert unpriced_words(total_of(SOME)) == "1 request has no known price and is in no sum."
+    assert unpriced_words(total_of(SOME)) == "1 request has no known price and is not included."
     assert unpriced_words(total_of(SOME[:2])) == ""
 
 

@@ -40,13 +40,22 @@ from midstream.core.events import (
     Prompted,
     QuestionAsked,
     QuestionSuperseded,
+    ReplyCut,
     ToolCalled,
     ToolReturned,
     WorkDone,
 )
-from midstream.core.inputs import AnyInput, Halt, HandlerReturned, ModelReplied, Recovered, Stop
+from midstream.core.inputs import (
+    AnyInput,
+    Halt,
+    HandlerReturned,
+    ModelReplied,
+    Recovered,
+    ReplyCheckpoint,
+    Stop,
+)
 from midstream.core.names import Json
-from midstream.core.pending import CallTool, handler_key, pending
+from midstream.core.pending import CallTool, handler_key, pending, request_key
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
 from midstream.core.spec import (
@@ -556,7 +565,7 @@ def test_a_run_with_branches_is_the_same_from_its_facts_and_from_a_snapshot(step
     run, facts = tell(DEEP, *happens[:steps])
 
     assert replayed(facts) == run
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
 
 
 def test_a_visit_asks_by_another_id_than_the_one_before() -> None:
@@ -599,7 +608,7 @@ def test_a_run_with_branches_goes_on_with_another_definition() -> None:
 
     assert at(run, "left").turn is not None
     assert at(run, "left").contexts["new"] == ()
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
     assert kinds(go(run, within("left", replies("m")))[1])[-1] == "run_finished"
 
 
@@ -615,7 +624,7 @@ def test_a_thousand_items_keep_a_thousand_copies_of_nothing() -> None:
         run = judged(run, ModelReplied(key=first.key, text="done")).run
 
     assert [branch.is_over for branch in run.branches.values()].count(False) == 1
-    assert len(encode_run(run)) < 5_000_000
+    assert len(encode_run(run)[0]) < 5_000_000
     run = judged(run, ModelReplied(key=keys(run)[0], text="the last")).run
     assert run.output == "the last"
 
@@ -631,3 +640,30 @@ def test_an_ended_branch_keeps_little() -> None:
     assert (left.contexts, left.common_data, left.base) == ({}, {}, None)
     assert left.output == "x" * 1_000
     assert of(tell(fan(LEFT), within("left", replies("x")))[1], WorkDone)[0].value == {"left": "x"}
+
+
+def shows(text: str) -> Step:
+    """More of the reply that streams was shown."""
+    return lambda run: ReplyCheckpoint(key=request_key(run), text=text)
+
+
+def test_what_branches_had_shown_is_kept_over_a_crash_each_its_own() -> None:
+    seen = (("left", "Some la"), ("right", "The te"), ("left", "yers"))
+    run, told = tell(TWO, *(within(name, shows(text)) for name, text in seen))
+    assert replayed(told) == run
+    run, facts = go(run, Recovered(was_cut=True))
+
+    cuts = [(fact.branch, fact.partial) for fact in of(facts, ReplyCut)]
+    assert cuts == [("left", "Some layers"), ("right", "The te")]
+    run, _ = go(run, within("left", replies("layers")), within("right", replies("tests")))
+    assert run.output == {"left": "layers", "right": "tests"}
+
+
+def test_a_late_checkpoint_changes_nothing() -> None:
+    run, _ = tell(TWO)
+    late = within("left", shows("Some"))
+    assert callable(late)
+    input = late(run)
+    run, _ = go(run, within("left", replies("layers")))
+
+    assert judged(run, input).facts == []

@@ -204,7 +204,7 @@ def test_a_crash_while_the_state_waits_to_be_tried_again() -> None:
     run, facts = tell(fan("say", MAKE, retry=ON_BRANCH), within("make", done("call_1")))
     run, more = go(run, within("say", fails()), Recovered())
     assert replayed([*facts, *more]) == run
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
     run, facts = again(run)
 
     assert of(facts, ToolCalled) == []

@@ -4,6 +4,7 @@ import pytest
 from storytelling import (
     at,
     call,
+    comes,
     define,
     done,
     fails,
@@ -115,7 +116,13 @@ def test_a_budget_of_the_workflow_around_a_sub_workflow_is_told_as_such() -> Non
 def test_of_the_calls_of_one_reply_only_so_many_are_made(most: int) -> None:
     start = state("start", "dude", budget=Budget(tool_calls=most))
     many = [call("shell", n=n) for n in range(4)]
-    _, facts = tell(flow(start), replies("", *many))
+    run, facts = tell(flow(start), replies("", *many))
+    for n in range(1, most + 1):
+        run, later = go(run, done(f"call_{n}"), comes(f"call_{n + 1}"))
+        facts += later
+    for n in range(most + 2, 5):
+        run, later = go(run, comes(f"call_{n}"))
+        facts += later
 
     assert len(of(facts, ToolCalled)) == most
     refused = [fact for fact in of(facts, ToolReturned) if fact.outcome == "not_run"]

@@ -343,7 +343,7 @@ def test_the_facts_give_the_compact_conversation_again_and_the_earlier_ones_the_
 
 def test_a_snapshot_in_the_middle_of_it_gives_the_same_run() -> None:
     run, _ = talked(4, Compact(note="x"))
-    assert decode_run(encode_run(run)).compacting == run.compacting
+    assert decode_run(*encode_run(run)).compacting == run.compacting
 
 
 def test_a_run_is_renamed_once_for_each_name() -> None:

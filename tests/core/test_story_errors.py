@@ -163,7 +163,7 @@ def test_an_error_is_over_once_an_agent_has_had_its_turn() -> None:
 @pytest.mark.parametrize(
     ("spec", "kind", "words_of_it"),
     [
-        ({"agent": "dude", "prompt": "${common_data.x}"}, "template", "leads nowhere"),
+        ({"agent": "dude", "prompt": "${common_data.x}"}, "template", "There is no value at"),
         ({"tool": "shell", "arguments": {"a": "${x}"}}, "template", "arguments"),
         ({"tool": "none"}, "tool", "no tool 'none'"),
         ({"ask": "${variables.q}?"}, "template", "question"),

@@ -5,6 +5,7 @@ from storytelling import (
     Step,
     asks,
     call,
+    comes,
     dispositions,
     done,
     flow,
@@ -199,16 +200,18 @@ def test_typed_words_are_the_users_to_agents_on_both_sides() -> None:
 
 
 def test_read_and_idempotent_calls_stop_at_once() -> None:
-    run, _ = tell(PLAIN, replies("on it", call("look"), call("put")))
-    run, facts = go(run, says("no"))
+    for one, other in (("look", "look"), ("put", "look")):
+        run, _ = tell(PLAIN, replies("on it", call(one), call(other)))
+        run, facts = go(run, says("no"))
 
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["stopped", "stopped"]
-    assert path(facts) == ["start"]
+        ended = ["stopped", "stopped" if one == "look" else "not_run"]
+        assert [fact.outcome for fact in of(facts, ToolReturned)] == ended
+        assert path(facts) == ["start"]
 
 
 def test_a_once_call_is_stopped_softly_and_its_outcome_awaited() -> None:
     run, _ = tell(PLAIN, replies("", call("look"), call("shell"), asks("Sure?"), call("write")))
-    run, facts = go(run, says("no"))
+    run, facts = go(run, done("call_1"), comes("call_2"), says("no"))
     assert run.phase == "halting"
     assert keys(run) == [(1, "tool", "call_2")]
     assert dispositions(run) == [None]
@@ -222,7 +225,7 @@ def test_a_once_call_is_stopped_softly_and_its_outcome_awaited() -> None:
     ]
     results = run.contexts["talk"][-2].results
     assert [r.call_id for r in results] == ["call_1", "call_2", "call_3", "call_4"]
-    assert [r.outcome for r in results] == ["stopped", "stopped", "not_run", "not_run"]
+    assert [r.outcome for r in results] == ["completed", "stopped", "not_run", "not_run"]
     assert words(run.contexts["talk"])[-1] == ("@user", "no")
 
 
@@ -336,7 +339,7 @@ def test_esc_waits_for_once_tools_before_it_holds() -> None:
     run, _ = go(run, done("call_1", "", "unknown"))
 
     assert run.phase == "held"
-    assert [r.outcome for r in run.contexts["talk"][-1].results] == ["unknown", "stopped"]
+    assert [r.outcome for r in run.contexts["talk"][-1].results] == ["unknown", "not_run"]
 
 
 def test_words_during_the_stopping_of_esc_lead_on() -> None:

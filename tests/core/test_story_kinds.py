@@ -203,7 +203,7 @@ def test_a_crash_repeats_nothing_that_may_have_happened(kind: str, moment: int) 
     run, facts = begun(kind, moment)
     again = replayed(facts)
     assert again == run
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
     run, after = go(again, Recovered())
 
     assert run.state == "start"
@@ -231,7 +231,7 @@ def test_a_definition_that_is_the_same_fits_anywhere(kind: str, moment: int) -> 
 
     assert run.definition == same
     assert of(facts, Prompted) == []
-    assert decode_run(encode_run(run)) == run
+    assert decode_run(*encode_run(run)) == run
 
 
 @pytest.mark.parametrize("kind", KINDS)

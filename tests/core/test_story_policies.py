@@ -50,7 +50,7 @@ def test_a_rejected_line_has_no_effect_and_says_why() -> None:
     run, facts = tell(PLAIN, says("hm", policy="reject"))
 
     assert kinds(facts)[-2:] == ["input_received", "input_disposed"]
-    assert "'start' takes no words" in of(facts, InputDisposed)[0].reason
+    assert "'start' accepts no input" in of(facts, InputDisposed)[0].reason
     assert keys(run) == [(1, "model", 1)]
 
 

@@ -5,6 +5,7 @@ from storytelling import (
     approves,
     asks,
     call,
+    comes,
     dispositions,
     done,
     flow,
@@ -168,14 +169,14 @@ def test_a_no_is_told_to_the_model_with_its_note() -> None:
     assert keys(run) == [(1, "model", 2)]
 
 
-def test_a_yes_for_the_run_covers_the_calls_that_wait_and_those_to_come() -> None:
+def test_a_yes_for_the_run_covers_the_calls_to_come() -> None:
     run, _ = tell(DUDE, replies("", call("write"), call("write"), asks("Which?")))
     run, facts = go(run, approves("q1", for_run=True))
     assert of(facts, PermissionGranted) == [PermissionGranted(tool="write")]
-    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_1", "call_2"]
-    assert [q.id for q in run.open_questions] == ["q3"]
+    run, facts = go(run, done("call_1"), comes("call_2"))
+    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
 
-    run, facts = go(run, done("call_1"), done("call_2"), says("this", "q3"))
+    run, facts = go(run, done("call_2"), comes("call_3"), says("this", "q2"))
     _, facts = go(run, replies("", call("write")))
     assert of(facts, QuestionAsked) == []
     assert len(of(facts, ToolCalled)) == 1
@@ -228,16 +229,20 @@ def test_a_second_decision_changes_nothing() -> None:
 
 
 def test_a_late_yes_does_not_start_a_halted_call() -> None:
-    run, _ = tell(DUDE, replies("", call("write"), call("shell"), asks("Sure?")), says("stop that"))
-    assert run.phase == "halting"
+    run, _ = tell(DUDE, replies("", asks("Sure?"), call("write")), says("stop that"))
+    run, facts = go(run, says("sure", "q1"))
+    assert kinds(facts) == ["input_received", "input_disposed"]
 
+    run, _ = tell(DUDE, replies("", call("write")), says("stop that"))
     assert go(run, approves("q1"))[1] == []
-    run, facts = go(run, says("sure", "q2"))
+    run, _ = tell(DUDE, replies("", call("write"), call("shell")), approves("q1"), says("stop"))
+    assert run.phase == "halting"
+    run, facts = go(run, says("sure", "q1"))
     assert kinds(facts) == ["input_received", "input_disposed"]
 
 
 def test_the_end_closes_what_is_open() -> None:
-    _, facts = tell(DUDE, replies("", asks("a?"), call("write")), Stop(reason="bye"))
+    _, facts = tell(DUDE, replies("", asks("a?"), asks("b?")), Stop(reason="bye"))
 
     closed = [fact.question_id for fact in of(facts, QuestionSuperseded)]
     assert closed == ["q1", "q2"]

@@ -10,6 +10,7 @@ from storytelling import (
     asks,
     call,
     check,
+    comes,
     dispositions,
     done,
     flow,
@@ -40,6 +41,7 @@ from midstream.core.events import (
     RunResumed,
     RunStarted,
     RunSuspended,
+    StateTransition,
     ToolCalled,
     ToolReturned,
 )
@@ -56,6 +58,8 @@ from midstream.core.inputs import (
 from midstream.core.pending import call_key, handler_key, pending
 from midstream.core.run import Run
 from midstream.core.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
+from midstream.core.views.status import way_on
+from midstream.desk.wording import way_on_here
 
 PLAIN = flow(state("start", "dude"))
 RESUMING = flow(state("start", "dude"), state("resume", "dude", next="$interrupted"))
@@ -63,6 +67,7 @@ HANDLED = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go")
 )
 CUT = RunRecovered(was_cut=True)
+IDLE = RunRecovered(was_cut=True, was_idle=True)
 DIED = Recovered(was_cut=True)
 LEFT = Recovered(was_cut=False)
 
@@ -88,7 +93,7 @@ def test_a_run_that_waits_for_words_waits_on_with_the_same_question() -> None:
     run, _ = tell(flow(state("start", "dude", awaits_input=True)), input=None)
     run, facts = go(run, DIED)
 
-    assert (run.phase, facts) == ("waiting", [CUT])
+    assert (run.phase, facts) == ("waiting", [IDLE])
     run, _ = go(run, says("hello"))
     assert dispositions(run) == ["answered"]
 
@@ -109,15 +114,23 @@ def test_an_open_approval_stays_open_and_takes_its_yes() -> None:
 
 
 def test_calls_that_harm_nothing_are_made_again_and_of_a_once_call_a_person_is_asked() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell", n=1), call("look"), call("put"), asks("Which?")))
+    run, _ = tell(PLAIN, replies("", call("look"), call("look"), asks("Which?"), call("put")))
+    run, facts = go(run, DIED)
+    assert of(facts, QuestionAsked) == []
+    assert keys(run) == [(1, "tool", "call_1"), (1, "tool", "call_2")]
+    run, _ = go(run, done("call_1"), done("call_2"), says("it", "q1"), comes("call_4"), DIED)
+    assert keys(run) == [(1, "tool", "call_4")]
+
+    run, _ = tell(PLAIN, replies("", call("shell", n=1), call("look"), asks("Which?")))
     run, facts = go(run, DIED)
 
     (asked,) = of(facts, QuestionAsked)
     assert (asked.call_id, asked.choices) == ("call_1", tuple(OUTCOMES))
     assert 'shell {"n":1}' in asked.text
     assert facts[-1] == CUT
-    assert keys(run) == [(1, "tool", "call_2"), (1, "tool", "call_3")]
-    assert [question.id for question in run.open_questions] == ["q1", "q2"]
+    assert keys(run) == [], "what comes after it waits for the answer"
+    run, _ = go(run, says("2", "q1"))
+    assert keys(run) == [(1, "review", "call_2")]
 
 
 def test_a_halt_that_waited_for_a_tool_is_finished() -> None:
@@ -155,7 +168,7 @@ def test_a_held_run_stays_held() -> None:
     run, _ = tell(PLAIN, Halt())
     recovered, facts = go(run, DIED)
 
-    assert (recovered.phase, facts) == ("held", [CUT])
+    assert (recovered.phase, facts) == ("held", [IDLE])
 
 
 def test_a_run_that_has_ended_is_left_alone() -> None:
@@ -266,19 +279,22 @@ def test_a_key_press_does_not_answer_what_became_of_a_call() -> None:
 def test_an_approval_beside_it_is_its_own() -> None:
     run, _ = tell(PLAIN, replies("", call("shell"), call("write")), DIED)
     run, facts = go(run, approves("q1"))
+    assert facts == [], "no key press says what became of it"
+    run, facts = go(run, says("1", "q1"), comes("call_2"), approves("q2"))
     assert keys(run) == [(1, "tool", "call_2")]
     assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
 
-    run, _ = go(run, done("call_2"), says("1", "q2"))
+    run, _ = go(run, done("call_2"))
     assert [result.outcome for result in run.contexts["talk"][-1].results] == ["completed"] * 2
 
 
-def test_of_several_calls_each_is_asked_about() -> None:
+def test_each_call_a_process_dies_in_is_asked_about_when_its_turn_has_come() -> None:
     run, _ = tell(PLAIN, replies("", *[call("shell", n=n) for n in range(3)]), DIED)
-    assert [question.call_id for question in run.open_questions] == ["call_1", "call_2", "call_3"]
+    assert [question.call_id for question in run.open_questions] == ["call_1"]
     assert run.is_parked
 
-    run, _ = go(run, says("2", "q2"), says("3", "q3"), says("1", "q1"))
+    run, _ = go(run, says("1", "q1"), comes("call_2"), DIED, says("2", "q2"))
+    run, _ = go(run, comes("call_3"), DIED, says("3", "q3"))
     results = run.contexts["talk"][-1].results
     assert [result.outcome for result in results] == ["completed", "not_run", "unknown"]
 
@@ -287,7 +303,7 @@ def test_a_second_crash_asks_nothing_twice() -> None:
     run = _asked()
     again, facts = go(run, DIED, DIED)
 
-    assert facts == [CUT, CUT]
+    assert facts == [IDLE, IDLE]
     assert again.open_questions == run.open_questions
 
 
@@ -323,7 +339,7 @@ def test_a_suspended_run_that_is_taken_up_again_stays_suspended() -> None:
     run, _ = tell(HANDLED, *[DIED] * CRASHES)
     run, facts = go(run, DIED, LEFT, DIED)
 
-    assert facts == [CUT, RunRecovered(), CUT]
+    assert facts == [IDLE, RunRecovered(), IDLE]
     assert pending(run) == ()
 
 
@@ -376,6 +392,17 @@ def test_a_person_lets_it_go_on() -> None:
 def test_what_is_not_suspended_is_not_resumed() -> None:
     run, _ = tell(PLAIN, DIED)
 
+    assert go(run, Resume()) == (run, [])
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was_cut() -> None:
+    held, _ = tell(PLAIN, replies("", call("look")), Halt())
+    run, facts = go(held, Resume())
+
+    assert facts == [
+        StateTransition(source="start", target="start", reason="going on", resumes=True)
+    ]
+    assert (run.phase, keys(run)) == ("turn", [(2, "model", 2)])
     assert go(run, Resume()) == (run, [])
 
 
@@ -518,3 +545,42 @@ def test_starting_a_run_that_was_recovered_changes_nothing() -> None:
 
     assert go(run, Start(definition=run.definition)) == (run, [])
     assert apply(run, CUT).crashes == 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([], "is kept where it stopped: R goes on."),
+        ([Halt()], "is stopped: `midstream send r TEXT` tells it what to do, and R goes on then."),
+        (
+            [replies("", asks("Which?"))],
+            "is kept: `midstream send r TEXT` answers it, and R goes on.",
+        ),
+        (
+            [replies("", call("write"))],
+            "is kept until you decide on its tool call: start midstream, then /resume r.",
+        ),
+        ([Recovered(was_cut=True)] * CRASHES, "is suspended: R goes on."),
+    ],
+)
+def test_how_a_run_goes_on_fits_how_it_stands(steps: list[Step], words: str) -> None:
+    run, _ = tell(PLAIN, *steps)
+    assert way_on(run, "r", resume="R") == words
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([], "The run is kept: /resume r goes on with it here."),
+        (
+            [Halt()],
+            "The run is stopped: after /resume r your next line tells it what to do.",
+        ),
+        ([replies("", asks("Which?"))], "The run is kept: /resume r asks here what it waits for."),
+        ([replies("", call("write"))], "The run is kept: /resume r asks here what it waits for."),
+        ([Recovered(was_cut=True)] * CRASHES, "The run is kept: /resume r goes on with it here."),
+    ],
+)
+def test_how_a_run_is_taken_up_here_fits_how_it_stands(steps: list[Step], words: str) -> None:
+    run, _ = tell(PLAIN, *steps)
+    assert way_on_here(run, "r") == words

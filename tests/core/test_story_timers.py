@@ -293,10 +293,10 @@ def test_a_call_an_agent_made_ends_with_the_turn_that_took_too_long() -> None:
         run, begins("timeout", 5.0), rings("timeout"), done("call_1", outcome="unknown")
     )
 
-    assert [f.outcome for f in of(facts, ToolReturned)] == ["stopped", "not_run", "unknown"]
+    assert [f.outcome for f in of(facts, ToolReturned)] == ["not_run", "not_run", "unknown"]
     assert [r.outcome for r in run.contexts["talk"][-1].results] == [
         "unknown",
-        "stopped",
+        "not_run",
         "not_run",
     ]
     assert run.state == "late"

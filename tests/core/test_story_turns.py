@@ -28,9 +28,9 @@ DUDE = flow(state("start", "dude"))
 JUDGE = flow(state("start", "judge"))
 
 
-def test_calls_of_one_reply_run_at_once_and_their_results_stand_in_call_order() -> None:
-    run, facts = tell(DUDE, replies("on it", call("look", at="a"), call("shell"), call("put")))
-    assert [fact.name for fact in of(facts, ToolCalled)] == ["look", "shell", "put"]
+def test_calls_that_only_read_run_at_once_and_their_results_stand_in_call_order() -> None:
+    run, facts = tell(DUDE, replies("on it", *(call("look", at=at) for at in "abc")))
+    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_1", "call_2", "call_3"]
     assert len(keys(run)) == 3
 
     run, _ = go(run, done("call_3", "third"), done("call_1", "first"))

@@ -42,15 +42,15 @@ def test_the_agent_goes_on_in_its_turn_with_the_words() -> None:
 
 def test_a_call_that_was_cut_has_its_result_before_the_words() -> None:
     start = state("start", "dude", resume=BACK)
-    run, _ = tell(flow(start), replies("", call("look"), call("shell")), says("no"))
+    run, _ = tell(flow(start), replies("", call("shell"), call("look")), says("no"))
     assert run.phase == "halting"
-    run, facts = go(run, done("call_2", "made half", "stopped"))
+    run, facts = go(run, done("call_1", "made half", "stopped"))
 
     assert [(f.source, f.target, f.resumes) for f in of(facts, StateTransition)] == [
         ("start", "start", True)
     ]
     *_, cut, line = run.contexts["talk"]
-    assert [result.outcome for result in cut.results] == ["stopped", "stopped"]
+    assert [result.outcome for result in cut.results] == ["stopped", "not_run"]
     assert (line.author, line.text) == ("@user", "no")
     assert run.phase == "turn"
 

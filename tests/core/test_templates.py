@@ -127,22 +127,24 @@ def test_the_paths_and_their_places_are_known() -> None:
     [
         (
             "${common_data.nmae}",
-            "${common_data.nmae} leads nowhere. Did you mean 'name'? "
+            "There is no value at ${common_data.nmae}. Did you mean 'name'? "
             "A default helps where it may be missing: ${common_data.nmae?none}.",
         ),
         (
             "${common_data.files.7}",
-            "${common_data.files.7} leads nowhere. common_data.files is a list of 2, numbered from 0. "
+            "There is no value at ${common_data.files.7}. "
+            "common_data.files is a list of 2, numbered from 0. "
             "A default helps where it may be missing: ${common_data.files.7?none}.",
         ),
         (
             "${common_data.name.first.letter}",
-            "${common_data.name.first.letter} leads nowhere. common_data.name is text, without parts. "
+            "There is no value at ${common_data.name.first.letter}. "
+            "common_data.name is text, without parts. "
             "A default helps where it may be missing: ${common_data.name.first.letter?none}.",
         ),
         (
             "${variables.x}",
-            "${variables.x} leads nowhere. "
+            "There is no value at ${variables.x}. "
             "A default helps where it may be missing: ${variables.x?none}.",
         ),
         (
@@ -175,30 +177,30 @@ def test_what_cannot_be_filled_says_why(template: str, told: str) -> None:
             "characters. "
             "There are: common_data, input, last, last_response, resume_input, variables, visits.",
         ),
-        ("${inptu}", "1: ${inptu} begins with no name that is known. Did you mean 'input'?"),
+        ("${inptu}", "1: ${inptu} does not begin with a name that is known. Did you mean 'input'?"),
         (
             "${name}",
-            "1: ${name} begins with no name that is known. "
+            "1: ${name} does not begin with a name that is known. "
             "There are: common_data, input, last, last_response, resume_input, variables, visits.",
         ),
         (
             "${common_data[0]}",
-            "1: ${common_data[0]} begins with no name that is known. Write .0 instead of [0]. "
+            "1: ${common_data[0]} does not begin with a name that is known. Write .0 instead of [0]. "
             "There are: common_data, input, last, last_response, resume_input, variables, visits.",
         ),
         (
             "${common_data..a}",
             "1: ${common_data..a} is no path. "
-            "Parts stand between dots, items of a list by number: ${common_data.files.0}.",
+            "Separate parts with dots, and give list items by number: ${common_data.files.0}.",
         ),
         (
             "${common_data.files[0]}",
             "1: ${common_data.files[0]} is no path. "
-            "Parts stand between dots, items of a list by number: ${common_data.files.0}.",
+            "Separate parts with dots, and give list items by number: ${common_data.files.0}.",
         ),
         (
             "x${input?${input}}",
-            "2: The default of ${input} holds a place of its own. A default is plain text.",
+            "2: The default of ${input} contains a variable itself. A default is plain text.",
         ),
         ("x\ud800", "2: Half a surrogate pair is no character."),
         ("x" * 200_001, "1: A template may have 200,000 characters, not 200,001."),
@@ -241,7 +243,7 @@ def test_no_text_does_anything_but_fill_or_say_why(text: str) -> None:
     try:
         template.text(look_up)
     except TemplateFailed as error:
-        assert "leads nowhere" in error.what  # noqa: PT017
+        assert "There is no value at" in error.what  # noqa: PT017
 
 
 @given(

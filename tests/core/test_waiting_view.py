@@ -37,7 +37,7 @@ def test_held_lines_wait_until_it_goes_on() -> None:
 def test_a_line_that_halts_is_heard_once_the_tool_has_stopped_and_cannot_be_taken_back() -> None:
     run, _ = tell(works(), replies("", call("shell")), says("stop that"))
 
-    assert waits(run) == [("stop that", "is heard once shell has stopped", False)]
+    assert waits(run) == [("stop that", "is delivered once shell has stopped", False)]
 
 
 def test_a_line_for_one_branch_says_whose_it_is() -> None:

@@ -6,7 +6,7 @@ from midstream.core.views.welcome import Endpoint, Found, Key, welcome
 
 OLLAMA = Endpoint(program="Ollama", port=11434, models=("nomic-embed-text", "qwen3:8b", "llama3.2"))
 STUDIO = Endpoint(program="LM Studio", port=1234, models=("openai/gpt-oss-20b",))
-ANTHROPIC = Key(name="ANTHROPIC_API_KEY", provider="anthropic", extra="anthropic")
+GOOGLE = Key(name="GOOGLE_API_KEY", provider="google", extra="google")
 NOTHING = Found(model="offline", is_offline=True, has_code=False)
 
 
@@ -18,18 +18,18 @@ midstream is a console for AI coding: you chat with one agent or start a
 workflow of several, and go on typing while they work.
 
 Found
-  no key     OPENAI_API_KEY and its like are not set
+  no key     OPENAI_API_KEY and similar keys are not set
   no server  no Ollama, LM Studio, vLLM, llama.cpp on this machine
 
 Until you choose a model the built-in offline model answers. It is no LLM and
-cannot chat, but it plays its part in a workflow: all else can be tried.
+cannot chat, but it plays its part in a workflow: you can try everything else.
 
 Try
   /workflows  what several agents do together
   !ls         a command of your own; its output may join the chat
   ?           on an empty line: the keys
 
-/welcome looks again, /help lists the commands, /config the settings."""
+/welcome shows this again, /help lists the commands, /config the settings."""
     )
 
 
@@ -44,11 +44,11 @@ def test_a_server_on_this_machine_is_offered_with_a_model_that_chats() -> None:
 
 def test_a_key_is_named_and_how_its_models_are_used() -> None:
     used = Key(name="OPENAI_API_KEY", provider="openai")
-    found = Found(model="openai:gpt-5", is_offline=False, has_code=True, keys=(used, ANTHROPIC))
+    found = Found(model="openai:gpt-5", is_offline=False, has_code=True, keys=(used, GOOGLE))
     text = welcome(found, width=78)
 
-    assert "OPENAI_API_KEY     is set, and used" in text
-    assert "ANTHROPIC_API_KEY  is set; needs pip install 'midstream[anthropic]'" in text
+    assert "OPENAI_API_KEY  is set, and used" in text
+    assert "GOOGLE_API_KEY  is set; needs pip install 'midstream[google]'" in text
     assert "openai:gpt-5 answers." in text
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from deadline import DEADLINE_S as DEADLINE_S
 from screen import Screen
 
 from midstream.config.newcomer import SHOWN
 from midstream.testing.openai_server import OpenAIServer
 
 MIDSTREAM = (sys.executable, "-m", "midstream")
-DEADLINE_S = 60.0
 
 
 def environment(

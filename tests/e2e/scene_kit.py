@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.ai_coder_console import AICoderConsole
 from midstream.config.manager import ConfigManager
 from midstream.core.errors import UserMistake
+from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.policy import Policy
@@ -32,8 +34,6 @@ from midstream.testing.fakes import (
 )
 from midstream.tool.permissions import Permissions
 from midstream.workflow.handlers import ScriptHandlers
-
-DEADLINE_S = 20.0
 
 Told = Literal["info", "note", "warning", "error"]
 
@@ -59,7 +59,9 @@ class Listener(Chronicle):
         self.handed = ""
         self._is_news = asyncio.Event()
 
-    show = Chronicle.__call__
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
+        """Remember an event."""
+        self(envelope)
 
     def say(self, text: str, *, kind: Told = "info") -> None:
         """Remember words."""
@@ -79,7 +81,7 @@ class Listener(Chronicle):
         """Remember what was said in the past."""
         self.said += [m.text for messages in run.contexts.values() for m in messages]
 
-    def turned_to(self, questions: Sequence[Question]) -> None:
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
         """Remember what was being asked."""
         self.said += [question.text for question in questions]
 
@@ -96,6 +98,10 @@ class Listener(Chronicle):
 
     def refresh(self) -> None:
         """Draw nothing."""
+
+    def copy(self, text: str) -> bool:
+        """Have no clipboard."""
+        return False
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Have no place for a graph."""
@@ -185,12 +191,14 @@ class Scene:
         store: MemoryStore | None = None,
         rules: Policy | None = None,
         goes_on: GoesOn | None = None,
+        mode: str | None = None,
     ) -> None:
         self.rules = rules
         self.model = ScriptedModel(*script)
         self.face = Listener()
         self.tools = tools or FakeTools()
         self.store = store or MemoryStore()
+        self.store.is_lasting = True
         self.clock = JumpingClock()
         world = fake_world(
             self.model,
@@ -202,7 +210,7 @@ class Scene:
         self.engine = LocalEngine(world, self.store)
         self.library = Shelf(self.tools)
         environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
-        config = ConfigManager(home, environ=environ)
+        config = ConfigManager(home, mode=mode, environ=environ)
         self.console = AICoderConsole(config, self.face, goes_on=goes_on)
 
     async def equip(self) -> None:
@@ -210,7 +218,7 @@ class Scene:
         await self.console.equip(
             Equipment(
                 engine=self.engine,
-                keeping=WorkspaceRuns(self.engine, self.library, is_lasting=True),
+                keeping=WorkspaceRuns(self.engine, self.library),
                 library=self.library,
                 models=OneModel(),
                 tools=self.tools.specs(),
@@ -242,10 +250,11 @@ async def scene(
     tools: FakeTools | None = None,
     store: MemoryStore | None = None,
     goes_on: GoesOn | None = None,
+    mode: str | None = None,
 ) -> AsyncIterator[Scene]:
     """Give a console that is loaded; let go of its runs at the end."""
     async with asyncio.timeout(DEADLINE_S):
-        made = Scene(home, *script, tools=tools, store=store, goes_on=goes_on)
+        made = Scene(home, *script, tools=tools, store=store, goes_on=goes_on, mode=mode)
         await made.equip()
         yield made
         await made.console.close()

@@ -187,10 +187,13 @@ def test_settings_with_problems_are_told_and_the_others_count(tmp_path: Path) ->
     assert "$.models.smart: expected text, found 5." in ended.told
 
 
-def test_a_state_folder_that_is_a_file_is_no_reason_to_fail(tmp_path: Path) -> None:
+def test_a_state_folder_that_is_a_file_is_told_and_can_be_done_without(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be", encoding="utf-8")
 
-    assert run(tmp_path, "chat", "Hello?", *OFFLINE).code == 0
+    refused = run(tmp_path, "chat", "Hello?", *OFFLINE)
+    assert refused.code == 1
+    assert "--no-journal" in refused.err
+    assert run(tmp_path, "chat", "Hello?", "--no-journal", *OFFLINE).code == 0
     assert run(tmp_path, *OFFLINE, lines="Hello?\n").code == 0
 
 
@@ -201,7 +204,7 @@ def test_a_mode_that_cannot_be_saved_is_told_and_counts_all_the_same(tmp_path: P
 
     assert ended.code == 0
     assert "The mode is role:coder until you leave" in ended.out
-    assert "  role:coder, permissions: ask\n" in ended.out
+    assert "· role:coder\n" in ended.out
 
 
 def test_validate_tells_every_problem_of_a_folder_at_once(tmp_path: Path) -> None:
@@ -258,4 +261,4 @@ def test_lines_to_a_broken_workflow_come_back_and_the_console_goes_on(tmp_path: 
     assert ended.code == 0
     assert 'the key "states" is missing' in ended.out
     assert "There is no workflow 'nosuch'" in ended.out
-    assert "  role:dude, permissions: ask\n" in ended.out
+    assert "· role:dude\n" in ended.out

@@ -41,7 +41,7 @@ def test_a_setting_is_set_got_and_taken_out_again(tmp_path: Path) -> None:
     file = tmp_path / "config" / "application.json"
     done = run(tmp_path, "config", "set", "models.fast", "ollama:qwen3")
     assert done.returncode == 0
-    assert "counts from the next start on" in done.stdout
+    assert "takes effect at the next start" in done.stdout
     assert json.loads(file.read_text()) == {"models": {"fast": "ollama:qwen3"}}
 
     [got] = json_lines(run(tmp_path, "config", "get", "models.fast", "--json").stdout)
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_and_the_exit_code_is_that_of_wrong_usage(tmp_path
     ("key", "value", "said"),
     [
         ("budget.usd", "-3", "expected a number above 0, found -3."),
-        ("models.smart", "opnai:gpt-4o", "There is no provider 'opnai' of models. Did you mean"),
+        ("models.smart", "opnai:gpt-4o", "No provider of models is called 'opnai'. Did you mean"),
     ],
 )
 def test_a_value_that_cannot_be_is_not_kept(
@@ -132,7 +132,7 @@ def test_a_person_is_asked_about_errors_and_may_mend_them(tmp_path: Path) -> Non
         screen.wait_for("d drops it")
         assert 'expected emacs or vi, found "vim". Did you mean "vi"?' in screen.text()
         assert not (tmp_path / "config" / "application.json").exists()
-        screen.settle(FRESH_S * 2)
+        screen.rest(FRESH_S * 2)
         screen.type("e")
         screen.wait_for("[e]: e")
         screen.type("\r")

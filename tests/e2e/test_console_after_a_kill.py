@@ -1,17 +1,22 @@
-"""The real console killed without warning, and started again: nothing typed or shown is lost."""
+"""The real program killed, or its stream broken, without warning: nothing typed or shown is lost."""
 
 import json
 import os
 import resource
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from console_kit import console, write_workflow
-from pipes_kit import OFFLINE, run
+from deadline import DEADLINE_S, wait_until
+from pipes_kit import OFFLINE, events, of_type, run
 from screen import CTRL_D, Screen
 
 from midstream.console.interface import FRESH_S
-from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
+from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 
@@ -46,31 +51,120 @@ def said_by_user(request: dict[str, object]) -> list[object]:
     return [m["content"] for m in messages if m["role"] == "user"]
 
 
-def test_a_chat_killed_in_mid_stream_is_told_of_and_asks_again_when_resumed(
-    tmp_path: Path,
-) -> None:
+def checkpointed(home: Path, text: str) -> None:
+    """Return once the journal holds that a text was shown."""
+    ends_at = time.monotonic() + DEADLINE_S
+    while time.monotonic() < ends_at:
+        id = events(run(home, "runs", "--json").out)[0]["run"]
+        told = of_type(events(run(home, "events", id, "--json").out), "reply_shown")
+        if text in "".join(fact["text"] for fact in told):
+            return
+    raise AssertionError(f"{text!r} was never checkpointed")
+
+
+@contextmanager
+def killed_in_mid_stream(home: Path) -> Iterator[OpenAIServer]:
+    """Kill a chat while a story is told, once what was shown of it is kept; give its server."""
     gate = Gate()
     story = Reply(chunks=("Once upon ", "a time ", "there was"), gate=gate, gate_after=2)
-    with OpenAIServer([story, Reply(text="The end."), Reply(text="Gladly.")]) as server:
-        screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("sends to dude")
+    with OpenAIServer([story, Reply(text="The end.")]) as server:
+        screen = console(home, *MODEL, server=server)
+        screen.wait_for("chat with dude")
         screen.type("tell me a story\r")
         screen.wait_for("Once upon a time")
+        checkpointed(home, "Once upon a time")
+        killed(screen)
+        gate.open()
+        yield server
+
+
+def test_a_chat_killed_in_mid_stream_keeps_what_was_shown_and_pays_nobody_again(
+    tmp_path: Path,
+) -> None:
+    with killed_in_mid_stream(tmp_path) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("was cut off")
+        screen.wait_for("chat with dude")
+        screen.type("/resume\r")
+        screen.wait_for("Once upon a time")
+        screen.wait_for("[interrupted]")
+        screen.wait_for("Enter resumes")
+        assert len(server.requests) == 1, "the model is not paid again by itself"
+        screen.type("go on\r")
+        screen.wait_for("The end.")
+        heard = [message["content"] for message in server.requests[1]["messages"][1:]]
+        assert heard == ["tell me a story", "Once upon a time [interrupted]", "go on"]
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+
+
+def test_a_chat_killed_in_mid_stream_stands_on_the_screen_once_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    with killed_in_mid_stream(tmp_path) as server:
+        screen = console(tmp_path, *MODEL, "--continue", server=server)
+        screen.wait_for("was cut off by a crash")
+        screen.wait_for("resumes · chat with dude")
+        assert [line for line in screen.scrollback() if line][:6] == [
+            "· Where you were: 1 turn.",
+            "› tell me a story",
+            "▌ dude",
+            "Once upon a time",
+            "▌ [interrupted]",
+            "· dude was cut off by a crash and waits for your words. Enter resumes.",
+        ]
+        screen.type("\r")
+        screen.wait_for("The end.")
+        assert len([line for line in screen.scrollback() if "Once upon" in line]) == 1
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "stands"),
+    [
+        (Reply(text="Hello."), "waiting for your words"),
+        (Reply(calls=(ASKING,)), "dude is waiting for your answer to #1"),
+    ],
+)
+def test_of_a_chat_that_only_waited_at_the_kill_nothing_was_cut_off(
+    tmp_path: Path, reply: Reply, stands: str
+) -> None:
+    with OpenAIServer([reply]) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("chat with dude")
+        screen.type("hello\r")
+        screen.wait_for("answers #1" if reply.calls else "Hello.")
+        screen.wait_for("chat with dude")
+        killed(screen)
+
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("chat with dude")
+        screen.type("/sessions\r")
+        screen.wait_for("1 turn")
+        screen.type("/sessions 1\r")
+        screen.wait_for(f"· Chat with dude: {stands}")
+        assert "cut off" not in "\n".join(screen.scrollback())
+        screen.type(CTRL_D)
+        assert screen.wait_exit() == 0
+
+
+def test_a_workflow_killed_in_mid_stream_goes_on_from_what_was_shown(tmp_path: Path) -> None:
+    write_workflow(tmp_path / "config", "patient", PATIENT)
+    gate = Gate()
+    story = Reply(chunks=("Once upon ", "a time ", "there was"), gate=gate, gate_after=2)
+    with OpenAIServer([story, Reply(text="The end.")]) as server:
+        screen = console(tmp_path, "--mode", "workflow:patient", *MODEL, server=server)
+        screen.wait_for("Once upon a time")
+        id = run_of(screen)
+        checkpointed(tmp_path, "Once upon a time")
         killed(screen)
         gate.open()
 
-        screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("was cut off")
-        screen.wait_for("sends to dude")
-        screen.type("/resume\r")
-        screen.wait_for("The end.")
-        screen.wait_for("sends to dude")
-        assert said_by_user(server.requests[1]) == ["tell me a story"]
-        screen.type("another\r")
-        screen.wait_for("Gladly.")
-        assert said_by_user(server.requests[2]) == ["tell me a story", "another"]
-        screen.type(CTRL_D)
-        assert screen.wait_exit() == 0
+        ended = run(tmp_path, "resume", id, *MODEL, server=server)
+        assert (ended.code, ended.out.strip()) == (0, "The end."), ended.err
+        heard = [message["content"] for message in server.requests[1]["messages"]]
+        assert heard[-2:] == ["Once upon a time [interrupted]", "Go on."]
 
 
 def test_a_question_open_at_the_kill_is_open_again_and_is_answered(tmp_path: Path) -> None:
@@ -83,11 +177,11 @@ def test_a_question_open_at_the_kill_is_open_again_and_is_answered(tmp_path: Pat
 
         screen = console(tmp_path, *MODEL, server=server)
         screen.wait_for(f"/resume {id[:4]} goes on")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type(f"/resume {id[:4]}\r")
         screen.wait_for("Which one?")
         screen.wait_for("answers #1")
-        screen.settle(FRESH_S * 2)  # a number sooner after the card was drawn is asked about
+        screen.rest(FRESH_S * 2)  # a number sooner after the card was drawn is asked about
         screen.type("2\r")
         screen.wait_for("Blue it is.")
         screen.wait_for("✓ finished")
@@ -110,7 +204,7 @@ def test_words_that_were_queued_at_the_kill_are_delivered_once(tmp_path: Path) -
 
         screen = console(tmp_path, *MODEL, server=server)
         screen.wait_for("was cut off")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("/resume\r")
         screen.wait_for("Tests too.")
         screen.wait_for("✓ finished")
@@ -127,7 +221,7 @@ def test_a_run_that_was_left_is_come_back_to_by_its_saved_mode_and_auto_resume(
     (tmp_path / "config" / "application.json").write_text('{"autoResume": true}')
     with OpenAIServer([Reply(calls=(ASKING,)), Reply(text="Red it is.")]) as server:
         screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("/workflow patient\r")
         screen.wait_for("answers #1")
         id = run_of(screen)
@@ -150,10 +244,10 @@ def test_a_line_the_disk_has_no_room_for_comes_back_and_is_taken_once_it_has(
 ) -> None:
     with OpenAIServer([Reply(text="Hello."), Reply(text="Here I am.")]) as server:
         screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("hello\r")
         screen.wait_for("Hello.")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         pid = screen.process.pid
         room = max(path.stat().st_size for path in (tmp_path / "state").glob("journal.db*"))
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
@@ -177,16 +271,16 @@ def test_a_question_of_one_console_is_answered_from_another(tmp_path: Path) -> N
         owner.wait_for("answers #1")
         id = run_of(owner)
         other = console(tmp_path, "--mode", "role:dude", *MODEL, server=server)
-        other.wait_for("sends to dude")
+        other.wait_for("chat with dude")
         other.type("/runs\r")
         other.wait_for("runs in another process")
         other.type(f"/attach {id[:4].upper()}\r")
         other.wait_for("answers #1")
-        other.settle(FRESH_S * 2)
+        other.rest(FRESH_S * 2)
         other.type("2\r")
         other.wait_for("Blue it is.")
         owner.wait_for("Blue it is.")
-        other.wait_for("sends to dude")
+        other.wait_for("chat with dude")
         for screen in (owner, other):
             screen.type(CTRL_D)
             assert screen.wait_exit() == 0
@@ -198,9 +292,9 @@ def test_a_journal_that_is_no_journal_is_told_and_the_console_goes_on(tmp_path: 
     (tmp_path / "state" / "journal.db").write_bytes(b"no database at all " * 400)
     ended = run(tmp_path, *OFFLINE, lines="hello\n/workflow code_architecture_review\n")
     assert ended.code == 0
-    assert "Runs are kept in memory alone until midstream ends." in ended.out
+    assert "Runs are kept only in memory until midstream ends." in ended.out
     assert "I am the offline model" in ended.out
-    assert ended.out.splitlines()[-1].endswith("ends here: nothing keeps it beyond this process.")
+    assert ended.out.splitlines()[-1].endswith("ends here: it is not kept after this process.")
 
 
 def test_a_headless_run_at_a_question_says_how_it_goes_on_and_does(tmp_path: Path) -> None:
@@ -223,3 +317,78 @@ def test_json_lines_tell_what_becomes_of_runs(tmp_path: Path) -> None:
     asked = [event["question"] for event in found if "question" in event]
     assert [question["number"] for question in asked] == [1]
     assert os.listdir(tmp_path / "state")
+
+
+def test_a_garbage_line_in_a_stream_ends_no_workflow(tmp_path: Path) -> None:
+    write_workflow(tmp_path / "config", "patient", PATIENT)
+    broken = Fault(how="bad_json", text="Half a story")
+    with OpenAIServer([broken, Reply(text="The rest of it.")]) as server:
+        ended = run(tmp_path, "run", "patient", *MODEL, server=server)
+        assert (ended.code, ended.out.strip()) == (0, "The rest of it."), ended.err
+        assert "is asked to go on" in ended.err
+        heard = [message["content"] for message in server.requests[1]["messages"]]
+        assert heard[-2:] == ["Half a story [interrupted]", "Go on."]
+
+
+def test_lines_after_a_watched_run_has_failed_go_to_nobody_else_by_one_enter(
+    tmp_path: Path,
+) -> None:
+    write_workflow(tmp_path / "config", "patient", PATIENT)
+    gate = Gate()
+    busy = Reply(chunks=("Busy ", "here"), gate=gate, gate_after=1)
+    gone = Fault(status=401, message="no such key")
+    with OpenAIServer([busy, gone, Reply(text="Hello from the chat.")]) as server:
+        owner = console(tmp_path, "--mode", "workflow:patient", *MODEL, server=server)
+        owner.wait_for("Busy")
+        id = run_of(owner)
+        other = console(tmp_path, "--mode", "role:dude", *MODEL, server=server)
+        other.wait_for("chat with dude")
+        other.type(f"/attach {id}\r")
+        other.wait_for("a line waits until start is done")
+        other.type("and the tests?\r")
+        owner.wait_for("and the tests?")
+        gate.open()
+        other.wait_for("no such key")
+        other.wait_for("chat with dude")
+        other.type("not for the chat\r")
+        other.wait_for("patient has ended. Enter now sends to dude.")
+        assert len(server.requests) == 2
+        other.type("\r")
+        other.wait_for("Hello from the chat.")
+        for screen in (owner, other):
+            screen.type(CTRL_D)
+            assert screen.wait_exit() == 0
+            screen.close()
+
+
+def test_a_line_not_sent_at_the_kill_is_back_in_the_next_console(tmp_path: Path) -> None:
+    with OpenAIServer([Reply(text="Hello.")]) as server:
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("chat with dude")
+        screen.type("half a thou")
+        paste = "\n".join(f"line {number} of the paste" for number in range(30))
+        screen.type(f"\x1b[200~{paste}\x1b[201~")
+        screen.wait_for("pasted 30 lines")
+        kept = f"half a thou{paste}"
+        drafts = tmp_path / "state" / "drafts"
+        wait_until(
+            lambda: kept in [path.read_text() for path in drafts.glob("*") if path.suffix == ""]
+        )
+        (draft,) = [path for path in drafts.glob("*") if path.suffix == ""]
+        assert draft.stat().st_mode & 0o777 == 0o600
+        beside = console(tmp_path, *MODEL, server=server)
+        beside.wait_for("chat with dude")
+        assert "half a thou" not in beside.text(), "its owner lives"
+        killed(screen)
+
+        screen = console(tmp_path, *MODEL, server=server)
+        screen.wait_for("The line you had not sent is back.")
+        screen.wait_for("sends to dude")
+        screen.type("\r")
+        screen.wait_for("Hello.")
+        assert said_by_user(server.requests[0]) == [kept]
+        for each in (screen, beside):
+            each.type(CTRL_D)
+            assert each.wait_exit() == 0
+            each.close()
+        assert not [path for path in drafts.glob("*") if path.suffix == ""]

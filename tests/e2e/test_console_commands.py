@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from scene_kit import scene
 
 from midstream.command import changes as diff_command
@@ -78,7 +79,7 @@ class Told:
 
 
 async def said(operator: Told, line: str) -> Told:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await CommandHandler(operator).handle(line)  # type: ignore[arg-type]
     return operator
 
@@ -122,10 +123,10 @@ async def test_what_is_as_before_and_what_is_too_much_is_counted() -> None:
 
     assert len(told.shown) == MAX_FILES
     assert told.told == [
-        "+3 more files: /diff --stat lists them; 1 file written and as before again."
+        "+3 more files: /diff --stat lists them; 1 file written, but the same as before."
     ]
     assert (await said(Told(same), "/diff")).told == [
-        "1 file written, all as before the run again."
+        "1 file written, but all the same as before the run."
     ]
     assert "has written no file" in (await said(Told(), "/diff")).told[0]
 
@@ -276,8 +277,8 @@ async def test_a_model_is_chosen_for_one_level_or_all(line: str, used: tuple[Any
     ("line", "why"),
     [
         ("/model smrt openai:gpt-5", "no level 'smrt'"),
-        ("/model smart", "Which model is to answer smart?"),
-        ("/model a b c", "more than a level and a model"),
+        ("/model smart", "Which model should answer smart?"),
+        ("/model a b c", "takes a level and a model"),
         ("/model gpt-5", "is not the name of a model"),
     ],
 )

@@ -65,11 +65,11 @@ def test_the_graph_follows_the_run_and_goes_when_that_is_over(
             rows=rows,
         ) as screen,
     ):
-        screen.wait_for("⏎ interrupts dude")
+        screen.wait_for("interrupts dude")
         screen.type("/graph follow\r")
         for state, gate in zip(STATES, gates, strict=True):
             # The words that stream have no end: where the run is stands beside them all the same.
-            parts = (f"┃ {state} ", "▌ word 39", "dude is writing · ")
+            parts = (f"┃ {state} ", "word 39", "dude is writing · ")
             screen.wait_until(
                 partial(stands_above, rows, parts),
                 what=f"the graph at {state} beside what is said there",
@@ -77,7 +77,7 @@ def test_the_graph_follows_the_run_and_goes_when_that_is_over(
             assert shows(above_the_prompt(screen, rows), "◀ ×1")
             assert max(map(len, screen.lines())) <= cols
             gate.open()
-        screen.wait_for("⏎ sends to dude")
+        screen.wait_for("chat with dude")
         screen.wait_for(OVER)
         screen.settle()
         assert not shows(screen.lines(), "┃")
@@ -85,7 +85,7 @@ def test_the_graph_follows_the_run_and_goes_when_that_is_over(
         screen.type("/graph\r")
         screen.wait_for("◉ stop")
         screen.wait_until(
-            lambda s: "this is the one before:" in " ".join(" ".join(s.scrollback()).split()),
+            lambda s: "this is the last one:" in " ".join(" ".join(s.scrollback()).split()),
             what="the graph of the workflow before",
         )
         screen.type("\x0c/graph follow\r")
@@ -99,7 +99,7 @@ def test_a_console_without_a_terminal_says_so_and_draws_it_once(tmp_path: Path) 
 
     told = run(tmp_path, "--model", "offline", lines=COMMANDS).stdout
 
-    assert "It needs a terminal to stay in sight." in told
+    assert "Following a graph needs a terminal." in told
     assert told.count("◉ stop") == 1
     assert "No graph is followed now." in told
 
@@ -117,19 +117,19 @@ async def test_a_workflow_that_has_ended_is_shown_until_something_else_is_spoken
         await machine.wait()
 
         await made.type("/state")
-        assert made.face.said[-1].startswith("No workflow is active; this is the one before:\n")
+        assert made.face.said[-1].startswith("No workflow is active; this is the last one:\n")
         assert f"{machine.run.id}  review: finished" in made.face.said[-1]
         await made.type("/graph")
-        assert f"before: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
         await made.type("hello")
         await made.type("/state")
         assert "role:dude" in made.face.said[-1]
         await made.type("/graph")
-        assert f"before: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
 
     async with scene(tmp_path, store=store.beside()) as made:
         await made.type("/graph")
-        assert f"before: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
         await made.type("/state")
         assert "Nothing has been said yet. No workflow is active" in made.face.said[-1]
 

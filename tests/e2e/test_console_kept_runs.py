@@ -41,7 +41,7 @@ async def test_leaving_says_which_runs_go_on_later_and_ends_none(tmp_path: Path)
         await made.asked()
         id = made.engine.machines()[0].id
     assert made.face.said[-1] == (
-        f"review ({id}) is kept where it stands: /resume {id[:4]} or "
+        f"review ({id}) is kept: `midstream send {id[:4]} TEXT` answers it, and /resume {id[:4]} or "
         f"`midstream resume {id[:4]}` goes on."
     )
     assert made.face.of(RunStopped) == []
@@ -97,7 +97,7 @@ async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: P
         async with scene(tmp_path, store=store.beside()) as other:
             assert other.face.of(RunStarted) == []
             assert str(other.console.mode) == "role:dude"
-            assert f"/attach {id[:4]} lets your lines go to it" in other.face.said[0]
+            assert f"/attach {id[:4]} sends your lines to it" in other.face.said[0]
 
 
 async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: Path) -> None:
@@ -216,7 +216,8 @@ async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_pat
         id = owner.engine.machines()[0].id
         await other.type(f"/attach {id[:4]}")
         dying.die()
-        gone = f"review ({id[:4]}): its process is gone. It is kept where it stands"
+        asks_here = f"The run is kept: /resume {id[:4]} asks here what it waits for."
+        gone = f"review ({id[:4]}): its process has ended. {asks_here}"
         await other.face.told(gone)
         assert (await other.type("the second")).kind == "taken"
         assert other.face.said[-1].endswith(f"/resume {id[:4]} goes on with it here.")
@@ -259,7 +260,7 @@ async def test_words_to_a_run_that_asks_nothing_are_no_answer(tmp_path: Path) ->
         await made.thinking()
         id = made.engine.machines()[0].id
         result = await made.type(f"/answer {id[:4]} yes")
-        assert result.reason == f"It asks nothing now: /send {id[:4]} TEXT tells it something."
+        assert result.reason == f"It asks nothing now: /send {id[:4]} TEXT sends it a message."
         await made.type("/role coder")
         await made.type(f"/send {id[:4]} hurry up")
         assert made.face.said[-1] == f"patient ({id[:4]}): it hears that once its state is done"
@@ -297,9 +298,9 @@ async def test_an_unknown_or_unclear_run_is_told(tmp_path: Path) -> None:
             "There is no run 'zzzz' in this workspace." in (await made.type("/attach zzzz")).reason
         )
         assert (await made.type("/resume")).reason == (
-            "No run was left or cut off. /runs lists them."
+            "No run is waiting to be resumed. /runs lists them."
         )
-        assert "Lines go to a role already." in (await made.type("/detach")).reason
+        assert "Your lines go to the chat already." in (await made.type("/detach")).reason
 
 
 async def test_run_ids_are_completed(tmp_path: Path) -> None:
@@ -452,4 +453,4 @@ async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:
         assert new.run.open_questions
         assert (
             await made.type("/fork x")
-        ).reason == "'x' is no position. /fork SEQ, such as /fork 12."
+        ).reason == "'x' is not an event number. /fork SEQ, such as /fork 12."

@@ -38,17 +38,22 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 async def test_the_bottom_line_says_how_much_happens_unasked(scene: Scene) -> None:
     assert scene.console.status().permission == "asks, no sandbox"
-    await scene.type("/mode auto")
+    await scene.type("/permissions auto")
     assert scene.console.status().permission == "auto, no sandbox"
     assert "changes plain files of the workspace unasked" in scene.face.said[-1]
-    await scene.type("/mode plan")
+    await scene.type("/permissions plan")
     assert scene.console.status().permission == "plan, no sandbox"
     assert scene.console.permits.mode == "plan"
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [("/mode full", "--permission-mode full"), ("/mode autoo", "role:")],
+    [
+        ("/permissions full", "--permission-mode full"),
+        ("/permissions autoo", "ask, auto or plan"),
+        ("/mode plan", "/permissions plan"),
+        ("/mode autoo", "role:"),
+    ],
 )
 async def test_a_mode_nobody_may_switch_to_changes_nothing(
     scene: Scene, line: str, said: str
@@ -68,7 +73,9 @@ async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
     await machine.settled()
     await scene.type("/permissions")
     listing = scene.face.said[-1]
-    assert "mode ask: it asks before it changes a file or runs a command" in listing
+    assert (
+        "permission mode ask: midstream asks before it changes a file or runs a command" in listing
+    )
     assert f"1  exec: make  (run {machine.run.id[:4]}" in listing
     await scene.type("/permissions revoke 1")
 
@@ -82,7 +89,7 @@ async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
 async def test_what_was_not_granted_cannot_be_taken_back(scene: Scene, line: str) -> None:
     told = await scene.type(line)
 
-    assert "Nothing is granted as" in f"{told.reason} {scene.face.said}"
+    assert "There is no grant" in f"{told.reason} {scene.face.said}"
 
 
 async def test_a_changed_command_is_the_one_that_runs(scene: Scene) -> None:
@@ -107,4 +114,4 @@ async def test_a_rule_that_is_none_is_listed_with_what_follows(tmp_path: Path) -
     await scene.console.close()
 
     assert "deny  foo: bar" in listing
-    assert "cannot be read: until it is mended everything is asked about" in listing
+    assert "cannot be read: until you fix it, midstream asks about everything" in listing

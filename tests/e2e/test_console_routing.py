@@ -1,8 +1,10 @@
 """AICoderConsole over real runs: whom each line reaches, and what is said of runs out of sight."""
 
 import asyncio
+import json
 from pathlib import Path
 
+import pytest
 from scene_kit import DEADLINE_S, Scene, scene
 
 from midstream.core.decision import Decision
@@ -53,9 +55,10 @@ async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
         await made.type("/workflow review")
         await made.type("/interrupt think again")
         await made.type("/role coder")
-        assert "review goes on in the background: /workflow review returns to it." in made.face.said
-        await made.asked()
         short = made.engine.machines()[0].id[:4]
+        words = f"review ({short}) goes on in the background: /workflow review returns to it."
+        assert words in made.face.said
+        await made.asked()
         said = made.face.said[-1]
         assert said == (
             f"review ({short}), in the background: #1 ada asks: Which one?  (/answer {short} TEXT)"
@@ -82,7 +85,9 @@ async def test_a_workflow_that_ends_in_the_background_leaves_the_mode_and_is_nam
         await made.face.until("run_finished")
         assert str(made.console.mode) == "role:coder"
         short = made.engine.machines()[0].id[:4]
-        assert made.face.said[-1] == f"That was review ({short}), in the background."
+        assert made.face.said[-1] == (
+            f"review ({short}) finished in the background. /last shows what it did."
+        )
 
 
 async def test_the_name_of_a_workflow_again_turns_to_its_next_run(tmp_path: Path) -> None:
@@ -144,10 +149,10 @@ async def test_a_state_that_takes_no_words_says_so_before_they_are_sent(tmp_path
     async with scene(tmp_path, says("Busy", gate=gate)) as made:
         await made.type("/workflow deaf")
         await gate.reached()
-        assert made.console.status().enter == "is not taken now"
+        assert made.console.status().enter == "is not accepted now"
         result = await made.type("hello?")
         assert result.kind == "returned"
-        assert "takes no words" in result.reason
+        assert "accepts no input" in result.reason
 
 
 async def test_a_turn_that_waits_for_the_person_can_be_stopped(tmp_path: Path) -> None:
@@ -200,3 +205,30 @@ async def test_a_line_sent_as_its_run_ends_comes_back(tmp_path: Path) -> None:
             group.create_task(machine.stop())
             sent = group.create_task(made.type("and the tests?"))
         assert sent.result().kind == "returned"
+
+
+@pytest.mark.parametrize("chosen", [None, "role:coder"])
+async def test_a_workflow_that_ended_leaves_the_file_the_mode_that_was_chosen(
+    tmp_path: Path, chosen: str | None
+) -> None:
+    file = tmp_path / "application.json"
+    if chosen is not None:
+        file.write_text(f'{{"currentMode": "{chosen}"}}')
+    async with scene(tmp_path, asks("Which one?"), "Done.") as made:
+        await made.type("/workflow review")
+        await made.asked()
+        await made.type("the first")
+        await made.face.until("run_finished")
+    assert json.loads(file.read_text()) == ({"currentMode": chosen} if chosen else {})
+
+
+async def test_the_mode_of_the_command_line_is_of_this_session(tmp_path: Path) -> None:
+    file = tmp_path / "application.json"
+    async with scene(tmp_path, "Done.", "Hello.", mode="workflow:review") as made:
+        await made.face.until("run_finished")
+        await made.type("hello")
+        assert str(made.console.mode) == "role:dude"
+    assert not file.exists()
+    async with scene(tmp_path, mode="role:coder") as made:
+        await made.type("/role dude")
+    assert json.loads(file.read_text()) == {"currentMode": "role:dude"}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from scene_kit import Listener, Scene, scene
 
 from midstream.core.conversation import SUMMARY
@@ -61,7 +62,7 @@ async def test_continue_goes_on_with_the_newest_chat_and_shows_where_it_was(tmp_
 
     async with scene(tmp_path, "Far.", store=store.beside(), goes_on=NEWEST) as made:
         assert made.face.said[:2] == ["and about birds", "They fly."]
-        assert made.face.said[2] == "Here is dude: waiting for your words"
+        assert made.face.said[2] == "Chat with dude: waiting for your words"
         await said(made, "how far?")
         assert heard(made) == ["and about birds", "They fly.", "how far?"]
         assert made.face.of(RunStarted) == []
@@ -130,7 +131,7 @@ async def test_resume_with_an_unknown_name_says_so_and_begins_a_new_chat(tmp_pat
     await two_chats(tmp_path, store)
     goes_on = GoesOn(which="nobody")
     async with scene(tmp_path, "Hello.", store=store.beside(), goes_on=goes_on) as made:
-        assert "No chat of this folder is 'nobody'." in made.face.said[0]
+        assert "No chat of this folder matches 'nobody'." in made.face.said[0]
         await said(made, "hi")
         assert heard(made) == ["hi"]
 
@@ -171,7 +172,7 @@ class Listed:
 async def test_a_number_of_the_list_goes_before_an_id_that_begins_so(which: str, id: str) -> None:
     runs: Any = Listed("2xyz", "abcd", "23wx")
     sessions = Sessions(runs, Listener(), runs)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await sessions.go(which)
 
     assert runs.gone_to == [id]
@@ -180,12 +181,12 @@ async def test_a_number_of_the_list_goes_before_an_id_that_begins_so(which: str,
 async def test_a_number_that_is_neither_says_which_numbers_there_are() -> None:
     runs: Any = Listed("2xyz", "abcd", "23wx")
     sessions = Sessions(runs, Listener(), runs)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UserMistake) as refused:
             await sessions.go("7")
 
-    assert refused.value.what == "No chat of this folder is '7'."
-    hint = "/sessions lists them. 1 to 3 are numbers of that list, others begin an id."
+    assert refused.value.what == "No chat of this folder matches '7'."
+    hint = "/sessions lists them. 1 to 3 are numbers in that list; others start an id."
     assert refused.value.hint == hint
 
 
@@ -228,7 +229,7 @@ async def test_a_name_of_several_words_is_gone_to_and_may_be_followed_by_a_choic
         await made.type("/clear")
         await made.type("/resume zoo of mine new")
         assert made.console.active() is not None
-        assert "none of old, new and stop" in (await made.type("/resume zoo off")).reason
+        assert "not old, new or stop" in (await made.type("/resume zoo off")).reason
 
 
 # --- the list -------------------------------------------------------------------------------------
@@ -320,7 +321,7 @@ async def test_a_name_survives_and_is_shown_with_the_run(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("zoo", "is called 'zoo' already"), ("12", "digits alone"), ("x" * 61, "at most 60")],
+    [("zoo", "is called 'zoo' already"), ("12", "only digits"), ("x" * 61, "at most 60")],
 )
 async def test_a_name_that_would_not_do_is_refused(tmp_path: Path, name: str, why: str) -> None:
     store = MemoryStore()
@@ -479,7 +480,7 @@ async def test_a_numbered_answer_to_nothing_and_a_stop_of_nothing_are_told(tmp_p
     async with scene(tmp_path, "Hello.") as made:
         await said(made, "hi")
         answered = await made.type("/answer #9 blue")
-        assert (answered.kind, answered.reason[:23]) == ("returned", "Nothing is being asked.")
+        assert (answered.kind, answered.reason[:20]) == ("returned", "No question is open.")
         stopped = await made.type("/stop")
         assert (stopped.kind, stopped.reason[:19]) == ("returned", "Nothing is running.")
         assert heard(made) == ["hi"]

@@ -95,7 +95,7 @@ async def test_a_line_kept_for_a_run_nobody_runs_is_listed_and_can_be_taken_back
         id = owner.engine.machines()[0].id
         await other.type(f"/attach {id[:4]}")
         dying.die()
-        await other.face.told("its process is gone")
+        await other.face.told("its process has ended")
         await other.type("and the tests?")
         [line] = other.console.waiting_inputs()
         assert (line.text, line.brief) == ("and the tests?", "kept")

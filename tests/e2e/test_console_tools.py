@@ -1,5 +1,6 @@
 """Tools at work, as a person sees them: differences before and after, and output while it comes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,8 @@ def workspace(home: Path) -> Path:
 
 
 def as_printed(screen: Screen) -> list[str]:
-    return [line.rstrip() for line in screen.scrollback()]
+    """Return the rows, without how long a call took: it stands there from a second on."""
+    return [re.sub(r" · [\d.]+ s$", "", line.rstrip()) for line in screen.scrollback()]
 
 
 @pytest.mark.parametrize("cols", [40, 80, 200])
@@ -45,7 +47,7 @@ def test_a_change_made_unasked_is_shown_as_a_difference_above_the_prompt(
         OpenAIServer([Reply(calls=(EDIT,)), Reply(text="Done so.")]) as server,
         console(tmp_path, *options, server=server, workspace=folder, cols=cols) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("raise it\r")
         screen.wait_for("Done so.")
         lines = as_printed(screen)
@@ -70,10 +72,10 @@ def test_a_change_that_was_allowed_on_its_card_stays_as_a_difference(
         OpenAIServer([Reply(calls=(EDIT,)), Reply(text="Done so.")]) as server,
         console(tmp_path, *MODEL, server=server, workspace=folder, cols=cols, rows=40) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("raise it\r")
         screen.wait_for("+price = 2")
-        screen.settle(FRESH_S * 2)
+        screen.rest(FRESH_S * 2)
         screen.type("y")
         screen.wait_for("Done so.")
         lines = as_printed(screen)
@@ -94,12 +96,12 @@ def test_a_secret_that_a_command_says_in_pieces_is_never_on_the_screen(tmp_path:
     (folder / "b").write_text("Pn8R" * 18 + "\nmore\n")
     line = "cat a; sleep 0.3; cat b; until [ -e go ]; do sleep 0.05; done"
     call = Call(name="execute_terminal", arguments={"command": line})
-    options = (*MODEL, "--allow", "execute_terminal")
+    options = (*MODEL, "--allow", "execute_terminal", "--allow", "outside: *")
     with (
         OpenAIServer([Reply(calls=(call,)), Reply(text="It ran.")]) as server,
         console(tmp_path, *options, server=server, workspace=folder) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("run it\r")
         screen.wait_for("┊ more")
         (folder / "go").touch()
@@ -114,12 +116,12 @@ def test_a_secret_that_a_command_says_in_pieces_is_never_on_the_screen(tmp_path:
 def test_what_a_command_says_is_on_the_screen_while_it_runs(tmp_path: Path, cols: int) -> None:
     folder = workspace(tmp_path)
     call = Call(name="execute_terminal", arguments={"command": COMMAND})
-    options = (*MODEL, "--allow", "execute_terminal")
+    options = (*MODEL, "--allow", "execute_terminal", "--allow", "outside: *")
     with (
         OpenAIServer([Reply(calls=(call,)), Reply(text="It ran.")]) as server,
         console(tmp_path, *options, server=server, workspace=folder, cols=cols) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("run it\r")
         screen.wait_for("┊ 30%")
         shown = [line.rstrip() for line in screen.lines() if line.startswith("┊ ")]
@@ -143,12 +145,12 @@ def test_what_a_halted_command_had_said_stays_on_the_screen(
 ) -> None:
     line = "for n in 1 2 3 4 5 6 7 8 9; do echo line $n; done; sleep 60"
     call = Call(name="execute_terminal", arguments={"command": line})
-    options = (*MODEL, "--allow", "execute_terminal")
+    options = (*MODEL, "--allow", "execute_terminal", "--allow", "outside: *")
     with (
         OpenAIServer([Reply(calls=(call,))]) as server,
         console(tmp_path, *options, server=server, workspace=workspace(tmp_path), cols=cols) as s,
     ):
-        s.wait_for("sends to dude")
+        s.wait_for("chat with dude")
         s.type("run it\r")
         s.wait_for("┊ line 9")
         s.settle()
@@ -173,10 +175,12 @@ def test_queued_words_are_shown_where_they_are_heard(tmp_path: Path) -> None:
     with (
         OpenAIServer(replies) as server,
         console(
-            *(tmp_path, *MODEL, "--allow", "execute_terminal"), server=server, workspace=folder
+            *(tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *"),
+            server=server,
+            workspace=folder,
         ) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("run it\r")
         screen.wait_for("⋯ ")
         screen.type("/queue and the tests?\r")
@@ -186,5 +190,63 @@ def test_queued_words_are_shown_where_they_are_heard(tmp_path: Path) -> None:
         screen.wait_for("They pass.")
         lines = as_printed(screen)
 
-        heard = lines.index("· heard now: and the tests?")
-        assert lines.index("▌ It ran.") < heard < lines.index("▌ They pass.")
+        heard = lines.index("· sent now: and the tests?")
+        assert lines.index("It ran.") < heard < lines.index("They pass.")
+
+
+def edit(old: str, new: str) -> Call:
+    edits = [{"old_text": old, "new_text": new}]
+    return Call(name="edit_file", arguments={"path": "shop.py", "edits": edits})
+
+
+def test_two_edits_of_one_file_in_one_reply_are_asked_about_in_order_and_both_made(
+    tmp_path: Path,
+) -> None:
+    folder = workspace(tmp_path)
+    both = (edit("price = 1", "price = 2"), edit("price = 2\n", "price = 2\nrate = 3\n"))
+    with (
+        OpenAIServer([Reply(calls=both), Reply(text="Done so.")]) as server,
+        console(tmp_path, *MODEL, server=server, workspace=folder, cols=100, rows=40) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type("raise it\r")
+        screen.wait_for("+price = 2")
+        assert "+rate = 3" not in screen.text(), "the second is looked at when the first is made"
+        screen.rest(FRESH_S * 2)
+        screen.type("y")
+        screen.wait_for("+rate = 3")
+        assert (folder / "shop.py").read_text() == "# the shop\nprice = 2\nname = 'x'\n"
+        screen.rest(FRESH_S * 2)
+        screen.type("y")
+        screen.wait_for("Done so.")
+
+        assert (folder / "shop.py").read_text() == "# the shop\nprice = 2\nrate = 3\nname = 'x'\n"
+
+
+def test_what_a_reply_writes_the_calls_after_it_read(tmp_path: Path) -> None:
+    folder = workspace(tmp_path)
+    batch = (
+        Call(name="write_file", arguments={"path": "new.txt", "content": "fresh\n"}),
+        Call(name="execute_terminal", arguments={"command": "cat new.txt >> shop.py"}),
+        Call(name="read_files", arguments={"paths": ["shop.py", "new.txt"]}),
+    )
+    with (
+        OpenAIServer([Reply(calls=batch), Reply(text="Done so.")]) as server,
+        console(tmp_path, *MODEL, server=server, workspace=folder, cols=100, rows=40) as screen,
+    ):
+        screen.wait_for("chat with dude")
+        screen.type("write it\r")
+        for card in ("+fresh", "cat new.txt"):
+            screen.wait_for(card)
+            screen.rest(FRESH_S * 2)
+            screen.type("y")
+        screen.wait_for("Done so.")
+
+        told = [m["content"] for m in server.requests[-1]["messages"] if m["role"] == "tool"]
+        assert told[2].count("fresh") == 2, told
+        ends = [line for line in as_printed(screen) if line.startswith("✓ ") and "#" not in line]
+        assert [line.split("(")[0] for line in ends] == [
+            "✓ write_file",
+            "✓ execute_terminal",
+            "✓ read_files",
+        ]

@@ -40,14 +40,14 @@ def test_a_file_is_named_and_nothing_of_it_is_pasted(tmp_path: Path) -> None:
         OpenAIServer(replies) as server,
         console(tmp_path, *MODEL, server=server, workspace=workspace(tmp_path)) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("look at @rdr")
         screen.wait_for("file")
         assert "reader.log" not in screen.text()
         screen.type(TAB)
         screen.wait_until(lambda s: editor_line(s) == "› look at @src/deep/reader.py")
         screen.type(" and @env")
-        screen.wait_for("kept from agents")
+        screen.wait_for("hidden from agents")
         screen.type(TAB)
         screen.wait_until(lambda s: editor_line(s).endswith(" and @.env"))
         screen.type(ENTER)
@@ -68,9 +68,9 @@ def test_a_command_of_ones_own_runs_beside_a_turn_and_is_sent_only_when_joined(
         OpenAIServer(replies) as server,
         console(tmp_path, *MODEL, server=server, workspace=workspace(tmp_path)) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("begin" + ENTER)
-        screen.wait_for("⏎ interrupts dude")
+        screen.wait_for("interrupts dude")
         screen.type("!echo $((1 + 2)) in ${PWD##*/}" + ENTER)
         screen.wait_for("┆ 3 in workspace")
         screen.wait_for("⏎ adds it to your words")

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from console_kit import console, json_lines, run, write_workflow
 from screen import ENTER
+from store_kit import edit, opened
+
+from midstream.testing.contracts import fact
 
 ENDPOINT = "OPENAI_BASE_URL"
 
@@ -39,6 +42,21 @@ def test_a_journal_that_is_no_journal_is_bad_and_kept(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert line["mark"] == "bad"
     assert journal.read_bytes() == b"this is no database" * 100
+
+
+async def test_damaged_runs_are_counted_and_named_with_the_way_to_what_is_whole(
+    tmp_path: Path,
+) -> None:
+    journal = tmp_path / "damaged.db"
+    async with opened(journal) as store:
+        for name in ("whole", "torn"):
+            await store.append(name, 0, [fact(name, seq) for seq in range(1, 10)])
+    edit(journal, "update facts set body=x'00' where run=2 and seq=5")
+    found = findings(tmp_path, environ={"MIDSTREAM_JOURNAL": str(journal)})["journal"]
+
+    assert found["mark"] == "bad"
+    assert "1 of 2 damaged: torn from event 5 on" in found["words"]
+    assert "midstream doctor --salvage" in found["hint"]
 
 
 @pytest.mark.parametrize("listens", [True, False])
@@ -105,10 +123,10 @@ def test_a_person_hears_at_the_end_how_things_stand_in_all(tmp_path: Path) -> No
 @pytest.mark.parametrize("cols", [40, 80, 200])
 def test_the_console_says_the_same_without_leaving_it(tmp_path: Path, cols: int) -> None:
     with console(tmp_path, "--model", "offline", cols=cols) as screen:
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("/doctor" + ENTER)
         screen.wait_for("✓ bash")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
 
         text = " ".join(" ".join(screen.scrollback()).split())
         assert f"✓ terminal xterm-256color, {cols} x 30, utf-8 ✓ settings" in text

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from console_kit import console
+from pipes_kit import MODEL
 from scene_kit import scene
 from screen import DOWN, ENTER, ESC
 
 from midstream.console.going_back import ARMED
 from midstream.engine.exchange import read_parcel
+from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 
 async def test_back_lists_the_turns_goes_to_one_and_hands_its_words_back(tmp_path: Path) -> None:
@@ -48,11 +50,40 @@ async def test_export_says_where_the_file_is_and_overwrites_nothing(tmp_path: Pa
         assert "is there already" in (await made.type(f"/export {file}")).reason
 
 
+def test_an_export_is_what_a_person_reads_or_stays_out_of_the_folder(tmp_path: Path) -> None:
+    look = Call(name="read_files", arguments={"paths": ["gone.py"]})
+    replies = [Reply(calls=(look,)), Reply(text="It is **gone**.")]
+    workspace = tmp_path / "project"
+    workspace.mkdir()
+    with (
+        OpenAIServer(replies) as server,
+        console(tmp_path, *MODEL, server=server, workspace=workspace) as screen,
+    ):
+        screen.wait_for("chat with")
+        screen.type(f"look at gone.py{ENTER}")
+        screen.wait_for("It is gone.")
+        screen.type(f"/copy{ENTER}")
+        screen.wait_for("· 1 line in")
+        screen.wait_for("copy-1.md")
+        screen.type(f"/export chat.md{ENTER}")
+        screen.wait_for("before you share")
+        before = sorted(workspace.iterdir())
+        screen.type(f"/export{ENTER}")
+        screen.wait_for("all that")
+
+    assert sorted(workspace.iterdir()) == before == [workspace / "chat.md"]
+    text = (workspace / "chat.md").read_text()
+    assert "## You\n\nlook at gone.py\n\n- ✗ `read_files(gone.py)` · " in text
+    (copied,) = tmp_path.rglob("copy-1.md")
+    assert copied.read_text() == "It is **gone**."
+    assert text.endswith("\n\n## dude\n\nIt is **gone**.\n")
+
+
 def test_esc_esc_and_export_in_a_terminal(tmp_path: Path) -> None:
     workspace = tmp_path / "project"
     workspace.mkdir()
     with console(tmp_path, "--model", "offline", workspace=workspace) as screen:
-        screen.wait_for("⏎ sends to")
+        screen.wait_for("chat with")
         for line in ("first words", "second words"):
             screen.type(line + ENTER)
             screen.wait_for(f"› {line}")

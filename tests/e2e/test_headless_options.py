@@ -1,13 +1,16 @@
 """What the command line takes and refuses, and the exit codes it ends with."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click import Context
 from console_kit import write_workflow
 from pipes_kit import MODEL, OFFLINE, events, of_type, run
 
+from midstream.cli import cli
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 REVIEW = ("run", "code_architecture_review", *OFFLINE)
@@ -23,10 +26,10 @@ REVIEW = ("run", "code_architecture_review", *OFFLINE)
         (("run", "coder_reviewer", "x", "--set", "max_rounds=NaN"), "takes a number, not 'NaN'"),
         (("run", "coder_reviewer", "x", "--allow", "write_fle"), "Did you mean 'write_file'?"),
         (("run", "coder_reviewer", "x", "--model", "gpt"), "Write provider:model"),
-        (("run", "coder_reviewer", "-x"), "Words that begin with a dash stand after --."),
+        (("run", "coder_reviewer", "-x"), "Put words that begin with a dash after --."),
         (("run",), "Missing argument 'WORKFLOW'"),
         (("chat", "hi", "--role", "dud"), "Did you mean 'dude'?"),
-        (("chat", " \n"), "There is nothing to say."),
+        (("chat", " \n"), "The text is missing."),
         (("--mode", "role:dud"), "Did you mean 'dude'?"),
         (("--mode", "dude"), "Did you mean 'role:dude'"),
         (("--mode", "role:dude", "roles"), "--mode is for the console"),
@@ -137,6 +140,14 @@ def test_a_tool_that_asks_is_refused_unless_it_was_allowed(tmp_path: Path) -> No
     assert not was_written
     assert "--allow 'write: new.txt'" in refused.told
     assert new.read_text(encoding="utf-8") == "hi"
+
+
+def test_help_shows_every_command_once_in_its_group(tmp_path: Path) -> None:
+    shown = run(tmp_path, "--help").out.partition("Without a console:")[2]
+
+    names = re.findall(r"^  (\w+)  +\S", shown, re.MULTILINE)
+    assert sorted(names) == cli.list_commands(Context(cli))
+    assert "..." not in shown
 
 
 def test_listings_are_plain_or_one_json_object(tmp_path: Path) -> None:

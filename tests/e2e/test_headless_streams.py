@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from pipes_kit import MODEL, OFFLINE, events, finished, run, started
 
 from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply
@@ -89,7 +90,7 @@ def test_a_reader_that_leaves_ends_the_run_without_a_word(tmp_path: Path) -> Non
     steps = [Reply(gate=gate, text="one two three " * 9, calls=(Call(name="get_time"),))]
     with OpenAIServer(steps, default=Fault(how="hang")) as server:
         process = started(tmp_path, "chat", "hi", "--json", *MODEL, server=server)
-        gate.reached.wait(30)
+        gate.reached.wait(DEADLINE_S)
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None

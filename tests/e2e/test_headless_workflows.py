@@ -109,7 +109,7 @@ def test_a_model_that_never_hands_in_its_reply_is_given_up(home: Path) -> None:
 def test_a_question_of_an_agent_without_an_answer_is_told_to_whoever_called(home: Path) -> None:
     with (
         OpenAIServer([ASK]) as server,
-        pytest.raises(UserMistake, match="waits for an answer nobody gave: What matters"),
+        pytest.raises(UserMistake, match="waits for an answer that was not given: What matters"),
     ):
         output_of(home, server, "coder_reviewer", input="mend it")
 
@@ -117,7 +117,16 @@ def test_a_question_of_an_agent_without_an_answer_is_told_to_whoever_called(home
 def test_tests_are_mended_by_a_model_and_run_again(tmp_path: Path) -> None:
     plan = {"cause": "There is no file ok.", "change": "Write it."}
     write = calls("write_file", {"path": "ok", "content": "1"})
-    given = ("--answer", "make it", "--allow", "execute_terminal", "--allow", "write_file")
+    given = (
+        "--answer",
+        "make it",
+        "--allow",
+        "execute_terminal",
+        "--allow",
+        "outside: *",
+        "--allow",
+        "write_file",
+    )
     with OpenAIServer([calls("submit", plan), write, says("Written.")]) as server:
         ended = run(tmp_path, "run", "fix_tests", "test -e ok", *MODEL, *given, server=server)
         heard = requests_of(server)
@@ -192,3 +201,17 @@ def test_a_role_that_answers_through_a_tool_answers_in_json(tmp_path: Path) -> N
 
     assert ended.code == 0
     assert json.loads(ended.out) == verdict
+
+
+def test_auto_says_at_its_start_that_without_a_sandbox_it_asks(tmp_path: Path) -> None:
+    # A folder that holds the home gets none, on any machine.
+    home = {"HOME": str(workspace_of(tmp_path))}
+    with OpenAIServer([says("Hello."), says("Hello.")]) as server:
+        auto = run(
+            tmp_path, "chat", "hi", "--permission-mode", "auto", *MODEL, server=server, env=home
+        )
+        ask = run(tmp_path, "chat", "hi", *MODEL, server=server, env=home)
+
+    words = "There is no sandbox here, so in auto every command asks first"
+    assert auto.told.count(words) == 1
+    assert words not in ask.told

@@ -36,8 +36,10 @@ def test_words_end_a_command_with_all_it_started(tmp_path: Path) -> None:
         Call(name="get_time", arguments={}),
     )
     with OpenAIServer([Reply(calls=calls), Reply(text="Stopped it.")]) as server:
-        screen = console(tmp_path, *MODEL, "--allow", "execute_terminal", server=server)
-        screen.wait_for("sends to dude")
+        screen = console(
+            tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *", server=server
+        )
+        screen.wait_for("chat with dude")
         screen.type("run it\r")
         screen.wait_for("begun")
         screen.wait_until(lambda _: len(processes_with(mark)) >= 3, what="three processes")
@@ -63,8 +65,10 @@ def test_leaving_ends_a_running_command(tmp_path: Path) -> None:
         name="execute_terminal", arguments={"command": f"printf 'be%s\\n' gun; sleep {mark}"}
     )
     with OpenAIServer([Reply(calls=(call,))]) as server:
-        screen = console(tmp_path, *MODEL, "--allow", "execute_terminal", server=server)
-        screen.wait_for("sends to dude")
+        screen = console(
+            tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *", server=server
+        )
+        screen.wait_for("chat with dude")
         screen.type("run it\r")
         screen.wait_for("begun")
         assert processes_with(mark)

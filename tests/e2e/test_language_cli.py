@@ -8,6 +8,7 @@ from xml.dom import minidom
 
 import pytest
 from console_kit import environment
+from deadline import DEADLINE_S
 from jsonschema import Draft202012Validator
 from pipes_kit import OFFLINE, run, workspace_of
 
@@ -135,7 +136,7 @@ def test_drawing_a_schema_needs_no_heavy_library(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
 
     assert ended.stdout == "False\n"
@@ -213,4 +214,4 @@ def test_an_answer_refused_by_one_question_is_not_held_against_the_next(tmp_path
     ended = run(tmp_path, *OFFLINE, "--trust-workspace", "run", "two", *answers)
 
     assert ended.code == 4
-    assert "waits for an answer nobody gave: Why?" in ended.err
+    assert "waits for an answer that was not given: Why?" in ended.err

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 from screen import Screen
 
 from midstream.config.places import CONFIG_HOME, STATE_HOME
@@ -38,20 +39,28 @@ def midstream(
         input=lines,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
 
 
 def answer(home: Mapping[str, str], key: str) -> tuple[str, int]:
     """Answer what `midstream mcp approve quick` asks; return what was shown, and the exit code."""
+    with approving(home) as screen:
+        return decided(screen, key)
+
+
+def approving(home: Mapping[str, str]) -> Screen:
+    """Start `midstream mcp approve quick` in a terminal."""
     words = [sys.executable, "-m", "midstream", "mcp", "approve", "quick"]
-    with Screen.spawn(
-        words, env=home, cwd=home["HOME"], cols=100, rows=40, deadline_s=40
-    ) as screen:
-        screen.wait_for("Approve exactly this")
-        shown = "\n".join(screen.scrollback())
-        screen.press(f"{key}\r")
-        return shown, screen.wait_exit()
+    return Screen.spawn(words, env=home, cwd=home["HOME"], cols=100, rows=40)
+
+
+def decided(screen: Screen, key: str) -> tuple[str, int]:
+    """Answer once it asks; return what was shown, and the exit code."""
+    screen.wait_for("Approve exactly this")
+    shown = "\n".join(screen.scrollback())
+    screen.press(f"{key}\r")
+    return shown, screen.wait_exit()
 
 
 def test_a_server_is_listed_approved_offered_and_forgotten(home: dict[str, str]) -> None:
@@ -75,19 +84,42 @@ def test_a_no_approves_nothing(home: dict[str, str]) -> None:
 
 
 def test_a_server_that_takes_its_time_is_waited_for_aloud(home: dict[str, str]) -> None:
-    slow = (
-        f"import time, runpy; time.sleep(1.5); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
-    )
-    servers = {"quick": {"command": sys.executable, "args": ["-c", slow]}}
+    go = Path(home["HOME"]) / "go"
+    slow = Path(home["HOME"]) / "slow.py"
+    slow.write_text(f"""
+import os, runpy, time
+while not os.path.exists({str(go)!r}):
+    time.sleep(0.01)
+runpy.run_path({str(SERVER)!r}, run_name="__main__")
+""")
+    server = {"command": sys.executable, "args": [str(slow)]}
     settings = Path(home[CONFIG_HOME]) / "application.json"
-    settings.write_text(json.dumps({"mcpServers": servers}))
+    settings.write_text(json.dumps({"mcpServers": {"quick": server}}))
 
-    shown, code = answer(home, "n")
-    said = midstream(home, "--model", "offline", lines="/mcp approve quick\n").stdout
+    with approving(home) as screen:
+        screen.wait_for("Waiting for quick ...")
+        go.touch()
+        shown, code = decided(screen, "n")
+    go.unlink()
+    said = list[str]()
+    words = [sys.executable, "-m", "midstream", "--model", "offline"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, env=home, cwd=home["HOME"], stdin=pipe, stdout=pipe, text=True
+    ) as console:
+        assert console.stdin is not None
+        assert console.stdout is not None
+        console.stdin.write("/mcp approve quick\n")
+        console.stdin.close()
+        for line in console.stdout:
+            said.append(line)
+            if "Waiting for quick ..." in line:
+                go.touch()
 
     assert code == 1
     assert shown.index("Waiting for quick ...") < shown.index("offers 1 tool")
-    assert said.index("Waiting for quick ...") < said.index("offers 1 tool")
+    assert "offers 1 tool" in "".join(said)
+    assert any("Waiting for quick ..." in line for line in said)
 
 
 def test_nobody_at_a_terminal_approves_nothing(home: dict[str, str]) -> None:

@@ -1,15 +1,24 @@
 """`/model` completes the models that Ollama has on this machine."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from console_kit import console
-from screen import TAB
+from console_kit import DEADLINE_S, environment
+from screen import TAB, Screen
 
 MODELS = b'{"object": "list", "data": [{"id": "qwen3-coder:30b"}, {"id": "nomic-embed-text"}]}'
+
+PATIENT = (
+    sys.executable,
+    "-c",
+    "from midstream.__main__ import main; from midstream.ai import localhost;"
+    f"localhost.servers_here.__kwdefaults__['patience_s'] = {DEADLINE_S}; main()",
+)
+"""The program, which waits for an answer from this machine as long as a busy one may take."""
 
 
 class FakeOllama(ThreadingHTTPServer):
@@ -53,8 +62,12 @@ def ollama() -> Iterator[FakeOllama]:
 def test_tab_completes_the_models_of_ollama_and_it_is_asked_once(
     tmp_path: Path, ollama: FakeOllama
 ) -> None:
-    with console(tmp_path, environ={"OLLAMA_BASE_URL": ollama.address}) as screen:
-        screen.wait_for("sends to dude")
+    with Screen.spawn(
+        [*PATIENT, "--workspace", str(tmp_path)],
+        environment(tmp_path) | {"OLLAMA_BASE_URL": ollama.address},
+        cols=100,
+    ) as screen:
+        screen.wait_for("chat with dude")
         screen.type("/mode")
         screen.settle()
         assert ollama.asked == []

@@ -25,8 +25,20 @@ def test_a_chat_ends_with_where_it_stands_and_not_with_an_interruption(tmp_path:
     assert ended.code == 0
     assert ended.err == ""
     assert ended.out.startswith("› hello\n")
-    assert "▌ [offline]" in ended.out
+    assert "\n[offline]" in ended.out
     assert ended.out.splitlines()[-1].endswith("role:dude: waiting for your words")
+
+
+def test_lines_that_came_together_are_answered_one_after_the_other(tmp_path: Path) -> None:
+    ended = run(tmp_path, *OFFLINE, lines="first\nsecond\n/cost\nthird\n")
+
+    order = ["› first", "> first", "› second", "> second", "› /cost", "› third", "> third"]
+    places = [ended.out.find(f"\n{line}\n") for line in order[1:]]
+    assert ended.out.startswith(order[0])
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "interrupted" not in ended.out
+    assert ended.code == 0
 
 
 def test_a_question_is_answered_as_lines_arrive(tmp_path: Path) -> None:
@@ -37,9 +49,9 @@ def test_a_question_is_answered_as_lines_arrive(tmp_path: Path) -> None:
     shown = "".join(until(process.stdout, "4 size"))
     ended = finished(process, "purple\n/state\nsize\n")
 
-    assert "? #1 the workflow asks" in shown
+    assert "? #1 focus ▌ the workflow asks" in shown
     assert "'purple' is not one of the choices" in ended.out
-    assert "common_data" in ended.out
+    assert "waiting for your answer to #1" in ended.out
     assert "What matters most: **size**" in ended.out
     assert "code_architecture_review: finished" in ended.out.splitlines()[-1]
     assert ended.code == 0
@@ -51,7 +63,7 @@ def test_a_run_that_waits_for_an_answer_counts_as_settled(tmp_path: Path) -> Non
     assert ended.code == 0
     stands, kept = ended.out.splitlines()[-2:]
     assert "waiting for your answer to #1" in stands
-    assert "is kept where it stands: /resume " in kept
+    assert "TEXT` answers it, and /resume " in kept
 
 
 def test_the_first_line_is_the_input_of_a_workflow_that_waits_for_one(tmp_path: Path) -> None:

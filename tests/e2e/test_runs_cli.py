@@ -14,7 +14,7 @@ REVIEW = "code_architecture_review"
 
 
 def parked(home: Path) -> str:
-    """Return a run that was begun without a console and waits for an answer nobody gave."""
+    """Return a run that was begun without a console and waits for an answer that was not given."""
     assert run(home, "run", REVIEW, *OFFLINE).code == 4
     return str(one(run(home, "runs", "--json"))["run"])
 
@@ -81,9 +81,9 @@ def test_runs_are_listed_where_they_belong(tmp_path: Path) -> None:
     kept = one(run(tmp_path, "runs", "--json"))
 
     assert nothing.out == f"No runs in {workspace_of(tmp_path)}.\n"
-    assert listed.out.split()[:3] == [id, REVIEW, "focus"]
-    assert "waits for you (nobody runs it)" in listed.out
-    assert (kept["status"], kept["asking"], kept["owner"]) == ("waiting", ["q1"], "")
+    assert listed.out.split()[:3] == [id, REVIEW, "start"]
+    assert "waits for you (no process runs it)" in listed.out
+    assert (kept["status"], kept["asking"], kept["owner"]) == ("waiting", ["focus/q1"], "")
     assert run(tmp_path, "runs", *elsewhere, "--json").out == ""
     assert "1 elsewhere: midstream runs --all" in run(tmp_path, "runs", *elsewhere).out
     assert one(run(tmp_path, "runs", *elsewhere, "--json", "--all")) == kept
@@ -106,27 +106,27 @@ def test_a_run_is_shown_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     found = one(run(tmp_path, "show", id[:3], "--json"))
 
     assert shown.out.startswith(f"Run {id}: {REVIEW}")
-    assert "asks       #1 q1: The code here has" in shown.out
+    assert "asks       #1 focus/q1: What matters most to you?" in shown.out
     assert "(1 complexity, 2 change, 3 coupling, 4 size)" in shown.out
     assert f"folder     {workspace_of(tmp_path)}" in shown.out
     assert f"journal    {tmp_path / 'state' / 'journal.db'}" in shown.out
-    assert "question_asked" in shown.out.splitlines()[-1]
+    assert "branch_finished" in shown.out.splitlines()[-1]
     [question] = found["questions"]
     assert (question["number"], question["choices"][3]) == (1, "size")
     assert found["cost"]["requests"] == 0, "what comes before the question needs no model"
-    assert found["last_events"][-1]["type"] == "question_asked"
+    assert found["last_events"][-1]["type"] == "branch_finished"
 
 
 def test_the_events_of_a_run_are_written_from_any_place(tmp_path: Path) -> None:
     id = parked(tmp_path)
     all_of_them = events(run(tmp_path, "events", id, "--json").out)
     some = events(run(tmp_path, "events", id, "--json", "--after", "4").out)
-    plain = run(tmp_path, "events", id, "--after", "5").out
+    plain = run(tmp_path, "events", id, "--after", "4").out
 
     assert [each["seq"] for each in all_of_them] == list(range(1, len(all_of_them) + 1))
     assert some == all_of_them[4:]
-    assert plain.split()[:1] == ["6"]
-    assert 'question_asked  question_id="q1"' in plain
+    assert plain.split()[:1] == ["5"]
+    assert 'question_asked  branch="focus" question_id="focus/q1"' in plain
 
 
 def test_an_unknown_run_is_told_and_changes_nothing(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_words_to_a_run_whose_process_was_killed_are_heard_once_when_it_goes_on(
 
     assert kept["was_cut"]
     assert (sent[0]["handling"], sent[0]["is_taken"]) == ("queue", True)
-    assert "nobody runs this run now" in sent[0]["reason"]
+    assert "the run is not running now" in sent[0]["reason"]
     assert waited.code == 4
     assert objects(waited)[-1]["disposition"] is None
     assert "not heard  size" in shown.out

@@ -30,14 +30,14 @@ def test_continue_shows_the_last_turns_and_goes_on(tmp_path: Path, cols: int) ->
     replies = [Reply(text="They **swim**."), Reply(text="Deep.")]
     with OpenAIServer(replies) as server:
         screen = console(tmp_path, *MODEL, server=server, cols=cols)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("what do fish do\r")
         screen.wait_for("They swim.")
         left(screen)
 
         screen = console(tmp_path, *MODEL, "--continue", server=server, cols=cols)
         screen.wait_for("They swim.")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         shown = flat(screen)
         assert "Where you were: 1 turn." in shown
         assert shown.index("› what do fish do") < shown.index("They swim.")
@@ -52,13 +52,13 @@ def test_continue_shows_the_last_turns_and_goes_on(tmp_path: Path, cols: int) ->
 def test_a_chat_is_chosen_from_the_list_by_its_number(tmp_path: Path, cols: int) -> None:
     with OpenAIServer([Reply(text="They swim."), Reply(text="They fly.")]) as server:
         screen = console(tmp_path, *MODEL, server=server, cols=cols)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("what do fish do\r")
         screen.wait_for("They swim.")
         screen.type("/rename zoo\r")
         screen.wait_for("It is called 'zoo' now")
         screen.type("/clear\r")
-        screen.wait_for("begins anew")
+        screen.wait_for("A new chat with")
         screen.type("what do birds do\r")
         screen.wait_for("They fly.")
         left(screen)
@@ -70,7 +70,7 @@ def test_a_chat_is_chosen_from_the_list_by_its_number(tmp_path: Path, cols: int)
         assert "dude · 1 turn" in shown
         screen.type("2\r")
         screen.wait_for("They swim.")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         left(screen)
 
 
@@ -83,17 +83,17 @@ def test_a_long_chat_is_compacted_and_says_from_how_much_to_how_much(
     replies = [*(Reply(text=f"{n} {LONG}") for n in "1234"), summary, Reply(text="Five.")]
     with OpenAIServer(replies) as server:
         screen = console(tmp_path, *MODEL, server=server, cols=cols, rows=40)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         for number in "1234":
             screen.type(f"say {number}\r")
-            screen.wait_for(f"▌ {number} word")
-            screen.wait_for("sends to dude")
+            screen.wait_for(f"{number} word")
+            screen.wait_for("chat with dude")
         screen.type("/compact\r")
         screen.wait_for("ends the summary")
         assert "They talked" not in screen.text()
         gate.open()
         screen.wait_for("compacted")
-        assert "gave way to a summary: about" in flat(screen)
+        assert "replaced by a summary: about" in flat(screen)
         screen.type("say 5\r")
         screen.wait_for("Five.")
         said = [m["content"] for m in server.requests[-1]["messages"] if m["role"] != "system"]
@@ -108,11 +108,11 @@ def test_escape_ends_a_summary_and_leaves_the_chat_as_it_was(tmp_path: Path) -> 
     replies = [*(Reply(text=f"{n} {LONG}") for n in "1234"), summary, Reply(text="Five.")]
     with OpenAIServer(replies) as server:
         screen = console(tmp_path, *MODEL, server=server, rows=40)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         for number in "1234":
             screen.type(f"say {number}\r")
-            screen.wait_for(f"▌ {number} word")
-            screen.wait_for("sends to dude")
+            screen.wait_for(f"{number} word")
+            screen.wait_for("chat with dude")
         screen.type("/compact\r")
         screen.wait_for("ends the summary")
         screen.type("\x1b")
@@ -127,7 +127,7 @@ def test_escape_ends_a_summary_and_leaves_the_chat_as_it_was(tmp_path: Path) -> 
 def test_escape_at_the_list_begins_a_new_chat(tmp_path: Path) -> None:
     with OpenAIServer([Reply(text="They swim."), Reply(text="Two.")]) as server:
         screen = console(tmp_path, *MODEL, server=server)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("what do fish do\r")
         screen.wait_for("They swim.")
         left(screen)
@@ -151,7 +151,7 @@ def test_an_agents_file_joins_the_chat_once_a_person_has_trusted_it(tmp_path: Pa
         screen.wait_for("its own AGENTS.md")
         screen.wait_for("[n] ›")
         screen.press("n\r")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("tabs?\r")
         screen.wait_for("No.")
         left(screen)
@@ -161,7 +161,7 @@ def test_an_agents_file_joins_the_chat_once_a_person_has_trusted_it(tmp_path: Pa
         screen.wait_for("words that every role for code is told to follow")
         screen.wait_for("[n] ›")
         screen.press("t\r")
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("tabs?\r")
         screen.wait_for("Yes.")
         left(screen)
@@ -181,6 +181,18 @@ def test_on_pipes_a_chat_is_gone_on_with_too(tmp_path: Path) -> None:
     assert "Where you were: 2 turns." in listed.stdout
 
 
+def test_a_person_does_not_find_the_chats_of_scripts_among_theirs(tmp_path: Path) -> None:
+    run(tmp_path, "--model", "offline", lines="from a pipe\n")
+    run(tmp_path, "chat", "from a script", "--model", "offline")
+    with console(tmp_path, "--model", "offline", "--continue") as screen:
+        screen.wait_for("There is no earlier chat in this folder: a new one begins.")
+        screen.type("mine\r")
+        screen.wait_for("> mine")
+        screen.type("/sessions\r")
+        screen.wait_for("› 1 mine")
+        assert "from a" not in screen.text()
+
+
 def test_a_command_has_no_chat_to_go_on_with(tmp_path: Path) -> None:
     done = run(tmp_path, "--continue", "roles")
     assert done.returncode == 2
@@ -193,14 +205,14 @@ def test_clear_with_an_approval_open_sums_up_what_it_ended_before_the_chat_begin
     asks = Reply(calls=(Call(name="write_file", arguments={"path": "a.txt", "content": "a"}),))
     with OpenAIServer([asks]) as server:
         screen = console(tmp_path, *MODEL, server=server, cols=80)
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("write it\r")
         screen.wait_for("y once")
         screen.settle(0.6)
         screen.type("/clear\r")
-        screen.wait_for("begins anew")
-        screen.wait_for("sends to dude")
+        screen.wait_for("A new chat with")
+        screen.wait_for("chat with dude")
         screen.settle()
         shown = flat(screen)
-        assert shown.index("⏹ interrupted") < shown.index("begins anew")
+        assert shown.index("⏹ interrupted") < shown.index("A new chat with")
         left(screen)

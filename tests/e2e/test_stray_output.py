@@ -49,7 +49,7 @@ def test_the_output_of_a_run_stands_alone_on_stdout(tmp_path: Path) -> None:
 def test_the_prompt_is_not_drawn_over(tmp_path: Path) -> None:
     write_workflow(tmp_path / "config", "noisy", WORKFLOW, SCRIPT)
     with console(tmp_path, "--model", "offline") as screen:
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("/workflow noisy\r")
         screen.wait_for("✓ finished")
         for words in WORDS:

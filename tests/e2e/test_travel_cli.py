@@ -65,7 +65,16 @@ def home(kept: Path, tmp_path: Path) -> Iterator[Path]:
 
 def worked_in(home: Path) -> Path:
     script = [EDIT, WRITE, SHELL, Reply(text="All done.")]
-    allow = ("--allow", "edit_file", "--allow", "write_file", "--allow", "execute_terminal")
+    allow = (
+        "--allow",
+        "edit_file",
+        "--allow",
+        "write_file",
+        "--allow",
+        "execute_terminal",
+        "--allow",
+        "outside: *",
+    )
     with OpenAIServer(script) as server:
         ended = run(home, *MODEL, *allow, "chat", "mend it", server=server)
     assert ended.code == 0, ended.err
@@ -95,18 +104,34 @@ def test_undo_takes_the_turn_back_and_the_files_with_it(home: Path) -> None:
 
     workspace = workspace_of(home)
     assert ended.code == 0, ended.err
-    assert f"is run {id} as it stood after fact" in ended.out
-    assert "  execute_terminal: echo built > built.txt (completed)\n" in ended.out
+    new = runs(home)[-1]
+    assert ended.out.startswith(f"Run {new} goes on from event ")
+    assert "\nTaken back: “mend it”\n" in ended.out
+    assert "Not taken back:\n  execute_terminal: echo built > built.txt (completed)\n" in ended.out
     assert "app.py: changed" not in ended.out
-    assert "  app.py: put back\n" in ended.out
-    assert "  docs/new.md: removed, as it was not there before\n" in ended.out
+    assert (
+        "\nFiles as they were then:\n"
+        "  app.py: put back\n  docs/new.md: removed\n  docs/: removed\n" in ended.out
+    )
     assert (workspace / "app.py").read_text(encoding="utf-8") == BEFORE
-    assert "  docs/: removed, as it was not there before\n" in ended.out
     assert not (workspace / "docs").exists()
     assert (workspace / "built.txt").exists()
     old, new = runs(home)
-    assert f"midstream resume {new}" in ended.out
+    assert ended.out.endswith(
+        f"\nRun {new} is kept where it stopped: `midstream resume {new}` goes on.\n"
+    )
     assert json.loads(travel(home, "replay", old, "--json").out)["damaged"] is None
+
+
+def test_undo_lists_a_file_changed_since_once_as_left(home: Path) -> None:
+    (workspace_of(home) / "app.py").write_text("mine\n", encoding="utf-8")
+
+    ended = travel(home, "undo", the_run(home))
+
+    _, _, stays = ended.out.partition("Not taken back:\n")
+    assert "  app.py: left, it has been changed since\n" in stays
+    assert ended.out.count("app.py") == 1
+    assert "  docs/new.md: removed\n" in ended.out
 
 
 def test_a_fork_leaves_the_files_unless_it_is_told_to(home: Path) -> None:
@@ -126,7 +151,10 @@ def test_a_file_the_person_went_on_with_is_not_put_back(home: Path) -> None:
 
     ended = travel(home, "fork", the_run(home), "--at", "3", "--put-back")
 
-    assert "app.py: left as it is: it has been changed since" in ended.out
+    assert "app.py: left, it has been changed since\n" in ended.out
+    assert "  docs/new.md: removed\n" in ended.out
+    assert "created" not in ended.out
+    assert "changed\n" not in ended.out
     assert app.read_text(encoding="utf-8") == "mine\n"
 
 
@@ -151,7 +179,7 @@ def test_in_a_terminal_it_asks(home: Path, key: str, held: str) -> None:
     with screen:
         screen.wait_for("Put these 2 files back as they were then? [y/N]")
         screen.press(f"{key}\r")
-        screen.wait_for("Go on with it: midstream resume")
+        screen.wait_for("goes on.")
 
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == held
 
@@ -165,7 +193,8 @@ def test_redo_brings_the_turn_and_its_files_forward(home: Path) -> None:
 
     assert ended.code == 0, ended.err
     *_, new = runs(home)
-    assert f"{new} is run {old} as it stood after fact" in ended.out
+    assert ended.out.startswith(f"Run {new} goes on from event ")
+    assert f" of run {old}, as it was." in ended.out
     assert "  app.py: changed again\n" in ended.out
     assert "  docs/new.md: created again\n" in ended.out
     assert app.read_text(encoding="utf-8") == AFTER
@@ -174,7 +203,7 @@ def test_redo_brings_the_turn_and_its_files_forward(home: Path) -> None:
         assert json.loads(travel(home, "replay", id, "--json").out)["damaged"] is None
     again = travel(home, "redo", new)
     assert again.code == 2
-    assert "There is nothing to go forward to" in again.told
+    assert "There is nothing to redo" in again.told
 
 
 def test_redo_is_refused_over_a_file_changed_since(home: Path) -> None:
@@ -210,7 +239,7 @@ def test_in_the_console_undo_and_redo_take_files_along(tmp_path: Path, cols: int
             tmp_path, *MODEL, *allowed, server=server, workspace=folder, cols=cols, rows=70
         ) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("mend it\r")
         screen.wait_for("All done.")
         screen.type("/diff\r")
@@ -223,14 +252,14 @@ def test_in_the_console_undo_and_redo_take_files_along(tmp_path: Path, cols: int
         assert (folder / "app.py").read_text(encoding="utf-8") == BEFORE
         assert not (folder / "docs" / "new.md").exists()
         screen.type("/redo\r")
-        screen.wait_for("Brought forward: “mend it”")
-        again = "Brought forward: “mend it” · app.py changed again · docs/new.md created again"
+        screen.wait_for("Redone: “mend it”")
+        again = "Redone: “mend it” · app.py changed again · docs/new.md created again"
         screen.wait_until(lambda s: again in in_one_line(s))
         for bookkeeping in ("goes on from event", "goes on in this process", "Here is"):
             assert bookkeeping not in in_one_line(screen)
         assert (folder / "app.py").read_text(encoding="utf-8") == AFTER
         screen.type("/redo\r")
-        screen.wait_for("There is nothing to go forward to")
+        screen.wait_for("There is nothing to redo")
         screen.type(f"{CTRL_C}/cost\r")
         screen.wait_for("No budget is set")
         screen.type("/model smart offline\r")
@@ -249,9 +278,9 @@ def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None
         OpenAIServer(script) as server,
         console(tmp_path, *MODEL, *allowed, server=server, workspace=folder) as screen,
     ):
-        screen.wait_for("sends to dude")
+        screen.wait_for("chat with dude")
         screen.type("/putback\r")
-        screen.wait_for("No file is to be put back.")
+        screen.wait_for("There is no file to put back.")
         screen.type(f"{CTRL_C}mend it\r")
         screen.wait_for("All done.")
         screen.type("/undo --keep-files\r")
@@ -263,7 +292,7 @@ def test_in_the_console_putback_puts_back_what_undo_left(tmp_path: Path) -> None
         assert (folder / "app.py").read_text(encoding="utf-8") == BEFORE
         assert not (folder / "docs" / "new.md").exists()
         screen.type("/putback\r")
-        screen.wait_until(lambda s: s.text().count("No file is to be put back.") == 2)
+        screen.wait_until(lambda s: s.text().count("There is no file to put back.") == 2)
 
 
 def test_a_run_goes_to_another_home_and_does_nothing_there(home: Path, tmp_path: Path) -> None:
@@ -279,11 +308,11 @@ def test_a_run_goes_to_another_home_and_does_nothing_there(home: Path, tmp_path:
     forked = travel(other, "fork", id, "--at", "3", "--put-back")
 
     assert (sent.code, sent.out) == (0, "")
-    assert "look through it before you give it away" in sent.told
+    assert "check it before you share it" in sent.told
     assert file.stat().st_mode & 0o777 == 0o600
     assert (again.code, "is there already" in again.told) == (2, True)
     assert came.out.startswith(f"Imported run {id}: ")
-    assert "It goes on only when told to." in came.out
+    assert "It does not go on by itself." in came.out
     assert f"Run {id} is here already" in twice.out
     assert "It was imported: its files are not those here" in forked.told
     assert (workspace_of(home) / "app.py").read_text(encoding="utf-8") == AFTER
@@ -314,7 +343,7 @@ def test_replay_folds_again_and_compares(kept: Path) -> None:
     ended = travel(kept, "replay", the_run(kept))
 
     assert ended.code == 0, ended.err
-    assert "it is as the process that ran it kept it." in ended.out
+    assert "it matches what its process kept." in ended.out
 
 
 def damage(home: Path) -> None:
@@ -334,7 +363,7 @@ def test_a_fork_of_a_damaged_run_says_that_it_cannot_tell_what_was_done(home: Pa
     told = json.loads(travel(home, "fork", id, "--json").out)
 
     assert ended.code == 0, ended.err
-    assert "What was done from fact 4 on is not known: it is damaged." in ended.out
+    assert "What was done from event 4 on is not known: the journal is damaged there." in ended.out
     assert told["damaged"] == 4
 
 
@@ -346,7 +375,7 @@ def test_replay_names_a_damaged_fact(home: Path) -> None:
     told = json.loads(travel(home, "replay", id, "--json").out)
 
     assert ended.code == 1
-    assert f"Run {id}: 3 facts folded" in ended.out
+    assert f"Run {id}: 3 facts replayed" in ended.out
     assert ended.out.count("is damaged") == 1
     assert f"Fact 4 of run {id} is damaged: it is not what was written." in ended.out
     assert (told["damaged"], told["facts"]) == (4, 3)
@@ -359,8 +388,8 @@ def test_replay_names_a_damaged_fact(home: Path) -> None:
         ("undo nosuch", "There is no run 'nosuch'."),
         ("replay nosuch", "There is no run 'nosuch'."),
         ("export nosuch", "There is no run 'nosuch'."),
-        ("fork RUN --at 0", "0 is none of them"),
-        ("fork RUN --at 99999", "99999 is none of them"),
+        ("fork RUN --at 0", "there is no fact 0"),
+        ("fork RUN --at 99999", "there is no fact 99999"),
         ("fork RUN --at x", "'x' is not a valid integer"),
         ("import nosuch.jsonl", "does not exist"),
         ("export RUN nosuch/x.jsonl", "cannot be written: No such file or directory"),

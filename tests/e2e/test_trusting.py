@@ -1,8 +1,11 @@
 """The first start in a stranger's folder, at a real terminal, and `midstream trust`."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 from console_kit import console, run, write_workflow
+from screen import Screen
 
 CTRL_D = "\x04"
 
@@ -11,6 +14,14 @@ WORKFLOW = {
     "agents": [{"agent_role": "dude", "context": "c"}],
     "contexts": [{"name": "c"}],
     "states": [{"name": "start", "tool": "execute_terminal", "arguments": {"command": "ls"}}],
+}
+
+FLOW: dict[str, Any] = {
+    "workflow_name": "mine",
+    "states": [
+        {"name": "start", "ask": {"question": "Which colour?"}, "next": "stop"},
+        {"name": "stop"},
+    ],
 }
 
 
@@ -31,13 +42,17 @@ def test_a_stranger_s_folder_shows_what_it_would_do_before_anything_of_it_counts
     shown = screen.text()
     assert "a workflow: its states call execute_terminal" in shown
     assert "Python code, which runs with your rights when its workflow is used" in shown
+    assert "! No sandbox, permission mode or rule holds Python code: it has your files" in shown
     assert "! 1 character that cannot be seen (U+202E)" in shown
     screen.press("l\r")
     screen.wait_for(r"nothing\u202e to see")
     screen.wait_for("[n] ›")
+    screen.press("x\r")
+    screen.wait_for("'x' is not one of these keys: nothing was decided.")
     screen.press("n\r")
+    screen.wait_for("Not trusted: none of it is used")
     screen.wait_for("not trusted: only reads")
-    screen.type("/mode auto\r")
+    screen.type("/permissions auto\r")
     screen.wait_for("This workspace is not trusted")
     screen.type("\x03")
     screen.settle()
@@ -122,3 +137,61 @@ def test_what_was_typed_ahead_trusts_nothing(tmp_path: Path) -> None:
     assert "No workspace is trusted." in listed.stdout
     screen.press("n\r")
     assert screen.wait_exit() == 3
+
+
+def codes(screen: Screen) -> list[str]:
+    """Return the codes that were shown, in their order."""
+    return re.findall(r"/trust (\w{6}) trusts", "\n".join(screen.scrollback()))
+
+
+def test_a_workflow_written_while_the_console_is_open_is_found_shown_and_trusted(
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "repo"
+    workspace.mkdir()
+    with console(tmp_path, "--model", "offline", workspace=workspace) as screen:
+        screen.wait_for("chat with dude")
+        write_workflow(workspace / ".midstream", "fresh", FLOW)
+        screen.type("/workflow fresh\r")
+        screen.wait_for("The workflow fresh is there, but its current version is not trusted.")
+        screen.type("/workflows\r")
+        screen.wait_for("not trusted as it stands: /trust shows it")
+        screen.type("/trust 123456\r")
+        screen.wait_for("No files were shown with that code.")
+        screen.type("/trust\r")
+        screen.wait_for("workflows/fresh.json")
+        write_workflow(workspace / ".midstream", "fresh", {**FLOW, "description": "Another."})
+        screen.wait_for("trusts exactly these files")
+        screen.type(f"/trust {codes(screen)[-1]}\r")
+        screen.wait_for("The files have changed meanwhile: nothing was trusted.")
+        screen.type(f"/trust {codes(screen)[-1]}\r")
+        screen.wait_for("Trusted. Roles and workflows can be used now")
+        screen.type("/workflow fresh\r")
+        screen.wait_for("Which colour?")
+        screen.type("\x1b")
+        screen.wait_for("⏎ resumes")
+
+        write_workflow(workspace / ".midstream", "fresh", {**FLOW, "description": "A third."})
+        screen.type("/trust\r")
+        screen.wait_for("A third.")
+
+
+def test_what_nobody_has_trusted_is_explained_and_drawn_and_nothing_of_it_runs(
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "workspace"
+    ran = tmp_path / "ran"
+    script = f"open({str(ran)!r}, 'w').close()\ndef look(run): ...\n"
+    flow = {**FLOW, "description": "Asks \x1b[31mred."}
+    flow["states"] = [{**flow["states"][0], "pre_handler": "look"}, flow["states"][1]]
+    write_workflow(workspace / ".midstream", "mine", flow, script)
+    (workspace / ".midstream" / "tools").mkdir()
+    (workspace / ".midstream" / "tools" / "t.py").write_text(script)
+
+    for command in ("explain", "graph"):
+        ended = run(tmp_path, command, "mine", workspace=workspace)
+        assert ended.returncode == 0, ended
+        assert "\x1b" not in ended.stdout
+    assert "colour?" in run(tmp_path, "explain", "mine", workspace=workspace).stdout
+    assert run(tmp_path, "run", "mine", workspace=workspace).returncode == 3
+    assert not ran.exists()

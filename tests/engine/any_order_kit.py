@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+from deadline import DEADLINE_S as DEADLINE_S
 from storytelling import check
 
 from midstream.core.apply import apply
@@ -26,7 +27,15 @@ from midstream.core.events import AnyFact, RunStarted
 from midstream.core.inputs import AnyInput, EffectKey, Shown
 from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.core.notices import Envelope
-from midstream.core.pending import AnyEffect, AskModel, AwaitTime, CallTool, RunHandler, pending
+from midstream.core.pending import (
+    AnyEffect,
+    AskModel,
+    AwaitTime,
+    CallTool,
+    ReviewCall,
+    RunHandler,
+    pending,
+)
 from midstream.core.run import Run
 from midstream.core.spec import Definition, Role, ToolSpec, chat_definition
 from midstream.engine.local import LocalEngine
@@ -44,8 +53,6 @@ from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, JumpingClock, define, fake_world, fits_type
 from midstream.workflow.state_machine import WorkflowStateMachine
-
-DEADLINE_S = 20.0
 
 EFFECTS: dict[str, Effect] = {
     "look": "read",
@@ -301,7 +308,9 @@ def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:
         return ("tool", effect.call.name, effect.call.arguments["n"])
     if isinstance(effect, RunHandler):
         return ("handler", effect.handler, effect.slot)
-    assert isinstance(effect, AwaitTime), "no tool here is reviewed"
+    if isinstance(effect, ReviewCall):
+        return ("review", effect.name, effect.arguments["n"])
+    assert isinstance(effect, AwaitTime)
     return ("time", effect.seconds)
 
 
@@ -344,8 +353,9 @@ class Puppets:
         return SPECS
 
     async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
-        """Allow everything: nothing here is reviewed."""
-        return Review()
+        """Say in its time that the turn of a call has come: nothing here is judged."""
+        review: Review = await self._ended(Waiting(context.run, ("review", name, arguments["n"])))
+        return review
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext

@@ -8,6 +8,7 @@ flight have to be what the shadow says, exactly, after every step.
 
 import asyncio
 import hashlib
+import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -52,12 +53,14 @@ from midstream.core.events import (
     QuestionAnswered,
     QuestionAsked,
     QuestionSuperseded,
+    ReplyShown,
     ToolCalled,
     ToolReturned,
 )
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     Compact,
     FileChanging,
     Halt,
@@ -68,6 +71,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Rename,
+    ReplyCheckpoint,
     RequestedCall,
     Resume,
     Revoke,
@@ -78,11 +82,11 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
-from midstream.core.pending import AnyEffect, CallTool, pending
+from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.run import Run
 from midstream.core.steering import UNKNOWN
 from midstream.engine import postman
-from midstream.ports import HandlerResult, ModelReply, ToolOutcome
+from midstream.ports import HandlerResult, ModelReply, Review, ToolOutcome
 from midstream.storage import Letter
 from midstream.testing.fakes import fits_type
 from midstream.workflow.effects import SOFT_STOP_S
@@ -90,6 +94,8 @@ from midstream.workflow.state_machine import STALL_RETRY_S
 from midstream.workflow.words import only_question, question_for, value_of
 
 RUNS_AT_ONCE = 3
+SETTLED_S = 60.0
+"""What has not happened by then hangs: a disk's thread may wait long for a processor, but not so long."""
 CALM = 6
 """Steps between two troubles."""
 POLICIES: list[Policy] = ["interrupt", "steer", "queue", "reject"]
@@ -176,14 +182,29 @@ class AnyOrder(RuleBasedStateMachine):
             if waiting.kind in kinds or not kinds
         ]
 
+    async def take_checkpoints(self, shadow: Shadow) -> None:
+        """Tell the shadow what was kept of a reply that streams: when that is, the machine's clock says."""
+        journal = [envelope.event for envelope in await self.visitor.read(shadow.id)]
+        for fact in journal[len(shadow.facts) :]:
+            if not isinstance(fact, ReplyShown):
+                return
+            (key,) = [e.key for e in pending(shadow.run) if isinstance(e, AskModel)]
+            shadow.feed(ReplyCheckpoint(key=key, text=fact.text))
+
     async def settle(self) -> None:
         """Let everything that can happen now happen."""
-        for count in range(400):
+        ends_at = self.loop.time() + SETTLED_S
+        for count in itertools.count():
             await asyncio.sleep(0 if count < 60 else 0.002)
+            for shadow in self.shadows.values():
+                if shadow.owner is not None and not self.is_settled(shadow):
+                    await self.take_checkpoints(shadow)
             owned = [shadow for shadow in self.shadows.values() if shadow.owner is not None]
             is_settled = count > 3 and all(self.is_settled(shadow) for shadow in owned)
             if is_settled and await self.are_letters_delivered(owned):
                 break
+            if self.loop.time() > ends_at:
+                break  # what differs is told by what follows
         for _ in range(6):
             await asyncio.sleep(0)
 
@@ -378,14 +399,15 @@ class AnyOrder(RuleBasedStateMachine):
                 self.do(self.reply(shadow, waiting, text, numbered))
             elif waiting.kind == "tool":
                 self.do(self.tool_ends(shadow, waiting, data.draw(st.sampled_from(OUTCOMES))))
+            elif waiting.kind == "review":
+                self.do(self.turn_comes(shadow, waiting))
             else:
                 self.do(self.handler_returns(shadow, waiting, data.draw(CHOSEN)))
 
     def numbered(self, call: RequestedCall) -> RequestedCall:
         """Return a call that is no other: its argument tells it from the same one made twice."""
-        if call.name == REQUEST_USERS_INPUT:
-            return call
-        return RequestedCall(name=call.name, arguments={"n": self.next()}, problem=call.problem)
+        arguments = {**call.arguments, "n": self.next()}
+        return RequestedCall(name=call.name, arguments=arguments, problem=call.problem)
 
     async def reply(
         self, shadow: Shadow, waiting: Waiting, text: str, calls: tuple[RequestedCall, ...]
@@ -400,6 +422,10 @@ class AnyOrder(RuleBasedStateMachine):
         finished = ToolFinished(key=key, outcome=outcome, text=ended.text)
         await self.ends(shadow, waiting, ended, finished)
 
+    async def turn_comes(self, shadow: Shadow, waiting: Waiting) -> None:
+        reviewed = CallReviewed(key=shadow.effect(waiting.what).key, kind="allow")
+        await self.ends(shadow, waiting, Review(), reviewed)
+
     async def handler_returns(self, shadow: Shadow, waiting: Waiting, chosen: str | None) -> None:
         key, changed = shadow.effect(waiting.what).key, {"a": self.next()}
         assert waiting.log is not None
@@ -413,6 +439,9 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(data=st.data(), calling=st.booleans())
     def a_reply_streams(self, data: st.DataObject, calling: bool) -> None:
         _, waiting = data.draw(st.sampled_from(self.in_flight("model")))
+        self.do(self.streamed(waiting, calling))
+
+    async def streamed(self, waiting: Waiting, calling: bool) -> None:
         waiting.stream(f"piece {self.next()} ", calling=calling)
 
     @precondition(lambda self: self.once_in_flight())
@@ -453,7 +482,13 @@ class AnyOrder(RuleBasedStateMachine):
         key, error = shadow.effect(waiting.what).key, failure()
         failed: AnyInput
         if waiting.kind == "model":
-            failed = ModelFailed(key=key, error=error.what, hint=error.hint, shown=waiting.streamed)
+            failed = ModelFailed(
+                key=key,
+                error=error.what,
+                hint=error.hint,
+                shown=waiting.streamed,
+                is_broken=bool(waiting.streamed),
+            )
         else:
             failed = HandlerFailed(key=key, error=error.what, hint=error.hint, fault=error.fault)
         self.do(self.ends(shadow, waiting, error, failed))
@@ -695,6 +730,7 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             assert error is None, error
             shadow.owner = console
+            await self.take_checkpoints(shadow)
             shadow.feed(Recovered(was_cut=shadow.was_cut))
             self.hand_over(shadow)
         if is_settling:
@@ -804,6 +840,9 @@ class AnyOrder(RuleBasedStateMachine):
                 call = RequestedCall(name="send", arguments={"n": self.next()})
                 waiting.end.set_result(ModelReply(text="", calls=(call,)))
                 return [ModelReplied(key=key, text="", calls=(call,))]
+            case "review":
+                waiting.end.set_result(Review())
+                return [CallReviewed(key=key, kind="allow")]
             case "tool":
                 waiting.end.set_result(ToolOutcome(outcome="completed", text="ok"))
                 return [ToolFinished(key=key, outcome="completed", text="ok")]
@@ -834,6 +873,7 @@ class AnyOrder(RuleBasedStateMachine):
         await self.left(console, mine, console.engine.close())
         self.consoles[place] = self.opened()
         for shadow in mine:
+            await self.take_checkpoints(shadow)
             await self.orphaned(shadow, was_cut=False)
         left = [task for task in console.tasks if not task.done()]
         assert not left, left

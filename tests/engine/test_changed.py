@@ -75,7 +75,7 @@ async def test_changes_of_others_are_shown_and_told(tmp_path: Path) -> None:
     assert told(await story.changed()) == [
         ("since.txt", "-one\n+theirs", "changed by others since"),
         ("between.txt", "-one\n+three", "changed by others in between"),
-        ("gone.txt", "-one", "no more there"),
+        ("gone.txt", "-one", "no longer there"),
     ]
 
 

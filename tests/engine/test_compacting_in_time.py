@@ -160,6 +160,6 @@ async def test_nobody_compacts_a_chat_that_nobody_runs(place: Place) -> None:
         other = await RemoteMachine.attached(
             place.open(), machine.id, bells=place.bells, clock=JumpingClock()
         )
-        with pytest.raises(UserMistake, match="Nobody runs"):
+        with pytest.raises(UserMistake, match="No process runs"):
             await other.compact()
         await other.aclose()

@@ -193,9 +193,9 @@ def rechain(lines: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("change", "number", "words"),
     [
-        (lambda lines: lines[0].update(run="../x"), 1, "no id of a run"),
-        (lambda lines: lines[0].update(midstream_run=0), 1, "no exported run"),
-        (lambda lines: lines[0].update(facts=0), 1, "no exported run"),
+        (lambda lines: lines[0].update(run="../x"), 1, "not the id of a run"),
+        (lambda lines: lines[0].update(midstream_run=0), 1, "not an exported run"),
+        (lambda lines: lines[0].update(facts=0), 1, "not an exported run"),
         (lambda lines: lines[0].update(more=1), 1, "unknown field"),
         (lambda lines: lines[0].pop("facts"), 1, "facts"),
         (lambda lines: lines[3].update(at=1.0), 4, "checksum of fact 3 is wrong"),
@@ -207,13 +207,13 @@ def rechain(lines: list[dict[str, Any]]) -> None:
         (moved, 4, "fact 3 is missing"),
         (retyped, 3, "fact 2 is none"),
         (another_field, 3, "fact 2 is none"),
-        (started_twice, 3, "a run begins with its start, and once"),
+        (started_twice, 3, "the start of a run must come first, and only once"),
         (not_following, 3, "fact 2 does not follow"),
         (lambda lines: lines[-1].update(base64="!"), 0, "no base64"),
         (
             lambda lines: lines[-1].update(base64=base64.b64encode(b"x").decode()),
             0,
-            "not what they are named by",
+            "not what their checksum says",
         ),
         (lambda lines: lines.pop(), -1, "the file ends here"),
         (lambda lines: lines.append(lines[-1]), 0, "there is more"),
@@ -275,7 +275,7 @@ def test_what_is_no_exported_run_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x"
     path.write_text(text, encoding="utf-8")
 
-    with pytest.raises(UserMistake, match=":1: this is no exported run"):
+    with pytest.raises(UserMistake, match=":1: this is not an exported run"):
         read_parcel(path)
 
 
@@ -329,7 +329,7 @@ async def test_the_golden_file_of_the_first_format_is_still_read() -> None:
         assert (run.status, run.output) == ("finished", "Second.")
 
 
-@pytest.mark.parametrize("format", [2, 3])
+@pytest.mark.parametrize("format", [2, 3, 4])
 async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
     tmp_path: Path, format: int
 ) -> None:
@@ -340,7 +340,7 @@ async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
         again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
         run = await opened(store, came.id)
-        output = {2: "start 1", 3: "Linted."}[format]
+        output = {2: "start 1", 3: "Linted.", 4: "Linted."}[format]
         assert (run.status, run.output) == ("finished", output)
         path = tmp_path / "again.jsonl"
         path.write_bytes(b"".join(again.lines))
@@ -351,11 +351,11 @@ async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
 
 async def test_the_golden_file_is_read_and_written_the_same() -> None:
     async with asyncio.timeout(DEADLINE_S):
-        store, golden = MemoryStore(), GOLDEN / "4" / "export.jsonl"
+        store, golden = MemoryStore(), GOLDEN / "5" / "export.jsonl"
 
         came = await imported(store, golden)
         again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
         run = await opened(store, came.id)
-        assert (run.status, run.name, run.compactions) == ("finished", "zoo", 1)
+        assert (run.status, run.output) == ("finished", {"left": "layers", "right": "tests"})
         assert again.lines == tuple(golden.read_bytes().splitlines(keepends=True))

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from deadline import DEADLINE_S as DEADLINE_S
+
 from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import letters_taken
 from midstream.headless.resuming import go_on, unapproved
@@ -25,7 +27,6 @@ from midstream.testing.fakes import (
     says,
 )
 
-DEADLINE_S = 20.0
 TALK: dict[str, Any] = {
     "contexts": [{"name": "talk"}],
     "agents": [{"agent_role": "dude", "context": "talk"}],

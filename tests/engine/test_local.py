@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from deadline import DEADLINE_S
+
 from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.engine.local import LocalEngine
@@ -41,7 +43,7 @@ async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
     model = ScriptedModel(
         lambda request: says("Done: ", str(request.input)) if request.request > 1 else asks("Sure?")
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         engine = engine_of(model)
         machines = [await engine.start(define(FLOW), input=f"job {n}") for n in range(20)]
         for machine in machines:
@@ -57,7 +59,7 @@ async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
 
 
 async def test_every_listener_hears_every_event_of_every_run() -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         engine = engine_of(ScriptedModel(lambda request: "Done."))
         one, two = Chronicle(), Chronicle()
         engine.listen(one)
@@ -76,7 +78,7 @@ async def test_a_listener_that_raises_keeps_no_other_from_hearing() -> None:
     def broken(envelope: Envelope) -> None:
         raise ValueError("no")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         engine = engine_of(ScriptedModel("Done."))
         heard = Chronicle()
         engine.listen(broken)
@@ -98,7 +100,7 @@ async def test_close_leaves_what_runs_and_what_waits_and_leaves_nothing_behind()
     }
     tools = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
     before = asyncio.all_tasks()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         model = ScriptedModel(lambda request: lines[str(request.input)]())
         store = MemoryStore()
         later = store.beside()
@@ -127,7 +129,7 @@ async def test_close_ends_though_the_journal_fails() -> None:
                 raise self.trouble
             await super().append(run, expected, facts)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         gate = Gate()
         store = Failing()
         engine = engine_of(ScriptedModel(says("x", gate=gate)), store=store)
@@ -145,7 +147,7 @@ async def test_close_ends_though_the_journal_fails() -> None:
 
 
 async def test_a_run_gets_what_it_was_started_with() -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         tools = FakeTools(FakeTool(name="write", needs_approval=True))
         model = ScriptedModel(call("write"), "Done.")
         engine = engine_of(model, tools=tools)

@@ -1,21 +1,27 @@
 """Runs that outlive their process: taken up, their letters delivered, their snapshots no more than that."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
+from deadline import DEADLINE_S, jump, until
 
+from midstream.core import conversation
+from midstream.core.conversation import Message, Side
 from midstream.core.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
 from midstream.core.events import InputReceived, RunRecovered
+from midstream.core.growing import Log, is_read
 from midstream.core.notices import Envelope, RunTaken
-from midstream.engine import local
+from midstream.engine import local, postman
 from midstream.engine.local import LocalEngine
-from midstream.engine.opening import opened
+from midstream.engine.opening import keep, opened
 from midstream.engine.postman import hand_over
 from midstream.engine.resuming import refused
-from midstream.storage import Letter
+from midstream.storage import NO_PAGES, Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -74,7 +80,7 @@ class Process:
 async def shared() -> AsyncIterator[MemoryStore]:
     """Yield a store. Afterwards nothing that began meanwhile is left."""
     before = asyncio.all_tasks()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         yield MemoryStore()
         left = asyncio.all_tasks() - before
         assert not left, left
@@ -87,11 +93,11 @@ async def rounds(count: int = 30) -> None:
 
 async def emptied(store: MemoryStore) -> None:
     """Return once every letter is delivered."""
-    for _ in range(5_000):
-        if not await store.letters():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("letters are left")
+
+    async def are_none() -> bool:
+        return not await store.letters()
+
+    await until(are_none)
 
 
 # --- taking up ------------------------------------------------------------------------------------
@@ -127,6 +133,27 @@ async def test_a_run_whose_process_was_killed_was_cut() -> None:
         assert two.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
         assert (await again.wait()).output == "Done."
         assert len(two.tools.calls) == 1
+        await two.engine.close()
+
+
+@pytest.mark.parametrize("is_halted", [False, True])
+async def test_of_a_run_that_only_waited_when_its_process_was_killed_nothing_was_cut(
+    is_halted: bool,
+) -> None:
+    async with shared() as store:
+        one, two = Process(store, asks("Which?")), Process(store.beside())
+        machine = await one.start()
+        await machine.settled()
+        if is_halted:
+            await machine.halt()
+        await one.die()
+
+        kept = await two.store.listing()
+        assert [(each.was_cut, each.cut_work) for each in kept] == [(True, is_halted)]
+        await two.engine.resume(machine.id)
+        [recovered] = two.told.of(RunRecovered)
+        assert recovered == RunRecovered(was_cut=True, was_idle=True)
+        assert not recovered.cut_work
         await two.engine.close()
 
 
@@ -268,7 +295,7 @@ async def test_a_crash_is_counted_though_the_disk_was_full_when_it_was_taken_up(
         await two.engine.close()
 
         again = await three.engine.resume(machine.id)
-        assert three.told.of(RunRecovered) == [RunRecovered(was_cut=True)]
+        assert three.told.of(RunRecovered) == [RunRecovered(was_cut=True, was_idle=True)]
         assert again.run.crashes == 1
         await three.engine.close()
 
@@ -407,7 +434,11 @@ async def test_a_letter_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None
         await two.engine.close()
 
 
-async def test_without_a_bell_letters_are_found_when_they_are_written() -> None:
+async def test_without_a_bell_letters_are_found_when_they_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postman, "LOOK_EVERY_S", 2 * DEADLINE_S)
+
     class Counting(MemoryStore):
         looks = 0
 
@@ -415,14 +446,18 @@ async def test_without_a_bell_letters_are_found_when_they_are_written() -> None:
             self.looks += 1
             return await super().letters(run)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         store = Counting()
         one = Process(store, asks("Which?"), "Done.")
         machine = await one.start()
         await machine.settled()
-        await asyncio.sleep(0.1)
+        for _ in range(3):
+            await rounds()
+            jump(postman.TOGETHER_S)
+        await rounds()
         looks = store.looks
-        await asyncio.sleep(0.1)
+        jump(DEADLINE_S / 2)
+        await rounds()
         assert store.looks == looks, "where nothing is written nothing is read"
         other = store.beside()
         await other.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
@@ -588,7 +623,7 @@ async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_ove
             self.marked.append(id)
             await super().delivered(run, id)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         store = Late()
         one = Process(store, asks("Which?"))
         machine = await one.start()
@@ -652,20 +687,103 @@ async def test_a_long_run_is_kept_now_and_then_and_opens_the_same_without(
             await machine.settled()
             await machine.say(f"line {n}")
         await machine.settled()
-        await rounds()
-        kept = await two.snapshot(machine.id)
-        assert kept is not None
-        assert machine.run.seq - 12 <= kept[0] < machine.run.seq
+
+        async def is_kept() -> bool:
+            kept = await two.snapshot(machine.id)
+            return kept is not None and machine.run.seq - 12 <= kept[0] < machine.run.seq
+
+        await until(is_kept)
 
         assert await opened(two, machine.id) == machine.run
         half = await opened(two, machine.id, upto=20)
         assert half.seq == 20
         await one.engine.close()
-        assert (await two.snapshot(machine.id) or (0, b""))[0] == machine.run.seq
+        assert (await two.snapshot(machine.id) or (0,))[0] == machine.run.seq
 
         await two.forget_snapshots()
         assert await opened(two, machine.id) == machine.run
         assert await opened(two, machine.id, upto=20) == half
+
+
+async def test_a_long_run_without_a_snapshot_gets_one_when_it_is_first_taken_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "SNAPSHOT_EVERY", 10)
+    async with shared() as store:
+        one, two = Process(store.beside(), *["ok"] * 9), Process(store.beside(), "ok")
+        machine = await one.start(CHAT)
+        for n in range(5):
+            await machine.settled()
+            await machine.say(f"line {n}")
+        await machine.settled()
+        await one.engine.close()
+        await store.forget_snapshots()
+
+        again = await two.engine.resume(machine.id)
+        await again.say("and on")
+        await again.settled()
+        await rounds()
+        assert await store.snapshot(machine.id) is not None
+        await two.engine.close()
+
+
+async def test_a_long_conversation_is_read_when_it_is_needed_and_off_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_the_loop = 0
+    look = conversation._seen
+
+    def looking(messages: Sequence[Message], agent: str, side: Side) -> Iterator[Message]:
+        nonlocal on_the_loop
+        if threading.current_thread() is threading.main_thread():
+            on_the_loop += len(messages)
+        return look(messages, agent, side)
+
+    monkeypatch.setattr(conversation, "_seen", looking)
+    async with shared() as store:
+        one, two = Process(store), Process(store.beside(), "ok", "ok")
+        machine = await one.start(CHAT)
+        await machine.settled()
+        await one.engine.close()
+        said = Log(Message(role="user", text=f"line {n}") for n in range(5_000))
+        await keep(two.store, msgspec.structs.replace(machine.run, contexts={"talk": said}))
+
+        again = await two.engine.resume(machine.id)
+        assert again.run.contexts["talk"][-1].text == "line 4999"
+        assert not is_read(again.run.contexts["talk"]), "nobody has asked for it"
+        for _ in range(2):
+            await again.say("and on")
+            await again.settled()
+        assert len(two.model.requests[-1].messages) == 5_003
+        assert on_the_loop < 100
+        await two.engine.close()
+
+
+async def test_a_very_long_run_is_kept_anew_by_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(local, "SNAPSHOT_SHARE", 1)
+    seqs: list[int] = []
+
+    class Noting(MemoryStore):
+        async def keep_snapshot(
+            self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+        ) -> None:
+            seqs.append(seq)
+            await super().keep_snapshot(run, seq, data, pages)
+
+    async with asyncio.timeout(DEADLINE_S):
+        one = Process(Noting(), *["ok"] * 30)
+        machine = await one.start(CHAT)
+        for n in range(20):
+            await machine.settled()
+            await machine.say(f"line {n}")
+        await machine.settled()
+        await rounds()
+        length = machine.run.seq
+        await one.engine.close()
+
+    assert length > 60
+    assert len(seqs) <= 2 + length.bit_length()
 
 
 async def test_a_snapshot_of_another_version_is_folded_anew() -> None:
@@ -683,18 +801,22 @@ async def test_an_ended_run_is_kept_once_and_let_go_of() -> None:
     class Counting(MemoryStore):
         kept = 0
 
-        async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+        async def keep_snapshot(
+            self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+        ) -> None:
             self.kept += 1
-            await super().keep_snapshot(run, seq, data)
+            await super().keep_snapshot(run, seq, data, pages)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         store = Counting()
         one = Process(store, "Done.")
         machine = await one.start()
         await machine.wait()
-        for _ in range(1_000):
-            await asyncio.sleep(0.001 if await store.owner_of(machine.id) else 0)
-        assert await store.owner_of(machine.id) == ""
+
+        async def is_let_go() -> bool:
+            return await store.owner_of(machine.id) == ""
+
+        await until(is_let_go)
         await one.engine.close()
         assert store.kept == 1
 

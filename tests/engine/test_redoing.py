@@ -31,7 +31,7 @@ from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, Line, ScriptedModel, call, define, says
 from midstream.tool import writing
 from midstream.tool.paths import Place
-from midstream.tool.writing import Change, contents_of, make, writable
+from midstream.tool.writing import Change, contents_of, guards, make, writable
 from midstream.workflow.library import WorkflowLibrary
 from midstream.workflow.state_machine import WorkflowStateMachine
 
@@ -72,13 +72,14 @@ class Talk:
     def __init__(self, folder: Path, model: ScriptedModel | None = None) -> None:
         self.folder = folder
         self.store = MemoryStore()
+        self.store.is_lasting = True
         self.tools = Writer()
         self.engine: LocalEngine = store_engine(
             self.store, model or ScriptedModel(writes), tools=self.tools, workspace=folder
         )
         environ = {"MIDSTREAM_CONFIG_HOME": str(folder / "config")}
         library = WorkflowLibrary(ConfigManager(folder, environ=environ), {})
-        self.runs = WorkspaceRuns(self.engine, library, is_lasting=True)
+        self.runs = WorkspaceRuns(self.engine, library)
         self.machine: WorkflowStateMachine
 
     async def say(self, *lines: str) -> None:
@@ -167,7 +168,7 @@ async def test_several_go_back_and_forward_one_by_one(talk: Talk) -> None:
             for at in range(steps):
                 await talk.redo()
                 assert talk.stands() == stood[5 - steps + at]
-        with pytest.raises(UserMistake, match="nothing to go forward to"):
+        with pytest.raises(UserMistake, match="nothing to redo"):
             await talk.redo()
 
 
@@ -261,7 +262,7 @@ async def test_there_is_no_way_forward_over_a_file_changed_since(talk: Talk) -> 
         await talk.undo()
         (talk.folder / "b.txt").write_text("mine")
 
-        with pytest.raises(UserMistake, match=r"loses nothing: b\.txt: it has been changed"):
+        with pytest.raises(UserMistake, match=r"lose changes: b\.txt: it has been changed"):
             await talk.redo()
 
         assert not talk.machine.run.is_over
@@ -318,7 +319,7 @@ async def test_a_command_of_the_turn_is_named_as_not_taken_back(talk: Talk) -> N
         assert "Taken back: “a=1”" in told
         assert "Not taken back:" not in told  # its one call is told by the file
         assert told[-1] == "/redo goes forward again."
-        assert "Brought forward: “a=1”" in (await talk.redo()).told
+        assert "Redone: “a=1”" in (await talk.redo()).told
 
 
 async def test_a_run_that_was_only_forked_has_no_way_forward() -> None:
@@ -326,9 +327,9 @@ async def test_a_run_that_was_only_forked_has_no_way_forward() -> None:
     async with asyncio.timeout(DEADLINE_S):
         id = await chatted(store, "one", "two")
         for at in (None, 5):
-            with pytest.raises(UserMistake, match="nothing to go forward to"):
+            with pytest.raises(UserMistake, match="nothing to redo"):
                 await way_forward(store, (await fork(store, id, at)).id)
-        with pytest.raises(UserMistake, match="nothing to go forward to"):
+        with pytest.raises(UserMistake, match="nothing to redo"):
             await way_forward(store, id)
 
 
@@ -353,7 +354,9 @@ class Maker(Writer):
         for file, text in arguments.items():
             place = writable(context, file)
             held = contents_of(place)
-            await make(Change(place=place, before=held, after=str(text).encode()), context)
+            after = str(text).encode()
+            change = Change(place=place, before=held, after=after, guards=guards(place))
+            await make(change, context)
         return ToolOutcome(outcome="completed", text="written")
 
 
@@ -571,7 +574,7 @@ def test_a_file_that_went_forward_is_told_as_the_turn_had_left_it() -> None:
     left = Returned(path="/w/b.py", result="left", why="it has just been changed")
 
     assert redone_in_chat(way, made, (*back, left)) == (
-        "Brought forward: “mend it” · a.py changed again · new.py created again · old.py removed again",
+        "Redone: “mend it” · a.py changed again · new.py created again · old.py removed again",
         "  b.py: left, it has just been changed",
     )
     assert redone_words(way, made, (*back[:2], left))[2:] == (
@@ -582,7 +585,7 @@ def test_a_file_that_went_forward_is_told_as_the_turn_had_left_it() -> None:
     )
     many = [Returned(path=f"/w/{n}.py", result="put_back") for n in range(4)]
     assert redone_in_chat(way, None, many) == (
-        "Brought forward: “mend it” · 4 files changed again · it had ended",
+        "Redone: “mend it” · 4 files changed again · it had ended",
     )
 
 

@@ -50,7 +50,7 @@ async def test_a_difference_names_the_fact_and_the_field() -> None:
         id = await chatted(store, "one", "two")
         was = await opened(store, id, upto=8)
         other = msgspec.structs.replace(was, common_data={"depth": 2})
-        await store.keep_snapshot(id, 8, encode_run(other))
+        await store.keep_snapshot(id, 8, *encode_run(other))
 
         came = await replay(store, id)
 

@@ -366,6 +366,44 @@ def _letter(run: str) -> Letter:
     return Letter(id="one", run=run, at=0.0, text="Are you there?")
 
 
+class Work:
+    """Counts what is read of a store."""
+
+    def __init__(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.listings = 0
+        self.facts: list[int] = []
+        listing, read = store.listing, store.read
+
+        async def counted_listing(**wanted: Any) -> Any:
+            self.listings += 1
+            return await listing(**wanted)
+
+        async def counted_read(*about: Any) -> Any:
+            found = await read(*about)
+            self.facts.append(len(found))
+            return found
+
+        monkeypatch.setattr(store, "listing", counted_listing)
+        monkeypatch.setattr(store, "read", counted_read)
+
+
+async def test_taking_up_a_run_lists_no_others_and_reads_it_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        await home.left()
+        id = await home.left()
+        engine = home.engine("Done.")
+        await engine.store.forget_snapshots()
+        facts = len(await engine.store.read(id))
+        work = Work(engine.store, monkeypatch)
+        await take_up(engine, home.library(), id)
+        await engine.close()
+
+    assert work.listings == 0
+    assert sorted(work.facts) == [0, facts]
+
+
 # --- stopping what nobody runs ------------------------------------------------------------------
 
 

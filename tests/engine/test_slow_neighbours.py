@@ -8,6 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.errors import RunOwned
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks
@@ -61,7 +62,7 @@ async def test_a_journal_another_process_holds_on_to_fails_no_run(
         if isinstance(envelope.event, JournalStalled):
             stalled.set()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         store = SqliteStore.opened(path)
         model = ScriptedModel(says("Done.", gate=gate))
         world = fake_world(model, journal=store, shelf=store, clock=clock)
@@ -76,9 +77,7 @@ async def test_a_journal_another_process_holds_on_to_fails_no_run(
         await stalled.wait()
         holder.execute("rollback")
         holder.close()
-        for _ in range(5_000):
-            if machine.is_closed:
-                break
+        while not machine.is_closed:
             clock.jump(STALL_RETRY_S)
             await asyncio.sleep(0.001)
         run = await machine.wait()
@@ -93,7 +92,7 @@ async def test_the_run_of_a_process_that_is_stopped_is_not_taken_and_of_a_killed
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "journal.db"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         owner = await asyncio.create_subprocess_exec(
             sys.executable, "-c", OWNER, str(path), stdout=asyncio.subprocess.PIPE
         )

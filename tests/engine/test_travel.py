@@ -211,7 +211,7 @@ async def test_a_point_that_never_was_is_refused(at: int) -> None:
         store = MemoryStore()
         source = await chatted(store)
 
-        with pytest.raises(UserMistake, match=f"{at} is none of them"):
+        with pytest.raises(UserMistake, match=f"there is no fact {at}"):
             await fork(store, source, at)
 
 

@@ -52,10 +52,10 @@ async def test_files_go_back_once_after_a_fork(tmp_path: Path) -> None:
     store = MemoryStore()
     config = ConfigManager(tmp_path, environ={"MIDSTREAM_CONFIG_HOME": str(tmp_path / "config")})
     engine = store_engine(store, ScriptedModel("Hm."), workspace=tmp_path)
-    runs = WorkspaceRuns(engine, WorkflowLibrary(config, {}), is_lasting=True)
+    runs = WorkspaceRuns(engine, WorkflowLibrary(config, {}))
     async with asyncio.timeout(DEADLINE_S):
         await written(store, tmp_path)
-        with pytest.raises(UserMistake, match="No file is to be put back"):
+        with pytest.raises(UserMistake, match="There is no file to put back"):
             await runs.put_back()
 
         travelled = await runs.fork("run", 2)
@@ -64,5 +64,5 @@ async def test_files_go_back_once_after_a_fork(tmp_path: Path) -> None:
         assert travelled.told[-1] == "/putback puts the files back as they were then."
         assert await runs.put_back() == ("a.txt: put back",)
         assert (tmp_path / "a.txt").read_bytes() == b"old"
-        with pytest.raises(UserMistake, match="No file is to be put back"):
+        with pytest.raises(UserMistake, match="There is no file to put back"):
             await runs.put_back()

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from deadline import DEADLINE_S as DEADLINE_S
+
 from midstream.core.decision import Decision
 from midstream.core.names import Json
 from midstream.core.run import Run
@@ -22,8 +24,6 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.workflow.state_machine import WorkflowStateMachine
-
-DEADLINE_S = 20.0
 
 CHAT: dict[str, Any] = {
     "contexts": [{"name": "talk"}],

@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.storage import Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
-
-DEADLINE_S = 20.0
 
 
 class Place:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tables import Row, rows_of
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 NO_ATTACKS = ("normal", "ordinary", "everyday", "is_let_through", "do_spring")
@@ -48,30 +48,17 @@ def _module(path: Path) -> Any:
 
 def _tries(module: Any) -> Iterator[str]:
     for name, test in inspect.getmembers(module, inspect.isfunction):
-        marks = [m for m in getattr(test, "pytestmark", []) if m.name == "parametrize"]
+        tables = [*getattr(test, "tables", []), *_parametrized(test)]
         is_own = name.startswith("test_") and test.__module__ == module.__name__
-        if is_own and marks and not any(word in name for word in NO_ATTACKS):
+        if is_own and tables and not any(word in name for word in NO_ATTACKS):
             # Of several, such as of a mode beside the input, the one with the most cases.
-            yield from max((_names(mark) for mark in marks), key=len)
+            yield from (row.name for row in max(tables, key=len))
 
 
-def _names(mark: pytest.Mark) -> list[str]:
-    values, given = list(mark.args[1]), mark.kwargs.get("ids")
-    if callable(given):
-        return [str(given(value)) for value in values]
-    if given is not None:
-        return [str(name) for name in given]
-    return [_name(value) for value in values]
-
-
-def _name(value: object) -> str:
-    match value:
-        case tuple() | list() if value:
-            return _name(value[0])
-        case str() | bytes():
-            return repr(value)
-        case _:
-            return getattr(value, "__name__", str(value))
+def _parametrized(test: Any) -> Iterator[list[Row]]:
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize" and mark.args[0] != "part":
+            yield rows_of(mark.args[0], list(mark.args[1]), mark.kwargs.get("ids"))
 
 
 def test_there_are_enough_attacks_and_each_says_what_it_tries() -> None:

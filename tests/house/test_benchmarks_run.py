@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deadline import PROGRAM_S
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(
@@ -17,7 +18,7 @@ MODULES = sorted(
 
 def run(*words: str) -> str:
     ended = subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from deadline import DEADLINE_S
+
 # Imported in a process of its own: those of the tests have been imported long ago.
 _TELL = """
 import json, os, sys
@@ -27,7 +29,17 @@ main()
 """
 
 NOT_NEEDED = {
-    *("pydantic_ai", "openai", "genai_prices", "rich", "pygments", "pathspec", "apsw"),
+    *(
+        "pydantic_ai",
+        "openai",
+        "genai_prices",
+        "httpx2",
+        "rich",
+        "pygments",
+        "pathspec",
+        "apsw",
+        "re2",
+    ),
     *("midstream.engine", "midstream.store", "midstream.workflow", "midstream.rehearsal"),
     *("midstream.core.decide", "midstream.core.story", "midstream.core.expressions"),
     *("midstream.core.safety.rules", "midstream.core.safety.policy", "midstream.core.patterns"),
@@ -57,7 +69,7 @@ def imported_before_the_prompt(home: Path) -> set[str]:
         start_new_session=True,
     )
     os.close(theirs)
-    until = monotonic() + 60
+    until = monotonic() + DEADLINE_S
     try:
         # What it writes is read: a terminal that nobody reads holds the writer up.
         while console.poll() is None and monotonic() < until:

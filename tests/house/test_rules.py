@@ -2,24 +2,13 @@
 
 import ast
 import typing
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
+from house_kit import BESIDE, ROOT, SOURCES, TESTS, calls_of, check, nodes_of, text_of
 
 from midstream.core import events, notices
 from midstream.core.views.reference import events_reference
-
-ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
-ALL = SOURCES + sorted((ROOT / "tests").rglob("*.py"))
-WITH_A_JOURNAL = [
-    path
-    for path in ALL
-    + sorted((ROOT / "torture").glob("*.py"))
-    + sorted((ROOT / "benchmarks").rglob("*.py"))
-    if "src" in path.parts or "midstream" in path.read_text(encoding="utf-8")
-]
-"""The files that may run in one process with a store. Programs of other libraries never do."""
 
 FORBIDDEN = {
     "asyncio.wait_for": "on Python 3.11 it can swallow a cancellation: asyncio.timeout",
@@ -42,34 +31,16 @@ CODE_IN_DATA = {"pickle", "cPickle", "marshal", "shelve", "dill", "jsonpickle", 
 BLOCKING = {"time.sleep", "subprocess.run", "subprocess.check_output", "socket.create_connection"}
 
 
-def call_names(tree: ast.AST) -> list[tuple[int, str]]:
-    return [
-        (node.lineno, ast.unparse(node.func))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-    ]
+def test_no_forbidden_call() -> None:
+    def rule(path: Path) -> list[str]:
+        return forbidden(nodes_of(path), calls_of(path))
+
+    check(rule, SOURCES + BESIDE)
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-PROGRAMS = [
-    *SOURCES,
-    *sorted((ROOT / "torture").glob("*.py")),
-    *sorted((ROOT / "benchmarks").rglob("*.py")),
-]
-
-
-@pytest.mark.parametrize("path", PROGRAMS, ids=relative)
-def test_no_forbidden_call(path: Path) -> None:
-    assert forbidden(path.read_text(encoding="utf-8")) == []
-
-
-def forbidden(text: str) -> list[str]:
-    tree = ast.parse(text)
-    found = [f"{line}: {name}" for line, name in call_names(tree) if name in FORBIDDEN]
-    for node in ast.walk(tree):
+def forbidden(nodes: Iterable[ast.AST], calls: Iterable[tuple[str, ast.Call]]) -> list[str]:
+    found = [f"{call.lineno}: {name}" for name, call in calls if name in FORBIDDEN]
+    for node in nodes:
         match node:
             # Whatever is not plainly False may be true.
             case ast.keyword(arg="shell", value=value) if ast.unparse(value) != "False":
@@ -85,9 +56,8 @@ def forbidden(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_forbidden_is_found(tmp_path: Path) -> None:
+    lines = (
         "import pickle",
         "import os, marshal as m",
         "from yaml import load",
@@ -97,30 +67,27 @@ def forbidden(text: str) -> list[str]:
         "subprocess.run('x', shell=True)",
         "subprocess.run('x', shell=shell)",
         "subprocess.run('x', shell=1)",
-    ],
-)
-def test_what_is_forbidden_is_found(text: str) -> None:
-    assert forbidden(text)
+    )
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(lines), encoding="utf-8")
+
+    found = forbidden(nodes_of(page), calls_of(page))
+    assert {int(each.partition(":")[0]) for each in found} == {*range(1, len(lines) + 1)}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_no_blocking_call_on_the_loop(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [
-        f"{line}: {name} in async {function.name}"
-        for function in ast.walk(tree)
-        if isinstance(function, ast.AsyncFunctionDef)
-        for line, name in call_names(function)
-        if name in BLOCKING
-    ]
-    assert found == []
+def test_no_blocking_call_on_the_loop() -> None:
+    def rule(path: Path) -> Iterator[str]:
+        calls = {id(call): name for name, call in calls_of(path)}
+        for function in nodes_of(path):
+            if isinstance(function, ast.AsyncFunctionDef):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and calls[id(node)] in BLOCKING:
+                        yield f"{node.lineno}: {calls[id(node)]} in async {function.name}"
+
+    check(rule, SOURCES)
 
 
-@pytest.mark.parametrize("path", ALL, ids=relative)
-def test_nothing_is_left_open(path: Path) -> None:
-    if path == Path(__file__):
-        return
-    text = path.read_text(encoding="utf-8")
+def test_nothing_is_left_open() -> None:
     words = (
         "TO" + "DO",
         "FIX" + "ME",
@@ -128,23 +95,25 @@ def test_nothing_is_left_open(path: Path) -> None:
         "pytest." + "skip",
         "x" + "fail",
     )
-    assert [word for word in words if word in text] == []
+    check(lambda path: [w for w in words if w in text_of(path)], SOURCES + TESTS)
 
 
-@pytest.mark.parametrize("path", WITH_A_JOURNAL, ids=relative)
-def test_no_second_sqlite_opens_a_journal(path: Path) -> None:
+def test_no_second_sqlite_opens_a_journal() -> None:
     """Closing a file through the standard library's SQLite drops the locks the store's own holds."""
-    modules = {
-        name
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [alias.name for alias in node.names]
-        )
-    }
-    assert "sqlite3" not in modules
+    # Programs of other libraries never run in one process with a store.
+    beside = [path for path in TESTS + BESIDE if "midstream" in text_of(path)]
+    paths = [path for path in SOURCES + beside if "sqlite3" in text_of(path)]
+
+    check(lambda path: [m for m in modules_of(path) if m == "sqlite3"], paths)
+
+
+def modules_of(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module
 
 
 def test_a_facts_class_mirrors_its_wire_name() -> None:

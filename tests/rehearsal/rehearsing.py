@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from deadline import DEADLINE_S
+
 from midstream.core.spec import Definition
 from midstream.ports import Handlers, Model, Tools
 from midstream.rehearsal.format import Rehearsal
@@ -24,7 +26,7 @@ async def recorded(reference: Reference) -> Rehearsal:
         clock=stage.clock,
     )
     machine = WorkflowStateMachine(reference.definition, world, handlers=reference.handlers)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await machine.start(reference.input, allowed=reference.allowed)
         await perform(machine, reference, stage)
         await machine.wait()
@@ -43,7 +45,7 @@ async def recorded_of(
     journal, story = FakeJournal(), Chronicle()
     world = fake_world(model, tools=tools, journal=journal)
     machine = WorkflowStateMachine(definition, world, handlers=handlers, tap=story)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await machine.start("begin")
         await person(machine, story)
         rehearsal = from_facts(await journal.read(machine.id))

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from rehearsing import recorded
 
 from midstream.core.spec import Definition
@@ -21,7 +22,7 @@ from midstream.workflow.handlers import ScriptHandlers
 async def difference_of(
     rehearsal: Rehearsal, definition: Definition, handlers: Handlers
 ) -> Difference | None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         return (await replay(rehearsal, definition, handlers)).difference
 
 
@@ -199,7 +200,7 @@ async def test_accepting_writes_down_what_the_workflow_does_now() -> None:
 
     handlers = ScriptHandlers({"note": louder})
     rehearsal = await recorded(line)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         played = await replay(rehearsal, line.definition, handlers, compares=False)
     assert played.difference is None
     accepted = from_facts(played.facts)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 
 WORKFLOW = {
     "workflow_name": "shout",
@@ -48,7 +49,7 @@ def pytest_in(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
 
@@ -99,7 +100,7 @@ def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() ->
         "print(sorted(m for m in sys.modules if m not in before))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S, check=True
     )
     loaded = [name for name in listed(done.stdout) if name.startswith("midstream")]
     rooms = ["midstream", "midstream.rehearsal"]

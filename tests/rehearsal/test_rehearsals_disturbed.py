@@ -6,6 +6,7 @@ import itertools
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from rehearsing import recorded
 
 from midstream.core import moving, steering
@@ -30,7 +31,7 @@ from midstream.workflow.handlers import ScriptHandlers
 
 async def disturbed(reference: Reference, **more: object) -> list[Tried]:
     rehearsal = await recorded(reference)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         return await everywhere(
             rehearsal,
             reference.definition,
@@ -129,7 +130,7 @@ async def test_a_run_that_was_killed_ends_as_it_would_have(name: str) -> None:
     async def played(point: Point | None) -> Play:
         puppet = Puppet(known.definition, known.handlers, fits_all)
         play = Play(rehearsal, puppet, point)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             await play.play()
         return play
 
@@ -143,14 +144,21 @@ async def test_a_run_that_was_killed_ends_as_it_would_have(name: str) -> None:
 
 
 def left_by(play: Play) -> dict[str, object]:
-    """Return what is left of a playing: its end, its data and talks, and the ways through it."""
+    """Return what is left of a playing: its end, its data and talks, and the ways through it.
+
+    Left out is what was kept of a reply that a kill cut.
+    """
     run = play.director.puppet.notebook.folded()
     ways: dict[str, list[str]] = {}
     for fact in play.facts():
         if isinstance(fact, StateTransition):
             ways.setdefault(fact.branch, []).append(fact.target)
-    left = {name: getattr(run, name) for name in ("status", "output", "common_data", "contexts")}
-    return {**left, "ways": ways}
+    left = {name: getattr(run, name) for name in ("status", "output", "common_data")}
+    talks = {
+        name: [message for message in messages if not message.interrupted]
+        for name, messages in run.contexts.items()
+    }
+    return {**left, "contexts": talks, "ways": ways}
 
 
 # --- each invariant can be broken -------------------------------------------------------------
@@ -174,7 +182,7 @@ async def test_a_line_that_is_never_disposed_of_is_found(monkeypatch: pytest.Mon
     rehearsal = await recorded(reference("line"))
     monkeypatch.setattr(Story, "tell", forgetful)
     line = reference("line")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         tried = await everywhere(rehearsal, line.definition, line.handlers, kinds=("interrupt",))
     assert "the input injected has no disposition" in broken_words(tried)
 

@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from rehearsing import recorded
 
 from midstream.core import moving
@@ -35,7 +36,7 @@ def broken(*facts: AnyFact, run: Run | None = None) -> list[str]:
 
 async def tried_at(known: Reference, point: str) -> Tried:
     rehearsal = await recorded(known)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         (tried,) = await everywhere(
             rehearsal, known.definition, known.handlers, only=point_named(point)
         )
@@ -49,7 +50,7 @@ async def changed(name: str, before: str, after: str) -> str:
     text = msgspec.json.encode(known.definition).decode()
     assert before in text
     other = msgspec.json.decode(text.replace(before, after), type=type(known.definition))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         difference = (await replay(rehearsal, other, known.handlers)).difference
     assert difference is not None
     return str(difference)

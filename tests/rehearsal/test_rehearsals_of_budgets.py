@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from deadline import DEADLINE_S
 from rehearsing import recorded_of
 
 from midstream.core.budget_words import AGAIN
@@ -42,7 +43,7 @@ async def timed(limits: Budget | None, **budget: object) -> form.Rehearsal:
     definition = define({**FLOW, **budget})
     world = fake_world(model, journal=journal, clock=clock)
     machine = WorkflowStateMachine(definition, world, tap=Chronicle())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await machine.start("begin", limits=limits)
         await gate.reached()
         clock.jump(90)
@@ -64,7 +65,7 @@ async def test_minutes_are_used_up_where_they_were(
 ) -> None:
     rehearsal = form.decoded(form.encoded(await timed(limits, **budget)))
     assert [step.after_s for step in rehearsal.steps] == [90, 3690, 3690]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         again = await replay(rehearsal, define({**FLOW, **budget}), NOTHING)
 
     assert again.difference is None
@@ -73,7 +74,7 @@ async def test_minutes_are_used_up_where_they_were(
 
 async def test_with_more_minutes_it_is_another_run() -> None:
     rehearsal = await timed(None, budget={"minutes": 1})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         again = await replay(rehearsal, define({**FLOW, "budget": {"minutes": 9}}), NOTHING)
 
     assert again.difference is not None

@@ -140,7 +140,7 @@ def test_one_that_differs_is_not_disturbed_but_told(
     assert command("rehearse", str(recording), "--kill-everywhere") == 1
     assert "the output" in shown(capfd)
     assert command("test") == 1
-    assert "`midstream rehearse FILE --accept` writes it down anew." in shown(capfd)
+    assert "`midstream rehearse FILE --accept` records it." in shown(capfd)
 
 
 def test_all_rehearsals_of_a_workspace_are_played(

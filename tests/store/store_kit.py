@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from deadline import DEADLINE_S
 
 from midstream.core.errors import MidstreamError
 from midstream.store.sqlite import SqliteStore
@@ -17,7 +18,7 @@ from midstream.store.sqlite import SqliteStore
 @contextlib.asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SqliteStore]:
     """Give a store in a file, with a deadline on all that is done with it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         store = SqliteStore.opened(path)
         try:
             yield store

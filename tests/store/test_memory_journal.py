@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.errors import WorldTrouble
 from midstream.store.memory import MemoryStore
@@ -32,7 +33,7 @@ class TestFakeJournal(JournalContract):
         assert await journal.read("r") == [fact("r", 1)]
 
     async def test_a_gate_holds_every_append(self) -> None:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
             gate = Gate()
             journal = FakeJournal(gate=gate)
             group.create_task(journal.append("r", 0, [fact("r", 1)]))

@@ -231,6 +231,18 @@ async def test_a_changed_snapshot_is_none(tmp_path: Path, change: str) -> None:
         assert await store.snapshot("other") is None
 
 
+@pytest.mark.parametrize("change", ["data=x'00'", "name=x'00'", "checksum=1", "data='text'"])
+async def test_a_snapshot_of_which_a_page_was_changed_is_none(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as store:
+        await store.keep_snapshot("r", 1, b"data", {"a": b"A", "b": b"B"})
+    edit(path, f"update pages set {change} where name='a'")
+    async with opened(path) as store:
+        assert await store.snapshot("r") is None
+        await store.keep_snapshot("r", 2, b"more", {"a": b"A", "b": b"B"})
+        assert await store.snapshot("r") == (2, b"more", {"a": b"A", "b": b"B"})
+
+
 async def test_torn_pages_are_told_and_harm_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as store:

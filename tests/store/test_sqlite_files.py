@@ -4,14 +4,18 @@ import asyncio
 import os
 import stat
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
 import pytest
+from deadline import DEADLINE_S
 from store_kit import edit, opened, refusal
 
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalTooNew, MidstreamError, WorldTrouble
+from midstream.store import facts, rows
+from midstream.store.owners import Owners
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact
 
@@ -162,7 +166,7 @@ async def test_many_may_make_it_at_once(tmp_path: Path) -> None:
         maker.start()
     for maker in makers:
         maker.join()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         for number, store in enumerate(stores):
             await store.append(f"r{number}", 0, [fact(f"r{number}", 1)])
         for store in stores:
@@ -170,3 +174,110 @@ async def test_many_may_make_it_at_once(tmp_path: Path) -> None:
             await store.aclose()
 
     assert errors == []
+
+
+async def test_one_run_is_looked_up_without_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    look = facts.head_in
+
+    def looked(row: Sequence[object]) -> facts.Head:
+        seen.append(row[0])
+        return look(row)
+
+    async with opened(tmp_path / "journal.db") as store:
+        for run in ("a", "b", "c", "d"):
+            await store.append(run, 0, [fact(run, 1)])
+        await store.fork("b", 1, "f")
+        monkeypatch.setattr(facts, "head_in", looked)
+        await store.lineage("f")
+        await store.listing(begins="c")
+
+    assert seen == [5, 2, 3]
+
+
+async def grown(path: Path) -> None:
+    """Make a journal of several pages."""
+    async with opened(path) as store:
+        for seq in range(1, 60):
+            await store.append("r", seq - 1, [fact("r", seq, "x" * 500)])
+
+
+@pytest.mark.parametrize("left", [1, 100, 4096, 20_000])
+async def test_a_file_that_was_cut_short_is_told_as_that(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "journal.db"
+    await grown(path)
+    size = os.stat(path).st_size
+    os.truncate(path, left)
+    error = refusal(lambda: SqliteStore.opened(path))
+
+    assert f"it was cut short, {left} of {size} bytes" in error.what or left < 512
+    assert "locked" not in str(error)
+    assert "--salvage" in error.hint
+    assert os.stat(path).st_size == left
+
+
+@pytest.mark.parametrize("change", [lambda path: os.truncate(path, 0), os.unlink])
+async def test_a_log_whose_journal_is_gone_is_not_thrown_away(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    path, log = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+    async with opened(path) as store:
+        await store.append("r", 0, [fact("r", 1)])
+        kept = log.read_bytes()
+        change(path)
+    log.write_bytes(kept)
+
+    for _ in range(2):
+        error = refusal(lambda: SqliteStore.opened(path))
+        assert "--salvage" in error.hint
+        assert log.read_bytes() == kept
+
+
+async def test_an_emptied_journal_is_no_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await grown(path)
+    os.truncate(path, 0)
+
+    assert "emptied" in refusal(lambda: SqliteStore.opened(path)).what
+
+
+def test_an_empty_file_is_where_a_journal_begins(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    path.touch()
+    SqliteStore.opened(path).close()
+
+    assert path.stat().st_size > 0
+
+
+def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "journal.db").mkdir()
+
+    assert "no regular file" in refusal(lambda: SqliteStore.opened(tmp_path / "journal.db")).what
+    error = refusal(lambda: SqliteStore.opened(tmp_path / "file" / "journal.db"))
+    assert str(tmp_path / "file") in error.what
+
+
+async def test_listing_many_runs_asks_the_file_no_more_often_than_listing_few(
+    tmp_path: Path,
+) -> None:
+    path, asked = tmp_path / "journal.db", list[int]()
+    async with opened(path) as store:
+        for count in (2, 40):
+            for number in range(count):
+                await store.append(f"{count}-{number}", 0, [fact(f"{count}-{number}", 1)])
+            statements: list[str] = []
+            reading = apsw.Connection(str(path))
+            reading.exec_trace = lambda _cursor, sql, _values, to=statements: bool(
+                to.append(sql) or True
+            )
+            owners = Owners(tmp_path / "journal.db.d")
+            listed = rows.listed(reading, owners)
+            reading.close()
+            owners.close()
+            assert len(listed) >= count
+            asked.append(len(statements))
+
+    assert asked[0] == asked[1]

@@ -12,7 +12,7 @@ from store_kit import edit, opened, refusal
 
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalDamaged, JournalTooNew
-from midstream.core.events import RunStarted
+from midstream.core.events import ReplyShown, RunStarted
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.storage import Letter
@@ -31,6 +31,8 @@ CHECKSUMS = {
     "3/journal.sql": "a41c8e317fa36a3ce6cf90aa0ee1a0ee0992bcca5a816ba0c523e5694b7fa520",
     "4/export.jsonl": "9f9864daa55d9856332496ba09547d2bb0fd97b5577f78c73af46527dbdd687f",
     "4/journal.sql": "9798e1bd7abac82c0d5b1c39ea017b1a9000da5e7fba0191ae275f2fc084de72",
+    "5/export.jsonl": "eec79fc936a23527002b7aa8a35587a929ac832b946e722712b61d3bd4265f0e",
+    "5/journal.sql": "f6108bcc4dc9248cd73045f703b7e34f472b25f0a72c48cae593d50801d56603",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -93,7 +95,7 @@ async def test_the_journal_of_the_first_format_is_read_whole(tmp_path: Path) -> 
         assert await store.read("g") == [*facts("g", 1, 3), fact("g", 4, "of the fork")]
         assert len(await store.read("golden22")) == 23
         assert await store.letters() == [Letter(id="2", run="r", at=2.5, text="wörds")]
-        assert await store.snapshot("r") == (3, b"folded")
+        assert await store.snapshot("r") == (3, b"folded", {})
 
 
 async def test_the_journal_of_the_second_format_is_read_whole(tmp_path: Path) -> None:
@@ -169,6 +171,21 @@ async def test_the_journal_of_the_fourth_format_is_read_whole(tmp_path: Path) ->
         assert kinds >= {"run_renamed", "compaction_began", "conversation_compacted"}
 
 
+async def test_the_journal_of_the_fifth_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 5)
+    async with opened(path) as store:
+        told = await store.read("golden66")
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+            ("golden66", len(told), ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+        ]
+        shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
+        assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
+
+
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await asyncio.to_thread(golden, path)
@@ -205,7 +222,7 @@ async def test_an_older_format_of_which_nothing_is_known_is_used_for_nothing(
     path = tmp_path / "journal.db"
     await older(path)
     async with opened(path) as store:
-        with pytest.raises(JournalDamaged, match="nothing is known of its format, 0"):
+        with pytest.raises(JournalDamaged, match="its format is unknown, 0"):
             await store.read("r")
 
 

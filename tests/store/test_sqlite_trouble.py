@@ -7,6 +7,7 @@ from typing import Any
 
 import apsw
 import pytest
+from deadline import DEADLINE_S
 from store_kit import opened
 
 from midstream.core.errors import JournalFull
@@ -19,6 +20,19 @@ from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
 LARGE = "x" * 50_000
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return what is set once somebody waits for a lock of another program."""
+    waits, patience = threading.Event(), schema._Patience.__call__
+
+    def noted(self: schema._Patience, count: int) -> bool:
+        waits.set()
+        return patience(self, count)
+
+    monkeypatch.setattr(schema._Patience, "__call__", noted)
+    return waits
 
 
 async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
@@ -70,13 +84,13 @@ async def test_a_journal_locked_for_too_long_is_told(
         await store.append("r", 0, [fact("r", 1)])
 
 
-async def test_who_waits_for_a_lock_gets_it(tmp_path: Path) -> None:
+async def test_who_waits_for_a_lock_gets_it(tmp_path: Path, waits: threading.Event) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as store:
         holder = apsw.Connection(str(path))
         holder.execute("begin immediate")
         appending = asyncio.ensure_future(store.append("r", 0, [fact("r", 1)]))
-        await asyncio.sleep(0.02)
+        await asyncio.to_thread(waits.wait)
         holder.execute("rollback")
         holder.close()
         await appending
@@ -84,7 +98,7 @@ async def test_who_waits_for_a_lock_gets_it(tmp_path: Path) -> None:
         assert await store.runs() == ["r"]
 
 
-async def test_appends_that_wait_share_a_commit(tmp_path: Path) -> None:
+async def test_appends_that_wait_share_a_commit(tmp_path: Path, waits: threading.Event) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as store:
         holder = apsw.Connection(str(path))
@@ -94,7 +108,7 @@ async def test_appends_that_wait_share_a_commit(tmp_path: Path) -> None:
         appending = [
             asyncio.ensure_future(store.append(f"r{n}", 0, [fact(f"r{n}", 1)])) for n in range(50)
         ]
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(waits.wait)
         holder.execute("rollback")
         holder.close()
         while not all(append.done() for append in appending):
@@ -111,7 +125,7 @@ async def test_a_store_serves_more_than_one_loop(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as store:
 
         async def write(run: str) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE_S):
                 for seq in range(1, 11):
                     await store.append(run, seq - 1, [fact(run, seq)])
                     assert len(await store.read(run)) == seq
@@ -149,7 +163,7 @@ async def test_a_loop_that_ended_while_it_waited_harms_nothing(tmp_path: Path) -
 
 async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         store = SqliteStore.opened(path)
         appending = [
             asyncio.ensure_future(store.append(f"r{n}", 0, facts(f"r{n}", 1, 3))) for n in range(30)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from deadline import DEADLINE_S
 from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
@@ -84,7 +85,7 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     made = Bench(folder, *servers, environ=environ)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             yield made
     finally:
         await made.servers.close()

@@ -1,9 +1,11 @@
-"""A real MCP server over stdio, written with the `mcp` package: what people's servers look like."""
+"""A real MCP server with the `mcp` package: over stdio, or over HTTP on a listening socket it is given."""
 
 import os
+import socket
 import sys
 
 import anyio
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
@@ -42,6 +44,7 @@ async def slow(ctx: Context) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+        uvicorn.Server(config).run([socket.socket(fileno=int(sys.argv[1]))])
     else:
         server.run("stdio")

@@ -13,12 +13,12 @@ from midstream.core.safety.policy import Policy
 from midstream.tool.code_file import language_of
 from midstream.tool.codemap import mapping, seeing
 from midstream.tool.codemap.ctags import Ctags
-from midstream.tool.codemap.leaning import imports_in, leaning
 from midstream.tool.codemap.mapping import CHARS_PER_TOKEN, Wanted, mapped
 from midstream.tool.codemap.patterns import by_patterns
 from midstream.tool.codemap.python_source import of_python
 from midstream.tool.codemap.seeing import Seen
 from midstream.tool.explain import MIN_TOKENS
+from midstream.tool.file_imports import file_imports, imports_in
 from midstream.tool.manager import ToolManager
 
 SHOP = {
@@ -217,9 +217,7 @@ async def test_a_stop_ends_the_drawing(shop: Path) -> None:
 # --- what holds of every map --------------------------------------------------------------------
 
 
-@settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     tokens=st.integers(min_value=MIN_TOKENS, max_value=3_000),
     focus=st.sampled_from(["", "till"]),
@@ -331,18 +329,36 @@ def test_a_program_that_is_no_ctags_finds_nothing() -> None:
          "w/a.ts", {"w/b/index.ts", "c.ts"}),
         ({"a.c": '#include "in/b.h"\n', "x/in/b.h": ""}, "a.c", {"x/in/b.h"}),
         ({"a/A.java": "import org.b.B;\n", "src/org/b/B.java": ""}, "a/A.java", {"src/org/b/B.java"}),
+        ({"a/A.java": "import static org.b.B.C.d;\nimport org.c.*;\n// import org.b.E;\n",
+          "org/b/B.java": "", "org/b/E.java": "", "s/org/c/X.java": "", "s/org/c/Y.java": ""},
+         "a/A.java", {"org/b/B.java", "s/org/c/X.java", "s/org/c/Y.java"}),
         ({"src/a.rs": "use crate::b::C;\n", "src/b.rs": ""}, "src/a.rs", {"src/b.rs"}),
+        ({"src/lib.rs": "", "src/a.rs": "use crate::{b::{self, C}, e::f::*};\nmod g;\n", "src/b.rs": "",
+          "src/e/f.rs": "", "src/a/g.rs": ""}, "src/a.rs", {"src/b.rs", "src/e/f.rs", "src/a/g.rs"}),
+        ({"src/lib.rs": "", "src/a/mod.rs": "use super::b;\n#[cfg(test)]\nmod t { use super::*; }\n",
+          "src/b.rs": ""}, "src/a/mod.rs", {"src/b.rs"}),
+        ({"k/src/lib.rs": "", "k/src/b.rs": "", "app-x/src/main.rs": "use k::b::C;\nuse std::fmt;\n"},
+         "app-x/src/main.rs", {"k/src/b.rs"}),
+        ({"k/src/lib.rs": "", "app/src/main.rs": "use k::C;\n"}, "app/src/main.rs", {"k/src/lib.rs"}),
+        ({"a.go": 'import (\n  "net/http"\n  n "x.org/n/c"\n)\n', "http/h.go": "", "deep/n/c/c.go": ""},
+         "a.go", {"deep/n/c/c.go"}),
+        ({"a.tsx": 'const x = <p>import "./no"</p>; export * from "./b"; // from "./no"\n', "b.tsx": "",
+          "no.ts": ""}, "a.tsx", {"b.tsx"}),
+        ({"a.js": 'const b = require("./b"); notes("./no"); `import "./no"`', "b.js": "", "no.js": ""},
+         "a.js", {"b.js"}),
         ({"m/a.go": 'import "x.org/m/p/b"\n', "p/b/b.go": "", "p/b/b_test.go": ""}, "m/a.go", {"p/b/b.go"}),
         ({"a.rb": "require_relative 'lib/b'\n", "lib/b.rb": ""}, "a.rb", {"lib/b.rb"}),
     ],
 )  # fmt: skip
 def test_imports_lead_to_files(files: dict[str, str], path: str, leads_to: set[str]) -> None:
     seen = {
-        name: (language := language_of(name), imports_in(text, language))
+        name: (language := language_of(name), imports_in(text, language, name))
         for name, text in files.items()
     }
 
-    assert leaning(seen)[path] == leads_to
+    found = file_imports(seen, go={"x.org/m": "", "x.org/n": "deep/n"})
+
+    assert found[path] == leads_to
 
 
 # --- what was seen before -----------------------------------------------------------------------

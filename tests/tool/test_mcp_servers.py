@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
+from midstream.offloop import in_thread
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.approving import CODE_S
+from midstream.tool.mcp.child import Child
 
 SOURCE = Path(QUICK).read_bytes()
 
@@ -226,6 +228,21 @@ async def test_a_server_that_failed_is_left_alone_for_a_while(tmp_path: Path) ->
             # A person who looks again is not made to wait.
             with pytest.raises(Exception, match="ended, or closed its stdout"):
                 await b.approvals.ask("real")
+
+
+async def test_a_server_that_ended_before_it_was_spoken_to_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Child.write
+
+    async def write_late(child: Child, line: bytes) -> None:
+        await in_thread(child._process.wait)
+        await write(child, line)
+
+    monkeypatch.setattr(Child, "write", write_late)
+    async with bench(tmp_path, python_server("-c", "raise SystemExit(3)")) as b:
+        with pytest.raises(Exception, match="ended, or closed its stdout"):
+            await b.approvals.ask("real")
 
 
 async def test_pins_that_cannot_be_read_approve_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.ports import ToolContext
@@ -108,6 +109,47 @@ def test_imports_and_their_cycle_are_found(project: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("files", "languages", "most_imported", "cycles"),
+    [
+        ({"a.js": 'import "./b.js"', "b.js": 'require("./a")', "c.ts": 'export * from "./a"'},
+         ("JavaScript", "TypeScript"), ("a.js", 2), (("a.js", "b.js"),)),
+        ({"go.mod": "module x.org/m\n", "main.go": 'package main\nimport "x.org/m/in/p"\n',
+          "in/p/p.go": "package p\n", "in/p/q.go": "package p\n"}, ("Go",), ("in/p", 1), ()),
+        ({"src/lib.rs": "mod a;\nmod b;\n", "src/a.rs": "use crate::b::B;\n",
+          "src/b.rs": "use super::a;\n"}, ("Rust",), ("src/a.rs", 1), (("src/a.rs", "src/b.rs"),)),
+        ({"o/A.java": "import o.p.B;", "o/p/B.java": "import o.A;"},
+         ("Java",), ("o/A.java", 1), (("o/A.java", "o/p/B.java"),)),
+    ],
+)  # fmt: skip
+def test_imports_of_other_languages_are_measured(
+    tmp_path: Path,
+    files: dict[str, str],
+    languages: tuple[str, ...],
+    most_imported: tuple[str, int],
+    cycles: tuple[tuple[str, ...], ...],
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    imports = measure(tmp_path).imports
+
+    assert imports.languages == languages
+    assert (imports.most_imported[0].module, imports.most_imported[0].by) == most_imported
+    assert (imports.cycle_count, imports.cycles) == (len(cycles), cycles)
+
+
+def test_imports_that_nobody_looked_for_are_not_told_as_none(tmp_path: Path) -> None:
+    (tmp_path / "a.rb").write_text("require_relative 'b'\ndef f\n  1\nend\n")
+
+    figures = measure(tmp_path)
+
+    assert figures.imports.cycle_count is None
+    assert figures.imports.languages == ()
+    assert "Imports were not measured in: Ruby." in figures.notes
+
+
 def test_an_empty_folder_has_figures(tmp_path: Path) -> None:
     figures = measure(tmp_path)
 
@@ -140,7 +182,7 @@ def test_foreign_text_that_no_parser_takes_is_counted_and_left(tmp_path: Path) -
 async def test_what_a_parser_complains_of_is_not_taken_for_figures(tmp_path: Path) -> None:
     (tmp_path / "deep.java").write_text("class A {\n" * 40_000)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         assert json.loads(await measured(tmp_path))["totals"]["lines"] == 40_000
 
 
@@ -228,14 +270,14 @@ async def call(arguments: dict[str, Any], workspace: Path) -> Any:
 
 
 async def test_the_tool_returns_the_figures_as_json(project: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         text = await call({"top": 1}, project)
 
     assert json.loads(text) == json.loads(as_json(measure(project, top=1)))
 
 
 async def test_arguments_out_of_bounds_are_refused(project: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UserMistake):
             await call({"top": 1_000}, project)
 
@@ -247,7 +289,7 @@ async def test_a_module_of_the_workspace_is_never_what_runs(
         (project / f"{name}.py").write_text("raise SystemExit('taken over')\n")
     monkeypatch.chdir(project)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         assert json.loads(await measured(project))["totals"]["files"] == 9
 
 
@@ -257,7 +299,7 @@ async def test_a_measuring_that_fails_says_why(
     fake = script(tmp_path, "echo first >&2; echo out of memory >&2; exit 3")
     monkeypatch.setattr(sys, "executable", str(fake))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="code 3: out of memory"):
             await measured(tmp_path)
 
@@ -267,7 +309,7 @@ async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "executable", str(fake))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="key:  path: there"):
             await measured(tmp_path)
 
@@ -277,7 +319,7 @@ async def test_no_python_to_measure_with_says_so(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="could not be started"):
             await measured(tmp_path)
 
@@ -288,7 +330,7 @@ async def test_cancelling_kills_the_measuring_and_its_children(
     fake = script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait")
     monkeypatch.setattr(sys, "executable", str(fake))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         measuring = asyncio.create_task(measured(tmp_path))
         child = tmp_path / "child"
         await eventually(lambda: child.exists() and child.read_text().endswith("\n"))

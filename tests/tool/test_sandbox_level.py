@@ -2,6 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from midstream.command.permissions import next_mode, without_sandbox
+from midstream.core.safety.capability import PermissionMode, SandboxLevel
+from midstream.core.safety.policy import Policy
+from midstream.desk.status_line import permission_words
+from midstream.tool.permissions import Permissions
 from midstream.tool.sandbox.measuring import Measured
 from midstream.tool.sandbox.sandbox import Sandbox
 
@@ -18,9 +25,43 @@ def test_a_folder_that_no_sandbox_can_take_has_none(tmp_path: Path) -> None:
     box = FullSandbox(tmp_path / "state")
     inside, outside = tmp_path / "w", Path("/usr")
     inside.mkdir()
-    assert box.level_in(outside) == "full", "nobody has looked yet"
+    assert (box.level_in(inside), box.level_in(outside)) == (None, None), "nobody has looked yet"
 
     assert box.unfit(inside) == ""
     assert box.unfit(outside) != ""
 
     assert (box.level_in(inside), box.level_in(outside)) == ("full", "none")
+
+
+def test_before_it_is_measured_no_word_of_a_sandbox_is_said_and_none_is_relied_on(
+    tmp_path: Path,
+) -> None:
+    box = Sandbox(tmp_path / "state", places=())
+    permits = Permissions(Policy(mode="auto"), sandbox=lambda: box.level_in(tmp_path))
+    assert (permission_words(permits), permits.policy().sandbox) == ("auto", "none")
+    assert next_mode(permits) == "plan: only looks, changes nothing"
+    assert next_mode(permits) == "ask: changes and commands ask first"
+    assert permission_words(permits) == "asks"
+
+    box.unfit(tmp_path)
+
+    assert permission_words(permits) == "asks, no sandbox"
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "said"),
+    [
+        ("auto", "none", "in auto every command asks first, as in ask: install bubblewrap"),
+        ("auto", "partial", "midstream doctor --sandbox says what it lacks"),
+        ("auto", "full", ""),
+        ("auto", None, ""),
+        ("ask", "none", ""),
+    ],
+)
+def test_auto_says_where_it_is_ask_for_commands(
+    mode: PermissionMode, level: SandboxLevel | None, said: str
+) -> None:
+    words = without_sandbox(Permissions(Policy(mode=mode), sandbox=lambda: level))
+
+    assert said in words
+    assert bool(said) == bool(words)

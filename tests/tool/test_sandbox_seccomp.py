@@ -16,14 +16,14 @@ from midstream.tool.sandbox.seccomp import (
 
 
 def verdict(
-    machine: str, name: str | int, *arguments: int, audit: int | None = None, network: bool = False
+    machine: str, name: str | int, *arguments: int, audit: int | None = None, unix: bool = True
 ) -> int:
     """Return what the filter makes of a call."""
     known = MACHINES[machine]
     number = known.calls[name] if isinstance(name, str) else name
     words = [each & 0xFFFF_FFFF_FFFF_FFFF for each in (*arguments, *[0] * 6)][:6]
     data = struct.pack("<IIQ6Q", number, known.audit if audit is None else audit, 0, *words)
-    program = filter_of(machine, network=network)
+    program = filter_of(machine, unix=unix)
     assert program is not None
     steps = list(struct.iter_unpack("<HBBI", program))
     at, register = 0, 0
@@ -129,9 +129,9 @@ def test_a_call_of_the_x32_kind_kills(number: int) -> None:
 
 @pytest.mark.parametrize("machine", sorted(MACHINES))
 def test_with_the_hosts_network_there_are_no_sockets_of_the_unix_family(machine: str) -> None:
-    assert verdict(machine, "socket", 1, 1, 0, network=True) == EAFNOSUPPORT
-    assert verdict(machine, "socketpair", 1, 1, 0, network=True) == ALLOW
-    assert verdict(machine, "socket", 2, 1, 0, network=True) == ALLOW
+    assert verdict(machine, "socket", 1, 1, 0, unix=False) == EAFNOSUPPORT
+    assert verdict(machine, "socketpair", 1, 1, 0, unix=False) == ALLOW
+    assert verdict(machine, "socket", 2, 1, 0, unix=False) == ALLOW
 
 
 def test_a_machine_we_have_no_table_of_gets_no_filter() -> None:

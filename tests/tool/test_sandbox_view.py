@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from midstream.tool.sandbox.folders import OURS, Held
+from midstream.tool.sandbox.guarded import Lookout
 from midstream.tool.sandbox.launch import _inside
 from midstream.tool.sandbox.view import (
     View,
     add_home,
     add_workspace,
-    guarded_names,
     home_of,
     made_devices,
-    nested_repositories,
     safe_path,
     unfit,
 )
@@ -49,15 +48,16 @@ def shown_at_home(home: Path, workspace: Path, **environment: str) -> list[str]:
     return [os.path.relpath(place, home) for place in places if place.startswith(str(home))]
 
 
-def of_workspace(workspace: Path, home: Path, *, network: bool = False) -> dict[str, list[str]]:
+def of_workspace(
+    workspace: Path, home: Path, *, changed: tuple[str, ...] = ()
+) -> dict[str, list[str]]:
     view = View()
     add_workspace(
         view,
         workspace,
         home=home,
         by_descriptor=True,
-        network=network,
-        nested=nested_repositories(workspace),
+        guarded=Lookout(workspace).look().without(changed),
         hidden=(workspace / "state",),
     )
     view.close()
@@ -181,6 +181,18 @@ def test_what_decides_what_runs_later_is_read_only(workspace: Path, home: Path) 
     assert found["--bind"] == ["."]
 
 
+def test_what_is_locked_further_down_does_not_keep_its_folder_from_moving(
+    workspace: Path, home: Path
+) -> None:
+    made(workspace / "pkg/a/.vscode")
+    (workspace / "pkg/a/AGENTS.md").touch()
+
+    found = of_workspace(workspace, home)
+
+    assert found["--ro-bind-fd"] == ["pkg/a/.vscode", "pkg/a/AGENTS.md"]
+    assert "--bind-fd" not in found
+
+
 def test_each_folder_above_a_repository_below_is_made_a_mount(workspace: Path, home: Path) -> None:
     made(workspace / "a/b/.git", workspace / "a/c/.git")
 
@@ -188,15 +200,6 @@ def test_each_folder_above_a_repository_below_is_made_a_mount(workspace: Path, h
 
     assert found["--bind-fd"] == ["a", "a/b", "a/c"]
     assert found["--ro-bind-fd"] == ["a/b/.git", "a/c/.git"]
-
-
-def test_a_repository_below_is_not_looked_for_through_a_link(
-    workspace: Path, home: Path, tmp_path: Path
-) -> None:
-    made(tmp_path / "elsewhere/.git")
-    (workspace / "way").symlink_to(tmp_path / "elsewhere")
-
-    assert nested_repositories(workspace) == ()
 
 
 def test_a_link_with_a_known_name_is_not_mounted(
@@ -218,14 +221,18 @@ def test_secrets_of_a_project_and_our_state_are_hidden(workspace: Path, home: Pa
     assert found["--tmpfs"] == [".aws", "state"]
 
 
-def test_a_virtual_environment_is_written_with_the_network_only(
+def test_installed_packages_are_written_where_that_was_asked_for(
     workspace: Path, home: Path
 ) -> None:
     made(workspace / ".venv")
     (workspace / ".venv/pyvenv.cfg").touch()
 
     assert of_workspace(workspace, home)["--ro-bind-fd"] == [".venv"]
-    assert "--ro-bind-fd" not in of_workspace(workspace, home, network=True)
+    made(workspace / "pkg/node_modules/.bin")
+    assert of_workspace(workspace, home)["--ro-bind-fd"] == [".venv", "pkg/node_modules/.bin"]
+    assert of_workspace(workspace, home, changed=(".venv/.",))["--ro-bind-fd"] == [
+        "pkg/node_modules/.bin"
+    ]
 
 
 def test_a_virtual_environment_cannot_show_what_is_no_python(workspace: Path, home: Path) -> None:
@@ -294,15 +301,6 @@ def test_many_that_come_and_go_at_once_leave_nothing_and_never_lose_it(workspace
         thread.join()
 
     assert (lost, os.listdir(workspace)) == ([], [])
-
-
-def test_what_the_sandbox_of_another_command_makes_is_not_what_a_command_made(
-    workspace: Path,
-) -> None:
-    for name in (".git", ".midstream", ".husky"):
-        (workspace / name).mkdir(exist_ok=True)
-
-    assert guarded_names(workspace) == {".husky"}
 
 
 @pytest.mark.parametrize("how", ["anybody may write around it", "it lies in somebody's folder"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from deadline import DEADLINE_S
 from toolbench import Bench, a_tool
 
 from midstream.core.errors import UserMistake
@@ -124,7 +125,7 @@ async def test_a_call_out_of_time_is_left_behind(
     let_go = threading.Event()
 
     def hang(arguments: dict[str, Json], context: ToolContext) -> str:
-        let_go.wait(10)
+        let_go.wait(DEADLINE_S)
         return "late"
 
     bench = bench_with(tmp_path, a_tool(hang, effect=effect, timeout_s=0.05))
@@ -177,7 +178,7 @@ async def test_told_to_stop_a_harmless_tool_ends_at_once(
 
     def hang(arguments: dict[str, Json], context: ToolContext) -> str:
         context.progress("begun")
-        let_go.wait(10)
+        let_go.wait(DEADLINE_S)
         return ""
 
     bench = bench_with(tmp_path, a_tool(hang, effect=effect))
@@ -206,11 +207,13 @@ async def test_told_to_stop_a_once_tool_may_finish_and_say_so(tmp_path: Path) ->
 
 
 async def test_a_once_tool_that_looks_at_stop_in_its_thread_changes_nothing(tmp_path: Path) -> None:
+    contexts: list[ToolContext] = []
     told = threading.Event()
 
     def careful(arguments: dict[str, Json], context: ToolContext) -> str:
+        contexts.append(context)
         context.progress("begun")
-        told.wait(10)
+        told.wait(DEADLINE_S)
         check_stop(context)
         return "changed"
 
@@ -219,7 +222,7 @@ async def test_a_once_tool_that_looks_at_stop_in_its_thread_changes_nothing(tmp_
         call = group.create_task(bench.call("thing"))
         await bench.until_told("begun")
         bench.stop.set()
-        await asyncio.sleep(0.02)
+        await contexts[0].stop.wait()
         told.set()
 
     assert call.result().outcome == "stopped"
@@ -263,14 +266,14 @@ async def test_cancelling_goes_through_and_a_forgotten_thread_is_silent(tmp_path
 
     def hang(arguments: dict[str, Json], context: ToolContext) -> str:
         context.progress("begun")
-        let_go.wait(10)
+        let_go.wait(DEADLINE_S)
         context.progress("still here")
         saw_stop.append(context.stop.is_set())
         ended.set()
         return ""
 
     bench = bench_with(tmp_path, a_tool(hang, effect="once"))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
         call = group.create_task(bench.call("thing"))
         await bench.until_told("begun")
         call.cancel()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from toolbench import Bench, a_tool, files_in
 
 from midstream.core.names import Json
@@ -188,7 +189,7 @@ async def test_what_runs_is_what_was_checked_whatever_a_plan_does_to_it(tmp_path
 
     tool = msgspec.structs.replace(a_tool(work), plan=plan_and_change)
     bench = Bench(tmp_path, ToolManager([tool], policy=lambda: Policy(mode="full")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await bench.manager.call("thing", given, bench.context)
 
     assert seen == [["a"]]
@@ -206,7 +207,7 @@ async def test_arguments_are_checked_once_for_a_review_and_once_for_a_call(
     monkeypatch.setattr(manager, "validate", counted)
     bench = Bench(tmp_path)
     arguments: dict[str, Json] = {"path": "a.txt", "content": "x"}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await bench.manager.review("write_file", arguments, bench.context)
         await bench.manager.call("write_file", arguments, bench.context)
 
@@ -227,10 +228,34 @@ async def test_arguments_that_no_longer_fit_after_their_review_are_not_run(tmp_p
         parameters={"type": "object", "properties": {"n": {"type": "integer"}}},
     )
     bench = Bench(tmp_path, ToolManager([loose], policy=lambda: Policy(mode="full")))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         review = await bench.manager.review("thing", {"n": "one"}, bench.context)
     bench.manager.put([strict], instead_of=["thing"])
 
     assert review.kind == "allow"
     assert "'one' is not of type 'integer'" in await bench.failure("thing", n="one")
     assert ran == []
+
+
+# --- changes that change nothing ------------------------------------------------------------------
+
+
+async def test_a_change_that_changes_nothing_asks_nobody_and_writes_nothing(bench: Bench) -> None:
+    place = bench.context.workspace / "same.txt"
+    place.write_bytes(b"one\n")
+    before = place.stat()
+    same: dict[str, Json] = {"path": "same.txt", "content": "one\n"}
+
+    assert (await reviewed(bench, Policy(), "write_file", **same)).kind == "allow"
+    said = await bench.text("write_file", **same)
+    assert said == "No change: same.txt holds exactly this already."
+    assert place.stat() == before
+
+
+async def test_that_nothing_would_change_is_not_said_of_a_file_that_may_not_be_read(
+    bench: Bench,
+) -> None:
+    (bench.context.workspace / ".env").write_bytes(b"KEY=1\n")
+
+    review = await reviewed(bench, Policy(), "write_file", path=".env", content="KEY=1\n")
+    assert review.kind == "deny"

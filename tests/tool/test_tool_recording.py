@@ -75,8 +75,8 @@ async def test_a_new_file_was_nothing_before(bench: Bench, recorder: Recorder) -
 async def test_the_folders_a_new_file_takes_are_told_before_they_are_made(
     bench: Bench, recorder: Recorder
 ) -> None:
-    for path in ("a/b/c.txt", "a/b/d/e.txt", "a/b/c.txt", "f.txt"):
-        await bench.text("write_file", path=path, content="new")
+    for number, path in enumerate(("a/b/c.txt", "a/b/d/e.txt", "a/b/c.txt", "f.txt")):
+        await bench.text("write_file", path=path, content=f"new {number}")
         await bench.text("read_files", paths=[path])
 
     assert recorder.folders == [("a", "b"), ("d",), (), ()]

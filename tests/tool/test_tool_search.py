@@ -1,5 +1,4 @@
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -7,8 +6,7 @@ from toolbench import Bench
 
 from midstream.tool import search as search_module
 
-HAS_RIPGREP = shutil.which("rg") is not None
-WAYS = ["ripgrep", "python"] if HAS_RIPGREP else ["python"]
+WAYS = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.tool import workspace_files
 from midstream.tool.workspace_files import WorkspaceFiles
@@ -13,7 +14,7 @@ from midstream.tool.workspace_files import WorkspaceFiles
 Named = Callable[[], Awaitable[set[str]]]
 
 
-@pytest.fixture(params=["ripgrep", "python"])
+@pytest.fixture(params=[pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"])
 def without_or_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "python":
         monkeypatch.setattr(workspace_files, "found_program", lambda *_: None)
@@ -28,9 +29,9 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 async def named(root: Path) -> set[str]:
     files = WorkspaceFiles(root)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         files.look()
-        assert await files.looked(15)
+        assert await files.looked(DEADLINE_S)
     return set(files.names())
 
 
@@ -92,20 +93,20 @@ async def test_old_names_serve_while_they_are_looked_up_again(
     monkeypatch.setattr(workspace_files, "FRESH_S", 0.0)
     write(tmp_path, {"a.py": ""})
     files = WorkspaceFiles(tmp_path)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         files.look()
-        await files.looked(15)
+        await files.looked(DEADLINE_S)
         write(tmp_path, {"b.py": ""})
         files.look()
         assert list(files.names()) == ["a.py"]
-        await files.looked(15)
+        await files.looked(DEADLINE_S)
         assert set(files.names()) == {"a.py", "b.py"}
 
 
 async def test_looking_ends_with_the_console(tmp_path: Path) -> None:
     write(tmp_path, {f"{number}/a.py": "" for number in range(50)})
     files = WorkspaceFiles(tmp_path)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         files.look()
         await files.close()
         assert await files.looked(0)

@@ -3,15 +3,26 @@
 import asyncio
 from pathlib import Path
 
+from deadline import DEADLINE_S as DEADLINE_S
+
 from midstream.core.names import Effect, Json
+from midstream.core.safety.capability import SandboxLevel
 from midstream.core.safety.policy import Policy
 from midstream.core.spec import ToolSpec
 from midstream.offloop import call_soon
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.tool.base import Tool, ToolFunction
 from midstream.tool.manager import ToolManager
+from midstream.tool.sandbox.measuring import Measured
+from midstream.tool.sandbox.sandbox import Sandbox
 
-DEADLINE_S = 20.0
+
+class Said(Sandbox):
+    """A sandbox of which only is said how good it is."""
+
+    def __init__(self, level: SandboxLevel) -> None:
+        super().__init__(Path("/nonexistent"))
+        self._known = (Measured(level=level, why="no bubblewrap"), None)
 
 
 class Bench:
@@ -68,7 +79,7 @@ def a_tool(
     *,
     name: str = "thing",
     effect: Effect = "read",
-    timeout_s: float = 10.0,
+    timeout_s: float = DEADLINE_S,
     parameters: dict[str, Json] | None = None,
     needs_approval: bool = False,
 ) -> Tool:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from deadline import PROGRAM_S
 
 PROJECT = Path(__file__).parents[2]
 
@@ -17,7 +18,7 @@ def tortured(*arguments: str) -> str:
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=PROGRAM_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -53,6 +54,13 @@ def test_no_text_does_anything_to_a_terminal_but_stand_on_it() -> None:
     assert "sanitizer                           600      600        0" in tortured(
         "sanitizer", "--screens", "600"
     )
+
+
+def test_a_round_of_the_storm_on_safety_holds() -> None:
+    report = tortured("safety", "--rounds", "1")
+
+    assert "command lines                      1000     1000        0" in report
+    assert "properties                            1        1        0" in report
 
 
 def test_no_secret_comes_out_wherever_its_text_is_cut() -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from deadline import DEADLINE_S
+
 PROJECT = Path(__file__).parents[2]
 
 
@@ -14,7 +16,7 @@ def test_no_text_gets_past_the_decoder_that_must_not_come_in() -> None:
         cwd=PROJECT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
     )
 
     assert (done.returncode, "strict decoder" in done.stdout) == (0, True), done.stdout

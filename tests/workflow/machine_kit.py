@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.core.apply import apply
 from midstream.core.events import (
@@ -40,8 +41,6 @@ from midstream.tool.validation import validate
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import WorkflowStateMachine
-
-DEADLINE_S = 20.0
 
 
 def flow(*states: dict[str, Json], **fields: Json) -> dict[str, Json]:
@@ -109,7 +108,7 @@ async def scene(
     handlers: Mapping[str, Callable[[HandlerRun], Json]] | None = None,
     roles: dict[str, Role] | None = None,
     journal: FakeJournal | MemoryStore | None = None,
-    timeout_s: float = 10.0,
+    timeout_s: float = DEADLINE_S,
     is_journaled: bool = True,
 ) -> AsyncIterator[Scene]:
     """Yield a machine that has not begun. Afterwards nothing of it is left, and its story holds."""

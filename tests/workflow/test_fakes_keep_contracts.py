@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.conversation import Message
 from midstream.core.errors import WorldTrouble
@@ -47,7 +48,7 @@ class TestJumpingClock(ClockContract):
             await clock.sleep(seconds)
             woken.append(seconds)
 
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as group:
             for seconds in (3, 1, 2, 9):
                 group.create_task(sleeper(seconds))
             await asyncio.sleep(0)
@@ -75,7 +76,7 @@ class TestScriptedModel(ModelContract):
 
     async def test_it_remembers_what_it_was_asked_and_how_that_ended(self) -> None:
         model = ScriptedModel("one", WorldTrouble("down"), says("cut", "off", gate=Gate(), after=1))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(DEADLINE_S):
             await model.request(REQUEST, Heard())
             with pytest.raises(WorldTrouble):
                 await model.request(REQUEST, Heard())
@@ -156,7 +157,7 @@ HAIKU: dict[str, Json] = {
 
 
 async def test_a_users_own_test_takes_a_few_lines() -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         model = ScriptedModel("An old silent pond", "Too old.", "A new silent pond")
         story = Chronicle()
         machine = WorkflowStateMachine(define(HAIKU), fake_world(model), tap=story)

@@ -396,7 +396,7 @@ async def test_a_policy_that_is_none_is_refused() -> None:
     async with scene(RESUMING, asks("Which?")) as here:
         await here.machine.start("tidy")
         await here.machine.settled()
-        with pytest.raises(UserMistake, match="no policy"):
+        with pytest.raises(UserMistake, match="not a policy"):
             await here.machine.say("no", policy="shout")  # type: ignore[arg-type]
         assert here.run.inbox == {}
 

@@ -6,28 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from machine_kit import RESUME, Scene, flow, rounds, scene
 
 from midstream.testing.fakes import FakeTool, Gate, Line, asks, call, says
 from midstream.workflow.handler_run import HandlerRun
 
-WATCHED_S = 0.05
+MANY = 20
 
 
 async def rounds_made(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many rounds the loop made in a short while, its own timer's included."""
+    """Return how many rounds the loop makes until it sleeps with no timer but the test's deadline."""
     loop: Any = asyncio.get_running_loop()
-    made = 0
+    made, sleeps = 0, asyncio.Event()
     select: Callable[[float | None], object] = loop._selector.select
 
     def counted(timeout: float | None = None) -> object:
         nonlocal made
         made += 1
-        return select(timeout)
+        if made < MANY and timeout is not None and timeout < DEADLINE_S / 2:
+            return select(timeout)
+        sleeps.set()
+        return select(0)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop._selector, "select", counted)
-        await asyncio.sleep(WATCHED_S)
+        await sleeps.wait()
     return made
 
 
@@ -70,7 +74,7 @@ async def test_a_waiting_run_makes_no_rounds(at: str, monkeypatch: pytest.Monkey
         waiting = asyncio.ensure_future(here.machine.wait())
         await rounds()
 
-        # One to go to sleep, one to wake up, and one to spare for a slow machine's early timer.
+        # One to go to sleep, and two to spare for what a thread says late.
         assert await rounds_made(monkeypatch) <= 3
         assert not waiting.done()
         release.set()

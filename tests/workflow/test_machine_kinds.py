@@ -16,7 +16,10 @@ from midstream.core.events import (
 from midstream.core.names import Json
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
+from midstream.workflow.effects import LONGEST_SLEEP_S
+from midstream.workflow.state_machine import WorkflowStateMachine
 
+LATE: Json = {"on": ["timeout"], "to": "then"}
 STOP: dict[str, Json] = {"name": "stop", "input": "common_data.out"}
 
 
@@ -158,6 +161,60 @@ async def test_a_wait_is_over_in_time() -> None:
         run = await end(here)
 
         assert run.status == "finished"
+
+
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize("set_by", [-DAY_S, DAY_S], ids=["back", "on"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        state("start", wait=100, next="then"),
+        state(
+            "start", ask={"question": "?", "deadline_s": 100, "on_timeout": "goto", "to": "then"}
+        ),
+        state("start", agent="dude", timeout_s=100, catch=[LATE], next="stop"),
+    ],
+    ids=["wait", "deadline", "timeout"],
+)
+async def test_a_wait_takes_its_time_however_the_clock_is_set(
+    start: dict[str, Json], set_by: float
+) -> None:
+    async with scene(flow(start, state("then")), says("late", gate=Gate())) as here:
+        await begin(here)
+        await rounds()
+        here.clock.set(here.clock.now() + set_by)
+        here.clock.jump(99)
+        await rounds()
+        assert here.run.state == "start"
+        here.clock.jump(1)
+        assert (await end(here)).status == "finished"
+
+
+async def test_after_a_crash_a_wait_takes_no_longer_than_it_was_to_take() -> None:
+    async with scene(flow(state("start", wait=100)), is_journaled=False) as here:
+        await begin(here)
+        await rounds()
+        run = await here.machine.leave()
+        here.clock.set(here.clock.now() - DAY_S)
+        machine = WorkflowStateMachine(here.machine._definition, here.machine._world, id=run.id)
+        await machine.resume(run, was_cut=True)
+        await rounds()
+        here.clock.jump(99)
+        await rounds()
+        assert machine.run.state == "start"
+        here.clock.jump(1)
+        assert (await machine.wait()).status == "finished"
+
+
+async def test_a_wait_for_a_time_of_day_follows_the_clock_as_it_is_set() -> None:
+    async with scene(flow(state("start", wait={"until": "${input}"}))) as here:
+        await begin(here, "2023-11-14T23:20:00Z")
+        await rounds()
+        here.clock.set(1_700_005_000.0)
+        here.clock.jump(LONGEST_SLEEP_S)
+        assert (await end(here)).status == "finished"
 
 
 async def test_a_tool_that_fails_is_tried_again_and_then_caught() -> None:

@@ -16,18 +16,30 @@ from machine_kit import (
     Scene,
     all_of,
     check_request,
+    end,
     flow,
     replayed,
     rounds,
     scene,
 )
 
+from midstream.core.conversation import GO_ON
 from midstream.core.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
-from midstream.core.events import FileWritten, RunFailed, ToolCalled, ToolReturned
+from midstream.core.events import (
+    FileWritten,
+    Interrupted,
+    QuestionAsked,
+    ReplyCut,
+    ReplyShown,
+    RunFailed,
+    ToolCalled,
+    ToolReturned,
+)
+from midstream.core.names import Effect, Json
 from midstream.core.notices import JournalStalled, JournalWorks, RunTaken
 from midstream.core.run import Run
 from midstream.core.spec import Definition
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.ports import Review, ToolContext, ToolOutcome
 from midstream.testing.fakes import (
     Chronicle,
     FakeJournal,
@@ -45,6 +57,7 @@ from midstream.testing.fakes import (
     says,
 )
 from midstream.workflow import effects
+from midstream.workflow.effects import CHECKPOINT_S
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
 from midstream.workflow.state_machine import STALL_RETRY_S, WorkflowStateMachine
@@ -90,7 +103,7 @@ async def died(machine: WorkflowStateMachine) -> None:
 # --- leaving, in each kind of flight --------------------------------------------------------------
 
 
-async def test_a_streaming_reply_is_cut_off_and_asked_for_again() -> None:
+async def test_a_streaming_reply_is_cut_off_and_what_was_shown_of_it_is_kept() -> None:
     gate = Gate()
     async with scene(PLAIN, says("one ", "two", gate=gate, after=1), is_journaled=False) as here:
         await here.machine.start("tidy")
@@ -103,8 +116,113 @@ async def test_a_streaming_reply_is_cut_off_and_asked_for_again() -> None:
 
         machine, told, model = await taken_up(here, "Done.")
         assert (await machine.wait()).output == "Done."
+        assert told.kinds()[:2] == ["reply_cut", "run_recovered"]
+        *before, shown, asked_on = model.requests[0].messages
+        assert tuple(before) == here.model.requests[0].messages
+        assert (shown.text, shown.interrupted, asked_on.text) == ("one ", True, GO_ON)
+
+
+async def test_a_reply_of_which_nothing_was_shown_is_asked_for_again() -> None:
+    gate = Gate()
+    async with scene(PLAIN, says("one", gate=gate, after=0), is_journaled=False) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        await left(here)
+
+        machine, told, model = await taken_up(here, "Done.")
+        assert (await machine.wait()).output == "Done."
         assert told.kinds()[0] == "run_recovered"
         assert model.requests[0].messages == here.model.requests[0].messages
+
+
+# --- what is shown of a reply ---------------------------------------------------------------------
+
+
+async def test_what_is_shown_is_journaled_at_most_a_second_later_and_only_what_is_new() -> None:
+    first = Gate()
+    held = Scripted(pieces=("one ", "two ", "three ", "four"), gate=first, gate_after=2)
+    async with scene(PLAIN, held) as here:
+        await here.machine.start("tidy")
+        await first.reached()
+        assert here.told.of(ReplyShown) == []
+
+        here.clock.jump(CHECKPOINT_S)
+        await rounds()
+        assert [fact.text for fact in here.told.of(ReplyShown)] == ["one two "]
+
+        here.clock.jump(100 * CHECKPOINT_S)
+        await rounds()
+        assert len(here.told.of(ReplyShown)) == 1, "nothing is told where nothing was shown"
+
+        first.open()
+        await end(here)
+        assert here.run.output == "one two three four"
+        assert len(here.told.of(ReplyShown)) == 1
+
+
+async def test_a_crash_keeps_what_was_checkpointed_and_never_runs_half_a_call() -> None:
+    gate = Gate()
+    held = Scripted(pieces=("I look. ",), calls=(call("look"),), gate=gate)
+    async with scene(
+        PLAIN, held, tools=[FakeTool(name="look", effect="once")], is_journaled=False
+    ) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        here.clock.jump(CHECKPOINT_S)
+        await rounds()
+        await died(here.machine)
+
+        machine, told, model = await taken_up(here, "Done.", was_cut=True)
+        assert (await machine.wait()).output == "Done."
+        assert [fact.partial for fact in told.of(ReplyCut)] == ["I look. "]
+        assert here.tools.calls == []
+        check_request(model.requests[0])
+
+
+async def test_a_chat_holds_after_a_crash_as_after_esc_and_the_next_words_go_on() -> None:
+    gate = Gate()
+    async with scene(PLAIN, says("one ", "two", gate=gate, after=1), is_journaled=False) as here:
+        here.machine._definition = msgspec.structs.replace(here.machine._definition, kind="chat")
+        await here.machine.start("tidy")
+        await gate.reached()
+        here.clock.jump(CHECKPOINT_S)
+        await rounds()
+        await died(here.machine)
+
+        machine, told, model = await taken_up(here, "Done.", was_cut=True)
+        assert machine.run.phase == "held"
+        assert [(fact.partial, fact.leads_to) for fact in told.of(Interrupted)] == [
+            ("one ", "hold")
+        ]
+        await rounds()
+        assert model.requests == [], "nobody is paid before the person says so"
+
+        await machine.say("shorter, please")
+        assert (await machine.wait()).output == "Done."
+        assert [message.text for message in model.requests[0].messages][-2:] == [
+            "one ",
+            "shorter, please",
+        ]
+
+
+async def test_a_checkpoint_without_room_is_made_later_and_nothing_of_it_is_lost() -> None:
+    gate, journal = Gate(), FakeJournal()
+    held = Scripted(pieces=("one ", "two ", "three"), gate=gate, gate_after=2)
+    async with scene(PLAIN, held, journal=journal) as here:
+        await here.machine.start("tidy")
+        await gate.reached()
+        journal.trouble = FULL
+        here.clock.jump(CHECKPOINT_S)
+        await rounds()
+        journal.trouble = None
+        assert here.told.of(ReplyShown) == []
+        assert here.told.of(JournalStalled) == []
+
+        here.clock.jump(CHECKPOINT_S)
+        await rounds()
+        assert [fact.text for fact in here.told.of(ReplyShown)] == ["one two "]
+        gate.open()
+        await end(here)
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -192,23 +310,33 @@ async def test_a_once_tool_that_does_not_listen_is_cut_off_and_unknown() -> None
         assert here.tools.calls[0].ended == "cancelled"
 
 
-async def test_of_tools_side_by_side_each_ends_by_its_own_rule() -> None:
+@pytest.mark.parametrize(
+    ("effect", "status", "ended"),
+    [
+        ("read", ["running", "running"], ["cancelled", "cancelled"]),
+        ("idempotent", ["running", "new"], ["cancelled"]),
+        ("once", ["done", "new"], ["stopped"]),
+    ],
+)
+async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
+    effect: Effect, status: list[str], ended: list[str]
+) -> None:
     gate = Gate()
-    tools = [
-        FakeTool(name="look", gate=gate),
-        FakeTool(name="put", effect="idempotent", gate=gate),
-        FakeTool(name="shell", effect="once", gate=gate),
-    ]
-    script = calls(call("look"), call("put"), call("shell"), call("shell"))
-    async with scene(PLAIN, script, tools=tools, is_journaled=False) as here:
+    tool = FakeTool(name="tool", effect=effect, gate=gate)
+    script = calls(call("tool", n=1), call("tool", n=2))
+    async with scene(PLAIN, script, tools=[tool], is_journaled=False) as here:
         await here.machine.start("tidy")
         await rounds()
         run = await left(here)
 
         assert run.turn is not None
-        assert [c.status for c in run.turn.calls] == ["running", "running", "done", "done"]
-        ended = [called.ended for called in here.tools.calls]
-        assert ended == ["cancelled", "cancelled", "stopped", "stopped"]
+        assert [c.status for c in run.turn.calls] == status
+        assert [called.ended for called in here.tools.calls] == ended
+
+        gate.open()
+        machine, _, _ = await taken_up(here, "Done.", was_cut=False)
+        assert (await machine.wait()).output == "Done."
+        assert here.told.of(QuestionAsked) == []
 
 
 async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
@@ -386,6 +514,23 @@ async def stalled(here: Scene) -> None:
     await rounds()
 
 
+async def test_what_a_look_at_a_call_came_to_waits_for_room_too() -> None:
+    journal = FakeJournal()
+
+    def fills_up(arguments: dict[str, Json], context: ToolContext) -> Review:
+        journal.trouble = FULL
+        return Review()
+
+    tool = FakeTool(name="shell", effect="once", review=fills_up)
+    async with scene(PLAIN, call("shell"), "Done.", tools=[tool], journal=journal) as here:
+        await here.machine.start("tidy")
+        await stalled(here)
+        assert here.run.status == "running"
+        journal.trouble = None
+        here.clock.jump(STALL_RETRY_S)
+        assert (await here.machine.wait()).output == "Done."
+
+
 async def test_what_an_effect_came_to_is_kept_once_there_is_room() -> None:
     journal, gate = FakeJournal(), Gate()
     async with scene(PLAIN, says("Done.", gate=gate), journal=journal) as here:
@@ -547,7 +692,7 @@ async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died()
         journal.trouble = None
 
         assert run.turn is not None
-        assert [c.status for c in run.turn.calls] == ["running", "running"]
+        assert [c.status for c in run.turn.calls] == ["running", "new"]
         machine, _, _ = await taken_up(here, "Done.", was_cut=False)
         assert [q.call_id for q in machine.run.open_questions] == ["call_1"]
         await machine.say("1")

@@ -5,11 +5,29 @@ import os
 
 import msgspec
 import pytest
-from machine_kit import PLAIN, RESUMING, START, check_request, flow, replayed, rounds, scene
+from machine_kit import (
+    PLAIN,
+    RESUMING,
+    START,
+    begin,
+    check_request,
+    end,
+    flow,
+    replayed,
+    rounds,
+    scene,
+)
 
 from midstream.core import decide
+from midstream.core.decide import MAX_BREAKS
 from midstream.core.errors import WorldTrouble
-from midstream.core.events import InputDisposed, RunFailed, ToolReturned
+from midstream.core.events import (
+    AgentFailed,
+    InputDisposed,
+    ReplyCut,
+    RunFailed,
+    ToolReturned,
+)
 from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.notices import Notice, RunTaken
@@ -319,3 +337,54 @@ async def test_notices_stop_with_the_run() -> None:
         await rounds()
 
         assert sum(isinstance(told.event, Notice) for told in here.told.events) == count
+
+
+# --- a reply that breaks off in the middle ----------------------------------------------------------
+
+BROKEN = WorldTrouble("The reply was cut off: a line of it is no JSON.")
+
+
+async def test_a_reply_that_broke_off_is_asked_on_with_what_was_shown_of_it() -> None:
+    broken = Scripted(pieces=("one ", "two "), error=BROKEN)
+    async with scene(PLAIN, broken, "three.") as here:
+        await begin(here)
+        run = await end(here)
+        assert (run.status, run.output) == ("finished", "three.")
+        cuts = [(fact.partial, fact.reason) for fact in here.told.of(ReplyCut)]
+        assert cuts == [("one two ", BROKEN.what)]
+        shown = here.model.requests[1].messages[-2]
+        assert (shown.text, shown.interrupted) == ("one two ", True)
+
+
+async def test_a_call_that_broke_off_is_never_made() -> None:
+    broken = Scripted(calls=(call("look"),), error=BROKEN)
+    async with scene(PLAIN, broken, "Done.", tools=[FakeTool(name="look")]) as here:
+        await begin(here)
+        assert (await end(here)).output == "Done."
+        assert here.tools.calls == []
+
+
+async def test_a_model_whose_replies_break_off_again_and_again_fails_in_the_end() -> None:
+    broken = Scripted(pieces=("one ",), error=BROKEN)
+    async with scene(PLAIN, *[broken] * (MAX_BREAKS + 1)) as here:
+        await begin(here)
+        run = await end(here)
+        assert (run.status, run.error) == ("failed", BROKEN.what)
+        assert len(here.model.requests) == MAX_BREAKS + 1
+
+
+async def test_what_broke_before_anything_was_there_is_not_asked_on() -> None:
+    async with scene(PLAIN, Scripted(error=BROKEN)) as here:
+        await begin(here)
+        assert (await end(here)).status == "failed"
+        assert len(here.model.requests) == 1
+
+
+async def test_in_a_chat_the_person_says_how_it_goes_on() -> None:
+    broken = Scripted(pieces=("one ",), error=BROKEN)
+    async with scene(PLAIN, broken) as here:
+        here.machine._definition = msgspec.structs.replace(here.machine._definition, kind="chat")
+        await begin(here)
+        await end(here)
+        assert [fact.partial for fact in here.told.of(AgentFailed)] == ["one "]
+        assert len(here.model.requests) == 1

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
 from midstream.core.errors import NotTrusted
@@ -54,7 +55,7 @@ def library(home: Path, script: bytes | None) -> WorkflowLibrary:
 async def test_a_loaded_workflow_knows_its_script_and_the_name_it_was_found_by(
     tmp_path: Path,
 ) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         definition, _ = await library(tmp_path, b"def note(run): ...\n").load("noting")
         plain, _ = await library(tmp_path / "plain", None).load("noting")
 
@@ -66,7 +67,7 @@ async def test_pinned_handlers_come_from_the_text_and_stand_where_the_file_stood
     tmp_path: Path,
 ) -> None:
     script = b"def note(run):\n    run.common_data['at'] = note.__code__.co_filename\n"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         found = library(tmp_path, script)
         definition, _ = await found.load("noting")
         file = tmp_path / "config" / "workflows" / "noting" / "script.py"
@@ -82,7 +83,7 @@ async def test_pinned_handlers_come_from_the_text_and_stand_where_the_file_stood
 
 async def test_a_pinned_script_is_not_run_in_a_workspace_nobody_trusts_now(tmp_path: Path) -> None:
     mark = tmp_path / "was here"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         found = library(
             tmp_path,
             f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef note(run): ...\n".encode(),

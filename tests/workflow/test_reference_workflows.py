@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.addressing import address_of
 from midstream.core.events import StateTransition
@@ -22,7 +23,7 @@ async def test_a_reference_goes_its_way_and_leaves_its_ledger(reference: Referen
     machine = WorkflowStateMachine(
         reference.definition, world, handlers=reference.handlers, tap=story
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await machine.start(reference.input, allowed=reference.allowed)
         run = await perform(machine, reference, stage)
         await machine.wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from deadline import DEADLINE_S
 
 from midstream.core.apply import apply
 from midstream.core.errors import AuthorMistake
@@ -22,7 +23,7 @@ from midstream.workflow.handlers import ScriptHandlers, load_script
 async def load(folder: Path, source: str, timeout_s: float = 10.0) -> ScriptHandlers:
     path = folder / "script.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8", errors="surrogateescape")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         return await load_script(path, timeout_s=timeout_s)
 
 
@@ -86,7 +87,7 @@ async def test_an_import_without_an_end_is_left_behind(
 
 async def test_importing_does_not_hold_up_the_loop(tmp_path: Path, standstill: Standstill) -> None:
     source = "import standstill\nstandstill.wait()\ndef h(run): pass\n"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         loading = asyncio.ensure_future(load(tmp_path, source))
         await standstill.gate.reached()
         assert not loading.done()
@@ -98,7 +99,7 @@ async def test_importing_does_not_hold_up_the_loop(tmp_path: Path, standstill: S
 
 
 async def test_a_missing_script_is_said_to_be_missing(tmp_path: Path) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(AuthorMistake, match="FileNotFoundError"):
             await load_script(tmp_path / "script.py")
 
@@ -131,7 +132,7 @@ async def test_what_was_read_is_what_runs_and_no_cache_is_left(tmp_path: Path) -
     path.write_text("def h(run):\n    run.log('changed since')\n")
     handlers = await load_script(path, b"def h(run):\n    run.log('as checked')\n")
     lines: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         await handlers.call("h", begun(), lines.append)
 
     assert lines == ["as checked"]
@@ -144,7 +145,7 @@ async def test_two_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
     one = await load(tmp_path / "a" / "w", "WORD = 'a'\ndef h(run): run.log(WORD)\n")
     two = await load(tmp_path / "b" / "w", "WORD = 'b'\ndef h(run): run.log(WORD)\n")
     lines: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         for handlers in (one, two):
             await handlers.call("h", begun(), lines.append)
 
@@ -153,7 +154,7 @@ async def test_two_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
 
 async def test_an_error_in_a_handler_names_the_scripts_line(tmp_path: Path) -> None:
     handlers = await load(tmp_path, "import json\n\ndef h(run):\n    json.loads('{')\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(AuthorMistake) as caught:
             await handlers.call("h", begun(), lambda text: None)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from playing import Gate, Play, answer_to, play, said_by, small_project
 
-from midstream.core.events import BranchFinished, Interrupted, QuestionAsked
+from midstream.core.events import BranchFinished, Interrupted, QuestionAsked, ToolCalled
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.ports import ToolOutcome
@@ -44,14 +45,12 @@ def rows(report: str, title: str) -> list[list[str]]:
 
 
 async def test_it_measures_asks_finds_challenges_and_reports(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
         run = await finished(review)
 
     assert run.status == "finished"
-    assert review.states() == [
-        *("start", "focus", "findings", "challenge", "defence", "report", "stop")
-    ]
+    assert review.states() == [*("start", "findings", "challenge", "defence", "report", "stop")]
     assert run.output.startswith(
         "# Architecture review: shop\n\nWhat matters most: **complexity**."
     )
@@ -60,7 +59,7 @@ async def test_it_measures_asks_finds_challenges_and_reports(workspace: Path) ->
 
 async def test_every_figure_of_the_report_is_the_measured_one(workspace: Path) -> None:
     figures = measure(workspace)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         report = (await finished(await play(NAME, workspace))).output
 
     totals = msgspec.to_builtins(figures.totals)
@@ -88,7 +87,7 @@ async def test_every_figure_of_the_report_is_the_measured_one(workspace: Path) -
 async def test_the_question_has_choices_and_the_answer_steers_the_findings(
     workspace: Path,
 ) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
         run = await asked(review)
         (question,) = run.open_questions
@@ -102,7 +101,7 @@ async def test_the_question_has_choices_and_the_answer_steers_the_findings(
 
 
 async def test_three_architects_speak_at_once_and_none_hears_another(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
         run = await finished(review)
 
@@ -126,7 +125,7 @@ async def test_words_for_one_branch_leave_the_others_at_work(workspace: Path) ->
             gate.close()
         return said
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace, sleep=gate)
         run = await asked(review)
         speaking = asyncio.ensure_future(review.until(is_speaking))
@@ -146,7 +145,7 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
     workspace: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
@@ -170,60 +169,62 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
     assert review.states().count("start") == 1
     assert run.common_data["guidance"] == ["Look at the\ncart first."]
     assert "## What you said while it ran\n\n> Look at the\n> cart first.\n" in run.output
-    assert "You also said, and it counts: Look at the" in run.output
+    assert "You added: Look at the" in run.output
 
 
-async def test_words_typed_while_measuring_start_the_measuring_again(workspace: Path) -> None:
+async def test_words_typed_while_it_measures_wait_and_throw_nothing_away(workspace: Path) -> None:
     gate = Gate()
     gate.close()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace, sleep=gate)
         await review.machine.start()
-        await review.machine.say("Only the shop.", unasked=True)
+        receipts = [
+            await review.machine.say(words, unasked=True)
+            for words in ("Only the shop.", "And soon.")
+        ]
         gate.open()
         run = await review.machine.settled()
         await review.machine.say("size", question=answer_to(run))
         run = await review.machine.wait()
 
-    assert review.states()[:4] == ["start", "resume", "start", "focus"]
-    assert "> Only the shop." in run.output
+    assert [receipt.handling for receipt in receipts] == ["queue", "queue"]
+    assert review.states()[:3] == ["start", "resume", "findings"]
+    assert sum(isinstance(e.event, QuestionAsked) for e in review.events) == 1
+    assert (
+        sum(isinstance(e.event, ToolCalled) for e in review.events if e.event.branch == "measure")
+        == 1
+    )
+    assert "> Only the shop.\n> And soon." in run.output
 
 
-async def test_unasked_words_beside_the_open_question_ask_it_again(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+async def test_an_interruption_keeps_what_is_measured_and_asks_again(workspace: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
+        measured = asyncio.ensure_future(
+            review.until(
+                lambda e: isinstance(e.event, BranchFinished) and e.event.branch == "measure"
+            )
+        )
         await asked(review)
-        await review.machine.say("First this.", unasked=True)
+        await measured
+        await review.machine.say("First this.", policy="interrupt")
         run = await review.machine.settled()
         await review.machine.say("size", question=answer_to(run))
         run = await review.machine.wait()
 
-    assert review.states()[:4] == ["start", "focus", "resume", "focus"]
+    assert review.states()[:4] == ["start", "resume", "start", "findings"]
     assert sum(isinstance(e.event, QuestionAsked) for e in review.events) == 2
-    assert run.status == "finished"
+    assert (
+        sum(isinstance(e.event, ToolCalled) for e in review.events if e.event.branch == "measure")
+        == 1
+    )
     assert "> First this." in run.output
 
 
-async def test_two_interruptions_are_both_acknowledged(workspace: Path) -> None:
-    async with asyncio.timeout(60):
-        review = await play(NAME, workspace)
-        await asked(review)
-        await review.machine.say("One.", unasked=True)
-        await review.machine.settled()
-        await review.machine.say("Two.", unasked=True)
-        run = await review.machine.settled()
-        await review.machine.say("size", question=answer_to(run))
-        run = await review.machine.wait()
-
-    assert run.common_data["guidance"] == ["One.", "Two."]
-    assert sum(isinstance(e.event, Interrupted) for e in review.events) == 2
-
-
-async def test_a_folder_without_files_is_reported_without_a_question(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+async def test_a_folder_without_files_is_reported(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, tmp_path)
-        await review.machine.start()
-        run = await review.machine.wait()
+        run = await finished(review)
 
     assert review.states() == ["start", "report", "stop"]
     assert "There are no files here to review." in run.output
@@ -237,7 +238,7 @@ async def test_a_measurement_that_fails_fails_the_run_and_says_why(
         return ToolOutcome(outcome="failed", text="disk on fire")
 
     monkeypatch.setattr(ToolManager, "call", broken)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
         await review.machine.start()
         run = await review.machine.wait()
@@ -252,7 +253,7 @@ async def test_numbers_nobody_measured_are_masked_in_an_agents_words(
 ) -> None:
     lie = "1. It has 98,765 lines, 99% of them bad, see `cart.py:98765` and `98765`.\n2. Over 90k."
     part = {"architect": {"structure": [{"text": lie}]}}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace, also=part)
         run = await finished(review)
 
@@ -264,8 +265,8 @@ async def test_numbers_nobody_measured_are_masked_in_an_agents_words(
 
 
 async def test_the_tools_own_result_is_what_the_run_keeps(workspace: Path) -> None:
-    async with asyncio.timeout(60):
-        run = await asked(await play(NAME, workspace))
+    async with asyncio.timeout(DEADLINE_S):
+        run = await finished(await play(NAME, workspace))
 
     assert msgspec.convert(run.common_data["measurement"], Measurement) == measure(workspace)
     assert json.loads(json.dumps(run.common_data)) == run.common_data

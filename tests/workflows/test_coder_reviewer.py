@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from playing import Gate, Play, play
 
 from midstream.core.conversation import USER
@@ -39,7 +40,7 @@ async def finished(work: Play, task: str = "Rename it", **variables: Any) -> Run
 
 
 async def test_it_goes_on_until_the_reviewer_approves(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await finished(work)
 
@@ -51,7 +52,7 @@ async def test_it_goes_on_until_the_reviewer_approves(tmp_path: Path) -> None:
 
 
 async def test_work_that_is_approved_at_once_is_not_revised(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, also=verdicts(True))
         run = await finished(work)
 
@@ -63,7 +64,7 @@ async def test_work_that_is_approved_at_once_is_not_revised(tmp_path: Path) -> N
 async def test_it_stops_after_so_many_rounds_and_says_it_was_not_approved(
     tmp_path: Path, max_rounds: int
 ) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, also=verdicts(*[False] * 9))
         run = await finished(work, max_rounds=max_rounds)
 
@@ -73,7 +74,7 @@ async def test_it_stops_after_so_many_rounds_and_says_it_was_not_approved(
 
 
 async def test_the_coder_hears_the_comments_and_the_reviewer_sees_the_work(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, also=verdicts(False, True))
         run = await finished(work)
 
@@ -86,7 +87,7 @@ async def test_the_coder_hears_the_comments_and_the_reviewer_sees_the_work(tmp_p
 
 
 async def test_without_a_task_it_asks_for_one_and_the_first_line_is_it(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         await work.machine.start()
         await work.machine.settled()
@@ -104,7 +105,7 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
     tmp_path: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
@@ -136,7 +137,7 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
 
 async def test_new_words_get_all_rounds_anew(tmp_path: Path) -> None:
     gate = Gate()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, sleep=gate, also=verdicts(*[False] * 9))
 
         def is_second_review(envelope: Envelope) -> bool:

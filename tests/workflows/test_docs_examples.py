@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 from playing import Play, builtin_roles, ready
 
 from midstream.core.events import WorkflowOutput
@@ -49,7 +50,7 @@ def test_every_block_of_the_pages_is_an_example_with_a_path() -> None:
 
 
 async def test_the_first_workflow_runs(workspace: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         play = await made(workspace, "haiku")
         await play.machine.start("rain")
         run = await play.machine.wait()
@@ -66,7 +67,7 @@ def test_the_readme_shows_the_same_first_workflow() -> None:
 
 
 async def test_the_longer_one_runs_its_script_and_offline_part(workspace: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         play = await made(workspace, "short_plan")
         await play.machine.start("a release")
         run = await play.machine.wait()
@@ -79,7 +80,7 @@ async def test_the_longer_one_runs_its_script_and_offline_part(workspace: Path) 
 
 
 async def test_the_longer_one_folds_in_what_is_said(workspace: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         play = await made(workspace, "short_plan")
         await play.machine.start("a release")
         await play.machine.say("on Friday")

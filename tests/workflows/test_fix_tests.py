@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deadline import DEADLINE_S
 from playing import Gate, Play, answer_to, play, said_by
 
 from midstream.core.events import ToolCalled
@@ -13,7 +14,7 @@ from midstream.core.run import Run
 
 NAME = "fix_tests"
 COMMAND = "test -e mended"
-ALL = ("execute_terminal", "write_file")
+ALL = ("execute_terminal", "outside: *", "write_file")
 MENDS: dict[str, Any] = {
     "coder": {
         "fix": [
@@ -34,7 +35,7 @@ async def asked(work: Play, command: str = COMMAND, allowed: tuple[str, ...] = A
 
 
 async def test_it_runs_the_tests_asks_mends_and_runs_them_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, also=MENDS)
         run = await asked(work)
         assert not (tmp_path / "mended").exists(), "nothing is written before somebody says yes"
@@ -47,7 +48,7 @@ async def test_it_runs_the_tests_asks_mends_and_runs_them_again(tmp_path: Path) 
 
 
 async def test_tests_that_pass_are_left_alone(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work, "true")
 
@@ -56,7 +57,7 @@ async def test_tests_that_pass_are_left_alone(tmp_path: Path) -> None:
 
 
 async def test_a_no_ends_it_and_says_what_was_found(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, also=MENDS)
         run = await asked(work)
         await work.machine.say("2", question=answer_to(run))
@@ -68,7 +69,7 @@ async def test_a_no_ends_it_and_says_what_was_found(tmp_path: Path) -> None:
 
 
 async def test_after_five_changes_it_gives_up_and_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work, "false")
         for _ in range(5):
@@ -81,7 +82,7 @@ async def test_after_five_changes_it_gives_up_and_says_so(tmp_path: Path) -> Non
 
 
 async def test_a_command_nobody_allows_is_not_run(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         await work.machine.start("touch made", approvals="deny")
         run = await work.machine.wait()
@@ -96,7 +97,7 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
     tmp_path: Path, state: str
 ) -> None:
     gate = Gate()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
@@ -125,7 +126,7 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
 
 
 async def test_the_output_of_the_tests_is_what_the_finder_reads(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work, "echo 3 failed; exit 1")
         await work.machine.stop()

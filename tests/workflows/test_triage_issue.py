@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 from playing import Play, answer_to, play
 
 from midstream.core.events import AnswerRefused
@@ -30,7 +31,7 @@ async def test_the_form_decides_what_comes_next(
     tmp_path: Path, kind: str, states: list[str]
 ) -> None:
     form = {"kind": kind, "severity": "high", "note": "Since Monday."}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work)
         await work.machine.say(json.dumps(form), question=answer_to(run))
@@ -43,7 +44,7 @@ async def test_the_form_decides_what_comes_next(
 
 
 async def test_the_question_shows_the_guess_ready_to_be_sent_back(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work)
         (question,) = run.open_questions
@@ -57,7 +58,7 @@ async def test_the_question_shows_the_guess_ready_to_be_sent_back(tmp_path: Path
 
 @pytest.mark.parametrize("answer", ["a bug", '{"kind": "bug"}', '{"kind": "x", "severity": "low"}'])
 async def test_an_answer_that_does_not_fit_the_form_is_refused(tmp_path: Path, answer: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work)
         await work.machine.say(answer, question=answer_to(run))
@@ -70,7 +71,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_refused(tmp_path: Path, a
 
 
 async def test_words_beside_the_form_begin_the_triage_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         await asked(work)
         await work.machine.say("Only on Windows.", unasked=True)

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
 from playing import Gate, Play, play, small_project
 
 from midstream.core.decision import Decision
@@ -29,7 +30,7 @@ def pages(folder: Path) -> list[str]:
 
 
 async def test_each_module_gets_its_page_and_all_of_them_an_overview(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace)
         run = await finished(work, allowed=("write_file",))
 
@@ -45,7 +46,7 @@ async def test_each_module_gets_its_page_and_all_of_them_an_overview(workspace: 
 
 
 async def test_so_many_modules_and_that_folder(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace)
         variables = {"modules": 1, "folder": "handbook"}
         await finished(work, variables=variables, allowed=("write_file",))
@@ -56,7 +57,7 @@ async def test_so_many_modules_and_that_folder(workspace: Path) -> None:
 async def test_pages_nobody_allows_are_not_written_and_stand_in_the_overview(
     workspace: Path,
 ) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace)
         run = await finished(work, approvals="deny")
 
@@ -69,7 +70,7 @@ async def test_pages_nobody_allows_are_not_written_and_stand_in_the_overview(
 async def test_a_fourth_page_waits_for_one_of_three_to_be_done(workspace: Path) -> None:
     for name in ("tax", "ship"):
         (workspace / "src" / "shop" / f"{name}.py").write_text("def f():\n    return 1\n")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace)
         await finished(work, approvals="deny")
 
@@ -82,7 +83,7 @@ async def test_a_fourth_page_waits_for_one_of_three_to_be_done(workspace: Path) 
 
 async def test_words_typed_while_pages_are_written_count_for_all_of_them(workspace: Path) -> None:
     gate = Gate()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
@@ -104,7 +105,7 @@ async def test_words_typed_while_pages_are_written_count_for_all_of_them(workspa
 
 
 async def test_a_folder_without_modules_has_no_pages(tmp_path: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         run = await finished(await play(NAME, tmp_path))
 
     assert run.status == "finished"
@@ -116,7 +117,7 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
 ) -> None:
     for name in ("tax", "ship"):
         (workspace / "src" / "shop" / f"{name}.py").write_text("def f():\n    return 1\n")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, workspace)
         await work.machine.start()
         run = await work.machine.settled()
@@ -133,7 +134,7 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
 
 
 async def test_in_auto_all_pages_are_written_and_nobody_is_asked(workspace: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         run = await finished(work := await play(NAME, workspace, mode="auto"))
 
     assert run.status == "finished", run.error

@@ -9,6 +9,7 @@ Nothing heavy is imported before the first request or `warm_up`, and nothing hea
 """
 
 import asyncio
+import contextlib
 import os
 import random
 from collections.abc import Callable, Mapping
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midstream.ai.listening import Heard
-from midstream.ai.messages import conversation, parameters
+from midstream.ai.listed import meant_by
+from midstream.ai.listening import Answer, Heard, SentCall
 from midstream.ai.naming import checked, is_offline, named
 from midstream.ai.naming import is_configured as is_configured
-from midstream.ai.pricing import usage_of
-from midstream.ai.providers import WATCH, Providers
+from midstream.ai.pricing import load_soon, usage_of
+from midstream.ai.providers import Providers, Speaker
 from midstream.ai.retry import Backoff
 from midstream.ai.troubles import (
     ReplyTooLarge,
@@ -41,8 +42,6 @@ from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListene
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.messages import ModelResponse, ToolCallPart
-    from pydantic_ai.models import Model as TheirModel
 
 CUT_AT_LIMIT: Final = "\n\n[cut off: the model's limit for one reply was reached]"
 CUT_BY_FILTER: Final = "\n\n[cut off by the provider's content filter]"
@@ -67,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AIAPIClient:
-    """The `Model` port over pydantic-ai's direct model requests.
+    """The `Model` port over providers' streams.
 
     Belongs to one event loop. Close it with `aclose`.
 
@@ -109,7 +108,6 @@ class AIAPIClient:
         self._jitter = jitter
         self._environ = os.environ if environ is None else environ
         self._providers = Providers(self._environ, transport=transport)
-        self._is_warm = False
 
     # --- which model ------------------------------------------------------------------------------
 
@@ -149,9 +147,10 @@ class AIAPIClient:
 
     async def warm_up(self) -> None:
         """Load what the first request needs, off the loop. Again costs nothing."""
-        if not self._is_warm:
-            await in_thread(_load, name="midstream-warm-up")
-            self._is_warm = True
+        for name in {*self.describe().values()}:
+            if not is_offline(name):
+                with contextlib.suppress(MidstreamError):
+                    await self._made(name)
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
         """Return the reply to one request; see the `Model` port."""
@@ -177,65 +176,51 @@ class AIAPIClient:
         """Close every connection."""
         await self._providers.aclose()
 
-    async def _made(self, name: str) -> "TheirModel":
+    async def _made(self, name: str) -> Speaker:
         known = self._providers.known(name)
         if known is not None:
             return known
-        await self.warm_up()
         try:
             return await in_thread(lambda: self._providers.make(name), name="midstream-model")
         except MidstreamError:
             raise
         except Exception as error:
-            raise self._trouble(error, name).error from None
+            raise (await self._trouble(error, name)).error from None
 
     async def _attempt(
         self,
         name: str,
-        model: "TheirModel",
+        model: Speaker,
         request: ModelRequest,
         heard: Heard,
         ends_at: float,
-    ) -> "ModelResponse | Trouble":
-        from pydantic_ai.direct import model_request_stream
-        from pydantic_ai.settings import ModelSettings
-
+    ) -> Answer | Trouble:
         loop = asyncio.get_running_loop()
-        begun_at = loop.time()
         watch = _Watch(self._limits, ends_at)
-        token = WATCH.set(watch)
         try:
             async with asyncio.timeout_at(
-                min(ends_at, begun_at + self._limits.first_byte_s)
+                min(ends_at, loop.time() + self._limits.first_byte_s)
             ) as deadline:
                 watch.deadline = deadline
-                async with model_request_stream(
-                    model,
-                    conversation(request),
-                    model_settings=ModelSettings(max_retries=0),
-                    model_request_parameters=parameters(request),
-                ) as stream:
-                    async for event in stream:
-                        heard.take(event)
-                return stream.get()
+                return await model.ask(request, heard, watch)
         # An edge: what a provider sends can break its library in ways no list foresees.
         except Exception as error:
             if deadline.expired():
-                return self._late(name, watch, is_over=loop.time() >= ends_at)
-            trouble = self._trouble(error, name)
+                return self._late(name, watch)
+            trouble = await self._trouble(error, name)
             # Once words were heard, no second attempt may say them again.
             is_cut = trouble.is_passing and not heard.is_nothing
             return truncated(name, trouble.brief) if is_cut else trouble
-        finally:
-            WATCH.reset(token)
 
-    def _late(self, name: str, watch: "_Watch", *, is_over: bool) -> Trouble:
+    def _late(self, name: str, watch: "_Watch") -> Trouble:
         limits = self._limits
-        if is_over:
-            return too_late(name, "did not finish its reply", limits.total_s)
+        # What was set counts, not the time it is now: timers fire a little early.
+        if (watch.deadline.when() or 0.0) >= watch.ends_at:
+            what = "went on past" if watch.count else "did not begin to answer within"
+            return too_late(name, f"{what} its total time of {limits.total_s:g} s")
         if watch.count == 0:
-            return too_late(name, "did not begin to answer", limits.first_byte_s)
-        return too_late(name, "fell silent in mid-reply: nothing came", limits.idle_s)
+            return too_late(name, f"did not begin to answer within {limits.first_byte_s:g} s")
+        return too_late(name, f"fell silent for {limits.idle_s:g} s in mid-reply")
 
     async def _wait_or_raise(
         self, name: str, trouble: Trouble, attempt: int, listener: ReplyListener
@@ -255,26 +240,28 @@ class AIAPIClient:
         await self._clock.sleep(wait_s)
         listener.status(f"{name}: attempt {attempt + 1} of {self._backoff.attempts}")
 
-    def _trouble(self, error: Exception, name: str) -> Trouble:
-        return trouble_of(error, name=name, secrets=secrets_in(self._environ))
+    async def _trouble(self, error: Exception, name: str) -> Trouble:
+        secrets = secrets_in(self._environ)
+        trouble = trouble_of(error, name=name, secrets=secrets)
+        if trouble.brief != "not found":
+            return trouble
+        meant = await in_thread(lambda: meant_by(name))
+        return trouble_of(error, name=name, secrets=secrets, meant=meant)
 
     # --- the reply --------------------------------------------------------------------------------
 
     async def _reply(
-        self, name: str, response: "ModelResponse", request: ModelRequest, heard: Heard
+        self, name: str, answer: Answer, request: ModelRequest, heard: Heard
     ) -> ModelReply:
-        reason = response.finish_reason
-        if response.state != "complete" or not _said_why_it_ended(response):
-            raise truncated(name).error
-        if reason == "error":
+        sent = answer.calls
+        if answer.ended == "error":
             raise WorldTrouble(
                 f"{name} ended its reply with an error.", hint="Try again, or use another model."
             )
-        parts = response.tool_calls
-        if reason == "content_filter":
-            self._say_why_filtered(name, response, heard)
-            parts = []
-        elif reason == "length":
+        if answer.ended == "content_filter":
+            self._say_why_filtered(name, answer, heard)
+            sent = ()
+        elif answer.ended == "length":
             if heard.is_nothing:
                 raise WorldTrouble(
                     f"{name} reached its limit for one reply before it said anything.",
@@ -282,29 +269,30 @@ class AIAPIClient:
                 )
             heard.say(CUT_AT_LIMIT)
         tools = {tool.name: tool for tool in request.tools}
-        calls = [await self._call(part, tools, is_cut=reason == "length") for part in parts]
-        return ModelReply(text=heard.text, calls=tuple(calls), usage=usage_of(response, model=name))
+        calls = [await self._call(call, tools, is_cut=answer.ended == "length") for call in sent]
+        usage = await in_thread(
+            lambda: usage_of(answer.tokens, model=name, answered_as=answer.model)
+        )
+        return ModelReply(text=heard.text, calls=tuple(calls), usage=usage)
 
-    def _say_why_filtered(self, name: str, response: "ModelResponse", heard: Heard) -> None:
-        refusal = (response.provider_details or {}).get("refusal")
-        if isinstance(refusal, str) and refusal:
-            heard.say(refusal)
-        elif heard.text:
-            heard.say(CUT_BY_FILTER)
-        else:
+    def _say_why_filtered(self, name: str, answer: Answer, heard: Heard) -> None:
+        if answer.refusal:
+            heard.say(answer.refusal)
+        elif not heard.text:
             raise WorldTrouble(
                 f"{name}: the provider's content filter stopped the reply.",
-                hint="Say it in other words, or use another model.",
+                hint="Rephrase it, or use another model.",
             )
+        elif not answer.is_refusal:
+            heard.say(CUT_BY_FILTER)
 
     async def _call(
-        self, part: "ToolCallPart", tools: Mapping[str, ToolSpec], *, is_cut: bool
+        self, call: SentCall, tools: Mapping[str, ToolSpec], *, is_cut: bool
     ) -> RequestedCall:
-        name = shown(clean(part.tool_name), ())
+        name = shown(clean(call.name), ())
         spec = tools.get(name)
-        sent = part.args if isinstance(part.args, str) else _text_of(part.args)
         try:
-            arguments = await in_thread(lambda: decode_arguments(sent))
+            arguments = await in_thread(lambda: decode_arguments(call.arguments))
         except BadArguments as error:
             why = f"The arguments of {name} cannot be used: {error}."
             if is_cut:
@@ -320,7 +308,7 @@ class AIAPIClient:
 class _Watch:
     """Counts an answer's bytes and moves the deadline on as they come."""
 
-    __slots__ = ("_ends_at", "_limits", "_line", "_lines", "_loop", "count", "deadline")
+    __slots__ = ("_limits", "_line", "_lines", "_loop", "count", "deadline", "ends_at")
 
     deadline: asyncio.Timeout
 
@@ -329,11 +317,13 @@ class _Watch:
         self._line = 0
         self._lines = 0
         self._limits = limits
-        self._ends_at = ends_at
+        self.ends_at = ends_at
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, content: bytes) -> None:
         is_first = self.count == 0
+        if is_first:
+            load_soon()
         self.count += len(content)
         if self.count > self._limits.max_reply_bytes:
             raise ReplyTooLarge(f"more than {self._limits.max_reply_bytes:,} bytes")
@@ -345,7 +335,7 @@ class _Watch:
             raise ReplyTooLarge(f"more than {self._limits.max_lines:,} lines")
         if self.deadline.expired():
             return
-        due = min(self._ends_at, self._loop.time() + self._limits.idle_s)
+        due = min(self.ends_at, self._loop.time() + self._limits.idle_s)
         set_to = self.deadline.when() or 0.0
         if is_first or due - set_to > self._limits.idle_s * _REARM:
             self.deadline.reschedule(due)
@@ -366,32 +356,3 @@ def _last_of(trouble: Trouble, attempt: int, backoff: Backoff) -> MidstreamError
     if attempt > 1:
         return type(error)(f"{error.what} (after {attempt} attempts)", hint=error.hint)
     return error
-
-
-def _said_why_it_ended(response: "ModelResponse") -> bool:
-    """Return whether the provider gave a reason, if one its library does not know.
-
-    Without a reason nobody can tell a complete reply from one cut off: the libraries of some
-    providers take the end of a politely closed stream for the end of the reply.
-    """
-    details = response.provider_details or {}
-    return response.finish_reason is not None or bool(details.get("finish_reason"))
-
-
-def _text_of(arguments: object) -> str:
-    if arguments is None:
-        return ""
-    try:
-        return msgspec.json.encode(arguments).decode()
-    except (TypeError, ValueError, UnicodeError, RecursionError):
-        return str(arguments)
-
-
-def _load() -> None:
-    import pydantic_ai.direct
-    import pydantic_ai.models.openai
-    import pydantic_ai.providers.openai  # noqa: F401
-    from genai_prices import Usage, calc_price
-
-    # The first price read loads every price there is.
-    calc_price(Usage(input_tokens=1), "gpt-5", provider_id="openai")

@@ -1,14 +1,14 @@
 """Which models are used: those of the settings, one that stands for all, or the offline model."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from midstream.ai.api_client import AIAPIClient
+from midstream.ai.listed import doubts_about, known_names, load, window_of
 from midstream.ai.localhost import NamesHere
-from midstream.ai.naming import OFFLINE, checked, checked_among, known_names, require_key
-from midstream.ai.providers import doubts_about
-from midstream.ai.window import window_of
+from midstream.ai.naming import OFFLINE, checked, checked_among, require_key
 from midstream.offloop import in_thread
 
 
@@ -74,9 +74,11 @@ class ModelChoice:
         return (*self._levels.items(), ("no LLM", OFFLINE))
 
     def names(self) -> tuple[str, ...]:
-        """Return the models found on this machine, then those the library knows and has a key for."""
+        """Return the models found on this machine, then those of the list that have a key."""
         return tuple(dict.fromkeys((*self._here.names, *known_names(self._environ))))
 
     async def look_here(self) -> None:
-        """Ask servers on this machine which models they have; see the port `Models`."""
-        await self._here.look()
+        """Ask servers on this machine which models they have, and load the list; see the port `Models`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._here.look())
+            group.create_task(in_thread(load))

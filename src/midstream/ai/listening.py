@@ -1,17 +1,48 @@
 """Hearing a reply as it streams: pieces to the listener, words kept as they were shown."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
+
+import msgspec
 
 from midstream.ai.troubles import ReplyTooLarge
 from midstream.core.safety.decoding import clean
 from midstream.ports import ReplyListener
 
-if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponseStreamEvent
-
-
 MAX_CALLS: Final = 128
 """Tool calls of one reply."""
+
+Ended = Literal["stop", "length", "content_filter", "error"]
+
+
+class SentCall(msgspec.Struct, frozen=True):
+    """A tool call as a provider sent it: `arguments` are text that nobody has looked at yet."""
+
+    name: str
+    arguments: str
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider says it counted; `read` and `written` of `sent` its cache had, or keeps."""
+
+    sent: int
+    made: int
+    read: int = 0
+    written: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a request besides the words, which were heard: all of it, or it would be an error.
+
+    `refusal`: words in which the provider said why it says nothing; `is_refusal`: those that were heard
+    are such. `model`: the name it answered under. `tokens` is None where nothing was told.
+    """
+
+    ended: Ended = "stop"
+    calls: tuple[SentCall, ...] = ()
+    tokens: Tokens | None = None
+    model: str = ""
+    refusal: str = ""
+    is_refusal: bool = False
 
 
 class Heard:
@@ -39,29 +70,20 @@ class Heard:
         self._pieces.append(text)
         self._listener.text(text)
 
-    def take(self, event: "ModelResponseStreamEvent") -> None:
-        """Let the listener hear what an event of the stream brings, if anything."""
-        from pydantic_ai import messages as theirs
-
-        match event:
-            case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
-                self.say(text)
-            case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
-                self.say(text)
-            case theirs.PartStartEvent(part=theirs.ThinkingPart(content=text)):
-                self._think(text)
-            case theirs.PartDeltaEvent(delta=theirs.ThinkingPartDelta(content_delta=str() as text)):
-                self._think(text)
-            case theirs.PartStartEvent(part=theirs.ToolCallPart()):
-                self.is_nothing = False
-                self._calls += 1
-                if self._calls > MAX_CALLS:
-                    raise ReplyTooLarge(f"more than {MAX_CALLS} tool calls")
-                self._listener.calling()
-            case _:
-                pass
-
-    def _think(self, text: str) -> None:
+    def think(self, text: str) -> None:
+        """Let the listener hear a piece of the model's reasoning."""
         if text:
             self.is_nothing = False
             self._listener.thinking(clean(text))
+
+    def call(self) -> None:
+        """Let the listener hear that a call begins.
+
+        Raises:
+            ReplyTooLarge: there were enough of them.
+        """
+        self.is_nothing = False
+        self._calls += 1
+        if self._calls > MAX_CALLS:
+            raise ReplyTooLarge(f"more than {MAX_CALLS} tool calls")
+        self._listener.calling()

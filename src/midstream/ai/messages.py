@@ -1,4 +1,4 @@
-"""Our conversation and tools as pydantic-ai's, which maps them to each provider's own.
+"""Our conversation as providers take it, encoded once.
 
 Providers answer 400, for ever, to a history that is not as they want it. One made here is taken by
 all of them, because it keeps the strictest of their rules:
@@ -9,21 +9,25 @@ all of them, because it keeps the strictest of their rules:
 * so does the reply asked for now: a history never ends with the assistant's words, which some
   models complete and others refuse;
 * no text is empty or blank; what a tool did not say is told as such.
+
+A conversation grows at its end, and all of it is sent again with every request. So what a message
+becomes in a dialect is a `Piece` of its own, kept from request to request: a turn costs what is new
+in it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Final
 
-from midstream.core.conversation import GO_ON, Message
+import msgspec
+
+from midstream.core.conversation import Message, Side
 from midstream.core.names import Json
 from midstream.core.safety.decoding import clean
 from midstream.core.spec import ToolSpec
-from midstream.ports import ModelRequest
-
-if TYPE_CHECKING:
-    from pydantic_ai import messages as theirs
-    from pydantic_ai.models import ModelRequestParameters
 
 INTERRUPTED_MARK: Final = " [interrupted]"
 """What a model sees after words of its own that were cut: they were shown, and not finished."""
@@ -34,82 +38,81 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 NO_RESULT: Final = "No result was recorded for this call."
 NO_OUTPUT: Final = "(no output)"
 
-
-def conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
-    """Return the request's messages with its system message as their instructions."""
-    from pydantic_ai import messages as theirs
-
-    history: list[theirs.ModelMessage] = []
-    said: list[theirs.ModelRequestPart] = []
-    for message in request.messages:
-        if message.role != "assistant":
-            said.extend(_said(message))
-            continue
-        reply = _replied(message)
-        if not reply:
-            continue
-        history.append(theirs.ModelRequest(parts=_answerable(said)))
-        history.append(theirs.ModelResponse(parts=reply))
-        said = [*_results(message)]
-    # The instructions of the last request are those that count.
-    system = clean(request.system)
-    history.append(
-        theirs.ModelRequest(
-            parts=_answerable(said), instructions=system if system.strip() else None
-        )
-    )
-    return history
+MAX_KEPT_BYTES: Final = 32_000_000
+_BREATHS: Final = 64
+"""After so many new messages the other threads get a turn, the event loop's among them."""
 
 
-def _answerable(said: "list[theirs.ModelRequestPart]") -> "list[theirs.ModelRequestPart]":
-    """Return what was said since the last reply, with something to answer in it."""
-    from pydantic_ai import messages as theirs
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """What a message becomes: JSON for what its side said, b"" for nothing, and for its calls' results."""
 
-    if any(not isinstance(part, theirs.SystemPromptPart) for part in said):
-        return said
-    return [*said, theirs.UserPromptPart(content=GO_ON)]
-
-
-def _said(message: Message) -> "Iterable[theirs.ModelRequestPart]":
-    from pydantic_ai import messages as theirs
-
-    text = _words(message)
-    if not text:
-        return
-    if message.role == "system":
-        yield theirs.SystemPromptPart(content=text)
-    else:
-        yield theirs.UserPromptPart(content=text)
+    side: Side
+    said: bytes = b""
+    results: bytes = b""
 
 
-def _replied(message: Message) -> "Sequence[theirs.ModelResponsePart]":
-    from pydantic_ai import messages as theirs
+class Pieces:
+    """Messages as pieces of one dialect, the newest kept. Any thread may ask.
 
-    text = _words(message)
-    parts: list[theirs.ModelResponsePart] = [theirs.TextPart(content=text)] if text else []
-    for call in message.calls:
-        parts.append(
-            theirs.ToolCallPart(
-                tool_name=_callable(call.name), args=call.arguments, tool_call_id=call.id
-            )
-        )
-    return parts
+    A message is known by the very texts, calls and results it is made of: views of a conversation
+    are new messages around the same parts.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[object, ...], tuple[Message, Piece]] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def of(self, messages: Iterable[Message], encoded: Callable[[Message], Piece]) -> list[Piece]:
+        """Return the pieces of a conversation, in order, new ones made by `encoded`.
+
+        Blocks: call it off the loop.
+        """
+        with self._lock:
+            made = 0
+            pieces: list[Piece] = []
+            for message in messages:
+                key = (
+                    message.role,
+                    id(message.text),
+                    id(message.calls),
+                    id(message.results),
+                    message.interrupted,
+                )
+                found = self._kept.get(key)
+                if found is None:
+                    # The message is kept with it: no other can come to have these ids meanwhile.
+                    found = self._kept[key] = message, encoded(message)
+                    self._size += len(found[1].said) + len(found[1].results)
+                    made += 1
+                    if made % _BREATHS == 0:
+                        time.sleep(0)
+                else:
+                    self._kept.move_to_end(key)
+                pieces.append(found[1])
+            while self._size > MAX_KEPT_BYTES:
+                _, (_, piece) = self._kept.popitem(last=False)
+                self._size -= len(piece.said) + len(piece.results)
+            return pieces
 
 
-def _results(message: Message) -> "Iterable[theirs.ToolReturnPart]":
-    from pydantic_ai import messages as theirs
+def words_of(message: Message) -> str:
+    """Return what a message says in words, "" where that is nothing."""
+    text = clean(message.text)
+    if not text.strip():
+        return ""
+    return text.rstrip() + INTERRUPTED_MARK if message.interrupted else text
 
+
+def results_of(message: Message) -> Iterable[tuple[str, str, str]]:
+    """Return (the call's id, its tool, what is told of it) for each call of a message, in order."""
     told = {result.call_id: result.text for result in message.results}
     for call in message.calls:
         text = clean(told.get(call.id, NO_RESULT))
-        yield theirs.ToolReturnPart(
-            tool_name=_callable(call.name),
-            content=text if text.strip() else NO_OUTPUT,
-            tool_call_id=call.id,
-        )
+        yield call.id, callable_name(call.name), text if text.strip() else NO_OUTPUT
 
 
-def _callable(name: str) -> str:
+def callable_name(name: str) -> str:
     """Return the name of a called tool as providers take it back.
 
     A model may call what no tool is called, such as `functions.add`; its own words, sent back, would
@@ -119,35 +122,6 @@ def _callable(name: str) -> str:
     return (name if name[:1].isalpha() or name[:1] == "_" else f"_{name}")[:MAX_NAME]
 
 
-def _words(message: Message) -> str:
-    text = clean(message.text)
-    if not text.strip():
-        return ""
-    return text.rstrip() + INTERRUPTED_MARK if message.interrupted else text
-
-
-def parameters(request: ModelRequest) -> "ModelRequestParameters":
-    """Return the tools a request offers, and whether one of them has to be called.
-
-    Forbidding plain text asks for a tool call where the model can be made to, and goes on without
-    where it cannot; an explicit `tool_choice` would be an error there.
-    """
-    from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.tools import ToolDefinition
-
-    tools = [
-        ToolDefinition(
-            name=tool.name,
-            description=clean(tool.description),
-            parameters_json_schema=_schema(tool),
-        )
-        for tool in request.tools
-    ]
-    return ModelRequestParameters(
-        function_tools=tools, allow_text_output=not (request.must_call and tools)
-    )
-
-
-def _schema(tool: ToolSpec) -> dict[str, Json]:
-    """Return the tool's schema as providers insist on it: an object with properties."""
+def schema_of(tool: ToolSpec) -> dict[str, Json]:
+    """Return a tool's schema as providers insist on it: an object with properties."""
     return {"type": "object", "properties": {}} | tool.parameters

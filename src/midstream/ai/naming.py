@@ -1,27 +1,22 @@
 """Models by name: what `openai:gpt-5` needs, and what it is called where a level is meant."""
 
-import sys
 from collections.abc import Collection, Mapping
-from typing import Final, get_args
+from typing import Final
 
+from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
 
 OFFLINE: Final = "offline"
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
-    "openai-chat": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
-    "openai-responses": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    **{
+        name: ()
+        if known.is_keyless
+        else ((*known.keys, address_variable(name)) if known.is_own else known.keys)
+        for name, known in ENDPOINTS.items()
+    },
     "google-gla": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "mistral": ("MISTRAL_API_KEY",),
-    "ollama": (),
-    "xai": ("XAI_API_KEY",),
 }
 """The environment variables of which one is enough to use a provider's models.
 
@@ -50,29 +45,15 @@ def is_configured(environ: Mapping[str, str], levels: Mapping[str, str]) -> bool
     A provider not known here counts as configured: it may find its credentials where we do not
     look, and its own error is better than none.
     """
-    return any(_has_key(environ, name) for name in levels.values())
+    return any(has_key(environ, name) for name in levels.values())
 
 
-def _has_key(environ: Mapping[str, str], name: str) -> bool:
+def has_key(environ: Mapping[str, str], name: str) -> bool:
+    """Return whether the key or endpoint of a model's provider is set, or none is needed."""
     if is_offline(name):
         return True
     names = key_names(provider_of(name))
     return not names or any(environ.get(key, "").strip() for key in names)
-
-
-def known_names(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of models the library knows, of providers with a key or endpoint set.
-
-    None before the library is loaded: that takes seconds, and is not done for a list of names.
-    """
-    library = sys.modules.get("pydantic_ai.models")
-    alias = getattr(library, "KnownModelName", None)
-    names = get_args(getattr(alias, "__value__", alias))
-    return tuple(
-        name
-        for name in names
-        if key_names(provider_of(name)) and _has_key(environ, name) and not is_offline(name)
-    )
 
 
 def require_key(name: str, environ: Mapping[str, str]) -> None:
@@ -81,10 +62,10 @@ def require_key(name: str, environ: Mapping[str, str]) -> None:
     Raises:
         UserMistake: it is not; the hint names what to set.
     """
-    if not _has_key(environ, name):
+    if not has_key(environ, name):
         names = " or ".join(key_names(provider_of(name)))
         raise UserMistake(
-            f"The model {name} cannot be asked: {names} is not set.",
+            f"The model {name} cannot be used: {names} is not set.",
             hint="Set it, or use --model offline, which is no LLM.",
         )
 

@@ -33,7 +33,8 @@ LABEL: Final = "[offline]"
 """What the words of every reply begin with."""
 
 MODEL: Final = "offline"
-PIECES_PER_S = 150.0
+PIECES_PER_S = 36.0
+"""About 30 words a second, which a person can read, and interrupt."""
 CHARS_PER_TOKEN = 4
 MAX_VALUE = 4_000
 """Characters of one value put into a template before the rest is named instead of shown."""
@@ -56,7 +57,7 @@ with its own offline part:
 
     /workflow code_architecture_review
 
-It measures the code here, asks you a question and writes a report. Type while it runs.
+It asks you a question while it measures the code here, and writes a report. Type while it runs.
 """
 
 NO_PART = """\
@@ -168,7 +169,7 @@ def _fits(scene: Scene, request: ModelRequest) -> bool:
 
 # --- templates ----------------------------------------------------------------------------------
 
-_PLACEHOLDER = re.compile(r"\$\{([^}?]+)(?:\?([^}]*))?\}")
+_PLACEHOLDER = re.compile(r"\$\{([^}?${]++)(?:\?([^}${]*+))?\}")
 
 
 def filled(template: str, facts: dict[str, Json]) -> str:
@@ -238,7 +239,7 @@ def _last_tool_result(messages: tuple[Message, ...]) -> Json:
         return None
     try:
         return msgspec.json.decode(results[-1].text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return results[-1].text
 
 

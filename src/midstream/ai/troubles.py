@@ -6,10 +6,12 @@ Providers' words are foreign: they are shortened to a line, and our keys are tak
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.ai.naming import key_names, provider_of
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.names import Json
@@ -23,20 +25,108 @@ _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
 OLLAMA: Final = "ollama"
 _NO_OLLAMA: Final = (
-    "Is it running? `ollama serve` starts it; OLLAMA_BASE_URL says where it is if not here."
+    "Is it running? `ollama serve` starts it; set OLLAMA_BASE_URL if it runs elsewhere."
 )
 
-_EXTRAS = {
-    "anthropic": "anthropic",
-    "google": "google",
-    "google-gla": "google",
-    "google-cloud": "google",
-}
-"""Which extra of ours brings which provider."""
+_EXTRAS: Final = {"google": "google", "google-gla": "google", "google-cloud": "google"}
+"""Which extra of ours brings which provider; the others are in `_OTHERS`."""
+_OTHERS: Final = "providers"
 
 
 class ReplyTooLarge(Exception):
     """A provider sent more than a reply may have: the message says more than what."""
+
+
+class Unreadable(Exception):
+    """A provider sent what is no reply: the message says what."""
+
+
+class CutOff(Exception):
+    """A stream ended before the reply did."""
+
+
+class Redirected(Exception):
+    """A provider says to ask somewhere else: the message says where."""
+
+
+class PackedAnswer(Exception):
+    """A provider packed its answer, which nobody had asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer is compressed, which was not asked for")
+
+
+Kind: TypeAlias = Literal[
+    "setup",
+    "key",
+    "model",
+    "length",
+    "quota",
+    "rate",
+    "server",
+    "connection",
+    "request",
+    "stream",
+    "unreadable",
+]
+"""What a provider's error is about; `stream`: it came in a stream, and says no more."""
+
+
+class Failed(Exception):
+    """A request failed in a way a library has made out: `kind` says in which."""
+
+    def __init__(self, kind: Kind, words: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(words)
+        self.kind: Kind = kind
+        self.retry_after_s = retry_after_s
+
+
+class Refused(Exception):
+    """A provider answered with an error: in place of a stream (`status`), or in the middle of one (0).
+
+    `body` is what it said, as JSON if it was that.
+    """
+
+    def __init__(
+        self, status: int, body: Json, *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        error = body.get("error", body) if isinstance(body, dict) else body
+        fields = error if isinstance(error, dict) else {}
+        self.status = status
+        self.code = _text(fields.get("code"))
+        self.kind = _text(fields.get("type"))
+        self.words = next(
+            (
+                words
+                for words in (fields.get("message"), fields.get("detail"), error)
+                if isinstance(words, str) and words.strip()
+            ),
+            "" if not fields else msgspec.json.encode(fields).decode(),
+        )
+        self.retry_after_s = None if headers is None else _retry_after_s(headers)
+        super().__init__(self.words or "no words")
+
+
+def _text(value: Json) -> str:
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return how long a provider asks to wait, None where it does not, or in no way that can be read."""
+    from email.utils import parsedate_to_datetime
+
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        told = headers.get(name, "")
+        try:
+            wait_s = float(told) / unit
+        except ValueError:
+            try:
+                wait_s = (parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds()
+            except (ValueError, TypeError):
+                continue
+        if 0 <= wait_s < float("inf"):
+            return wait_s
+    return None
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,109 +172,212 @@ def key_hint(name: str) -> str:
 def missing_extra(name: str, error: ImportError) -> UserMistake:
     """Return the error for a provider whose library is not installed."""
     provider = provider_of(name)
-    extra = _EXTRAS.get(provider)
-    install = (
-        f"pip install 'midstream[{extra}]'"
-        if extra
-        else f"pip install 'pydantic-ai-slim[{provider}]'"
-    )
+    install = f"'midstream[{_EXTRAS.get(provider, _OTHERS)}]'"
+    if (
+        error.name is not None
+        and not error.name.startswith("pydantic_ai")
+        and provider not in _EXTRAS
+    ):
+        install = f"'pydantic-ai-slim[{provider}]'"
     return UserMistake(
         f"The model {name} needs a library that is not installed ({error.name or 'unknown'}).",
-        hint=f"Run: {install}",
+        hint=f"Run: pip install {install}",
     )
 
 
-def trouble_of(error: Exception, *, name: str, secrets: tuple[str, ...]) -> Trouble:
-    """Return what an exception of a provider's library means for us.
+def trouble_of(
+    error: Exception, *, name: str, secrets: tuple[str, ...], meant: str = ""
+) -> Trouble:
+    """Return what an exception of an attempt means for us.
 
     Args:
         error: what the attempt raised.
         name: the model's name as configured.
         secrets: what must not be shown.
+        meant: the name of a model the provider has, where it has not this one.
     """
-    from pydantic_ai import exceptions as theirs
-
     words = shown(_words_of(error), secrets)
-    retry_after_s = getattr(error, "retry_after", None)
-    if isinstance(error, ReplyTooLarge):
-        return _world(
-            f"{name} sent {error}, more than a reply may have.",
-            "Ask for less at a time.",
-            brief="too large",
-        )
-    if isinstance(error, ImportError):
-        return Trouble(error=missing_extra(name, error), brief="not installed")
-    if isinstance(error, theirs.UserError):
-        return _user(f"The model {name} cannot be used: {words}", key_hint(name), brief="setup")
-    if isinstance(error, theirs.ModelAuthenticationError):
-        return _user(f"{name}: the provider refused the key: {words}", key_hint(name), brief="key")
-    if isinstance(error, theirs.ModelNotFoundError):
-        hint = "Check the model's name, and that the endpoint's address (such as OPENAI_BASE_URL) is right."
-        if provider_of(name) == OLLAMA:
-            hint = f"ollama pull {name.partition(':')[2]} fetches it, /welcome says what is there."
-        if suggested := getattr(error, "suggested_model_id", None):
-            hint = f"Did you mean {suggested}?"
-        return _user(f"{name} was not found: {words}", hint, brief="not found")
-    if isinstance(error, theirs.ModelContextWindowExceededError):
-        return _user(
-            f"The conversation is longer than {name} can read: {words}",
-            "Shorten it with /compact, begin anew with /clear, give the context a smaller max_length, or "
-            "use a larger model.",
-            brief="too long",
-        )
-    if isinstance(error, theirs.ModelQuotaExceededError):
-        return _world(
-            f"{name}: the account's quota or credit is used up: {words}",
-            "Look at the provider's billing page, or choose another model.",
-            brief="quota",
-        )
-    if isinstance(error, theirs.ModelRateLimitError):
-        return _passing(
-            f"{name} takes no more requests for now: {words}",
-            "Wait a little, or choose another model.",
-            brief="rate limited",
-            retry_after_s=retry_after_s,
-        )
-    if isinstance(error, theirs.ModelUnavailableError | theirs.ModelServerError):
-        return _passing(
-            f"{name}: the provider has trouble: {words}",
-            "Try again later, or choose another model.",
-            brief="server trouble",
-            retry_after_s=retry_after_s,
-        )
-    if isinstance(error, theirs.ModelConnectionError) or _is_transport(error):
-        return _passing(
-            f"{name}: the connection failed: {words}",
-            _NO_OLLAMA
-            if provider_of(name) == OLLAMA
-            else "Check the network, and the endpoint's address (such as OPENAI_BASE_URL).",
-            brief="no connection",
-        )
-    if isinstance(error, theirs.ModelRequestRejectedError):
-        return _user(
-            f"{name} refused the request: {words}",
-            "Choose another model, or change what was sent.",
-            brief="refused",
-        )
-    if (target := _redirect_of(error)) is not None:
-        return _user(
-            f"{name}: the endpoint answered with a redirect to {shown(target, secrets)}; "
-            "redirects are not followed.",
-            "Set the endpoint's final address (such as OPENAI_BASE_URL).",
-            brief="redirect",
-        )
-    if "ended without a `finish_reason`" in str(error):
-        return truncated(name)
-    if isinstance(error, theirs.ModelAPIError) and error.in_stream:
-        return _world(
-            f"{name}: the provider reported an error in place of a reply: {words}",
-            "Try again later, or choose another model.",
-            brief="provider error",
-        )
-    return _world(
-        f"{name} sent what cannot be read: {words}",
-        "Try again. If it stays so, check that the endpoint is a model API.",
-        brief="unreadable",
+    match error:
+        case ReplyTooLarge():
+            return _world(
+                f"{name} sent {error}, which is over the limit for a reply.",
+                "Ask for a shorter reply.",
+                brief="too large",
+            )
+        case Refused():
+            return refusal(
+                kind_of(error), name, words, retry_after_s=error.retry_after_s, meant=meant
+            )
+        case Failed(kind=kind, retry_after_s=retry_after_s):
+            return refusal(kind, name, words, retry_after_s=retry_after_s, meant=meant)
+        case Redirected():
+            return _user(
+                f"{name}: the endpoint answered with a redirect to {words}; "
+                "redirects are not followed.",
+                f"Set the endpoint's final address ({_variable(name)}).",
+                brief="redirect",
+            )
+        case CutOff():
+            return truncated(name)
+        case ImportError():
+            return Trouble(error=missing_extra(name, error), brief="not installed")
+        case _ if _is_transport(error):
+            return refusal("connection", name, words)
+    return refusal("unreadable", name, words)
+
+
+def refusal(
+    kind: Kind, name: str, words: str, *, retry_after_s: float | None = None, meant: str = ""
+) -> Trouble:
+    """Return the trouble of an error of a kind; `words` are the provider's, fit to be shown.
+
+    `meant` is the name of a model the provider has, where it has not this one.
+    """
+    match kind:
+        case "setup":
+            return _user(f"The model {name} cannot be used: {words}", key_hint(name), brief="setup")
+        case "key":
+            return _user(
+                f"{name}: the provider refused the key: {words}", key_hint(name), brief="key"
+            )
+        case "model":
+            hint = f"Check the model's name, and that the endpoint's address ({_variable(name)}) is right."
+            if provider_of(name) == OLLAMA:
+                hint = f"ollama pull {name.partition(':')[2]} downloads it; /welcome lists what you have."
+            if meant:
+                hint = f"Did you mean {meant}?"
+            return _user(f"{name} was not found: {words}", hint, brief="not found")
+        case "length":
+            return _user(
+                f"The conversation is longer than {name} can read: {words}",
+                "Shorten it with /compact, start over with /clear, give the context a smaller "
+                "max_length, or use a larger model.",
+                brief="too long",
+            )
+        case "quota":
+            return _world(
+                f"{name}: the account's quota or credit is used up: {words}",
+                "Look at the provider's billing page, or choose another model.",
+                brief="quota",
+            )
+        case "rate":
+            return _passing(
+                f"{name} accepts no more requests for now: {words}",
+                "Wait a little, or choose another model.",
+                brief="rate limited",
+                retry_after_s=retry_after_s,
+            )
+        case "server":
+            return _passing(
+                f"{name}: the provider has trouble: {words}",
+                "Try again later, or choose another model.",
+                brief="server trouble",
+                retry_after_s=retry_after_s,
+            )
+        case "connection":
+            return _passing(
+                f"{name}: the connection failed: {words}",
+                _NO_OLLAMA
+                if provider_of(name) == OLLAMA
+                else f"Check the network, and the endpoint's address ({_variable(name)}).",
+                brief="no connection",
+            )
+        case "request":
+            return _user(
+                f"{name} refused the request: {words}",
+                "Choose another model, or change what was sent.",
+                brief="refused",
+            )
+        case "stream":
+            return _world(
+                f"{name}: the provider reported an error in place of a reply: {words}",
+                "Try again later, or choose another model.",
+                brief="provider error",
+            )
+        case "unreadable":
+            return _world(
+                f"{name} sent a reply that cannot be read: {words}",
+                "Try again. If that does not help, check that the endpoint is a model API.",
+                brief="unreadable",
+            )
+
+
+_BY_NAME: Final[dict[str, Kind]] = {
+    **dict.fromkeys(
+        (
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "credit_balance_exhausted",
+            "organization_spend_limit_exceeded",
+            "project_spend_limit_exceeded",
+            "organization_usage_limit_exceeded",
+            "exceeded_current_quota_error",
+            "billing_error",
+        ),
+        "quota",
+    ),
+    "context_length_exceeded": "length",
+    "model_not_found": "model",
+    "invalid_api_key": "key",
+    "overloaded": "server",
+    "overloaded_error": "server",
+    "server_is_overloaded": "server",
+}
+"""What providers call errors, in `code` or `type`, whose status says less."""
+_WITHOUT_STATUS: Final[dict[str, Kind]] = {
+    "invalid_request_error": "request",
+    "authentication_error": "key",
+    "permission_error": "key",
+    "not_found_error": "model",
+    "request_too_large": "length",
+    "rate_limit_exceeded": "rate",
+    "rate_limit_error": "rate",
+    "too_many_requests": "rate",
+    "service_unavailable": "server",
+    "service_unavailable_error": "server",
+    "server_error": "server",
+    "api_error": "server",
+    "timeout_error": "server",
+}
+"""What they call the others, which tell no status where they come in a stream."""
+_TOO_LONG: Final = (
+    *("maximum context length", "reduce the length of the messages", "prompt is too long"),
+    "exceeds the available context size",
+)
+_NO_CREDIT: Final = "credit balance is too low"
+
+
+def kind_of(refused: Refused) -> Kind:
+    """Return what an error is about: by its name, then by its words, then by its status."""
+    words = refused.words.lower()
+    if _NO_CREDIT in words:
+        return "quota"
+    if any(said in words for said in _TOO_LONG):
+        return "length"
+    for named in (refused.code, refused.kind):
+        if named in _BY_NAME:
+            return _BY_NAME[named]
+    # Some gateways tell in a stream which status it would have been.
+    status = refused.status or (int(refused.code) if refused.code.isdecimal() else 0)
+    match status:
+        case 401 | 403:
+            return "key"
+        case 402:
+            return "quota"
+        case 404:
+            return "model"
+        case 413:
+            return "length"
+        case 429:
+            return "rate"
+        case 408 | 409 | 425:
+            return "server"
+        case _ if status >= 500:
+            return "server"
+        case _ if status >= 400:
+            return "request"
+    return next(
+        (_WITHOUT_STATUS[n] for n in (refused.code, refused.kind) if n in _WITHOUT_STATUS), "stream"
     )
 
 
@@ -197,10 +390,10 @@ def truncated(name: str, why: str = "the stream ended before the reply did") -> 
     )
 
 
-def too_late(name: str, what: str, seconds: float) -> Trouble:
-    """Return the trouble of a passed deadline; `what` says what did not happen."""
+def too_late(name: str, what: str) -> Trouble:
+    """Return the trouble of a passed deadline; `what` says what did not happen, and when."""
     return _world(
-        f"{name} {what} within {seconds:g} s.",
+        f"{name} {what}.",
         "Try again later, choose another model, or give it longer: modelPatience in application.json.",
         brief="too late",
     )
@@ -224,17 +417,12 @@ def _passing(what: str, hint: str, *, brief: str, retry_after_s: float | None = 
 
 
 def _words_of(error: Exception) -> str:
-    """Return what the provider said, without the library's own frame around it."""
-    body: Json = getattr(error, "body", None)
-    if isinstance(body, Mapping):
-        inner = body.get("error")
-        body = (inner if isinstance(inner, Mapping) else body).get("message", inner)
-    status = getattr(error, "status_code", None)
-    words = body if isinstance(body, str) and body else _plain(error)
-    return f"{words} ({status})" if status else words
+    if isinstance(error, Refused):
+        return f"{error} ({error.status})" if error.status else str(error)
+    return plain_words(error)
 
 
-def _plain(error: Exception) -> str:
+def plain_words(error: Exception) -> str:
     """Return an error's words and those of its first cause: "Connection error." says not which."""
     first: BaseException = error
     while first.__cause__ is not None:
@@ -249,10 +437,7 @@ def _is_transport(error: Exception) -> bool:
     return isinstance(error, httpx2.TransportError | httpx2.StreamError | ConnectionError)
 
 
-def _redirect_of(error: Exception) -> str | None:
-    response = getattr(error.__cause__, "response", None)
-    status = getattr(response, "status_code", 0)
-    if not 300 <= status < 400:
-        return None
-    assert response is not None
-    return str(response.headers.get("location") or "nowhere")
+def _variable(name: str) -> str:
+    """Return an example of the variable that says where a model's provider is."""
+    known = provider_of(name) in ENDPOINTS
+    return address_variable(provider_of(name)) if known else "such as OPENAI_BASE_URL"

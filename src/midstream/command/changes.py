@@ -32,7 +32,9 @@ async def _diff(operator: Operator, argument: str) -> None:
     elif argument:
         operator.show_changes([_named(argument, changes)])
     elif not differing:
-        operator.tell(f"{counted(len(changes), 'file')} written, all as before the run again.")
+        operator.tell(
+            f"{counted(len(changes), 'file')} written, but all the same as before the run."
+        )
     else:
         operator.show_changes(capped(differing[:MAX_FILES]))
         tell_rest(operator, changes, differing)
@@ -45,7 +47,7 @@ def tell_rest(
     left = len(differing) - MAX_FILES
     same = len(changes) - len(differing)
     parts = [f"+{left} more files: /diff {STAT} lists them" if left > 0 else ""]
-    parts += [f"{counted(same, 'file')} written and as before again" if same else ""]
+    parts += [f"{counted(same, 'file')} written, but the same as before" if same else ""]
     if any(parts):
         operator.tell("; ".join(part for part in parts if part) + ".")
 

@@ -37,7 +37,7 @@ async def _config(operator: Operator, argument: str) -> None:
         operator.tell(await operator.configured(key, None))
     elif verb == "get" or not value:
         if verb == "set":
-            raise UserMistake("What is it to be?", hint=f"/config {key} VALUE")
+            raise UserMistake("The value is missing.", hint=f"/config {key} VALUE")
         operator.tell(operator.explained(key))
     else:
         operator.tell(await operator.configured(key, value))
@@ -54,8 +54,12 @@ _WAYS: Final = "/config KEY VALUE sets one, /config unset KEY takes it out again
 
 
 async def _doctor(operator: Operator, argument: str) -> None:
-    operator.tell("Looking: programs, models, the sandbox ...")
+    operator.tell("Checking programs, models and the sandbox ...")
     await operator.examine()
+
+
+async def _trust(operator: Operator, argument: str) -> None:
+    await operator.trust(argument)
 
 
 async def _welcome(operator: Operator, argument: str) -> None:
@@ -64,7 +68,7 @@ async def _welcome(operator: Operator, argument: str) -> None:
 
 def _keys(operator: Operator) -> list[tuple[str, str]]:
     found = {key: f"{value} ({where})" for key, value, where in operator.settings()}
-    return [*found.items(), ("unset", "take one out of your own file")]
+    return [*found.items(), ("unset", "remove a setting from your own file")]
 
 
 def _then(operator: Operator, before: str) -> list[tuple[str, str]]:
@@ -96,12 +100,18 @@ CONFIG_COMMANDS: Final = (
     ),
     Command(
         name="doctor",
-        summary="what is there, what is missing, and how to mend it",
+        summary="check what is there, what is missing and how to fix it",
         action=_doctor,
     ),
     Command(
+        name="trust",
+        arguments="[CODE]",
+        summary="show this folder's own roles and workflows as they are now, and trust them",
+        action=_trust,
+    ),
+    Command(
         name="welcome",
-        summary="what this is, what was found here, three things to try",
+        summary="the first screen again: what was found here, what to try",
         action=_welcome,
     ),
 )

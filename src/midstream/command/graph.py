@@ -17,11 +17,11 @@ from midstream.process import columns
 
 _WIDEST: Final = 100
 
-NONE_ACTIVE: Final = "No workflow is active; this is the one before:"
+NONE_ACTIVE: Final = "No workflow is active; this is the last one:"
 """Said above what is shown of a workflow that has ended."""
 
 _FOLLOW: Final = ("follow", "keep it above the prompt while the run goes on")
-_OFF: Final = ("off", "follow it no more")
+_OFF: Final = ("off", "stop following")
 
 
 async def _graph(operator: Operator, argument: str) -> None:
@@ -46,14 +46,14 @@ async def _graph(operator: Operator, argument: str) -> None:
 
 async def _follow(operator: Operator, machine: Machine | None) -> None:
     if machine is None:
-        hint = "/workflow NAME starts one; /graph NAME draws one that does not run."
+        hint = "/workflow NAME starts one; /graph NAME draws one that is not running."
         raise UserMistake("No workflow is active.", hint=hint)
     if operator.follow(machine):
         operator.tell(
             "The graph stays above the prompt until the run is over. /graph off takes it away."
         )
         return
-    words = "It needs a terminal to stay in sight. This is how it stands now:"
+    words = "Following a graph needs a terminal. The graph now:"
     await _draw(operator, machine.run, words)
 
 
@@ -92,7 +92,7 @@ def _words(operator: Operator) -> list[tuple[str, str]]:
 GRAPH_COMMAND: Final = Command(
     name="graph",
     arguments="[NAME | follow | off]",
-    summary="draw the active workflow, and where it is; or any other; follow: it stays in sight",
+    summary="draw the active workflow and where it is, or another; follow: keep it in sight",
     action=_graph,
     complete=_words,
 )

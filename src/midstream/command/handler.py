@@ -1,6 +1,6 @@
 """CommandHandler: lines that start with a slash, in every mode and at every moment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -15,6 +15,29 @@ from midstream.process import columns
 def is_command(line: str) -> bool:
     """Return whether a line is a command. `//` starts a text that begins with a slash."""
     return line.startswith("/") and not line.startswith("//")
+
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("new", "reset"), "/clear begins a new chat."),
+    "save": "Every chat is kept; /export NAME.md saves one.",
+    **dict.fromkeys(
+        ("load", "open", "chats"), "/sessions lists the chats, /resume goes on with a run."
+    ),
+    **dict.fromkeys(
+        ("theme", "color"), "The colours are your terminal's; NO_COLOR=1 turns them off."
+    ),
+    **dict.fromkeys(("settings", "set"), "/config shows the settings and changes one."),
+    **dict.fromkeys(("plan", "auto", "ask", "approve"), "/permissions plan, ask or auto."),
+    **dict.fromkeys(
+        ("login", "logout", "key"), "API keys are environment variables: /doctor says which."
+    ),
+    **dict.fromkeys(
+        ("agents", "agent", "chat"), "/roles lists the roles, /role NAME chats with one."
+    ),
+    "memory": "/init writes an AGENTS.md, which agents follow.",
+    **dict.fromkeys(("tokens", "usage"), "/cost says what was used."),
+}
+"""What other programs call what is here by another name, and where it is."""
 
 
 class CommandHandler:
@@ -34,8 +57,8 @@ class CommandHandler:
 
         help_command = Command(
             name="help",
-            summary="list the commands, or tell of one; /help keys: the keys",
-            arguments="[COMMAND | keys]",
+            summary="this page; /help all: every command; /help keys: the keys",
+            arguments="[COMMAND | all | keys]",
             action=self._help,
             complete=self._helped,
         )
@@ -60,6 +83,7 @@ class CommandHandler:
         if command is None:
             best = nearest(name, self._by_word)
             hint = f"Did you mean /{best}?" if best else "/help lists them."
+            hint = _ELSEWHERE.get(name.casefold(), hint)
             raise UserMistake(f"There is no command /{name}.", hint=hint)
         argument = argument.strip()
         if argument and not command.arguments:
@@ -70,15 +94,18 @@ class CommandHandler:
     def can_be_mended(self, line: str) -> bool:
         """Return whether a refused `/line` may be done if it is written otherwise.
 
-        A command that is known and complete without an argument has nothing in it to mend.
+        A command that is complete without an argument has nothing in it to mend, and an unknown one would
+        stand before whatever is typed next; Up brings it back.
         """
         name, _, argument = line[1:].strip().partition(" ")
         command = self._by_word.get(name.casefold())
-        return command is None or bool(argument.strip()) or command.wants_argument
+        return command is not None and (bool(argument.strip()) or command.wants_argument)
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the last word of a command line may go on, as (word, description) pairs."""
         name, space, argument = before[1:].partition(" ")
+        if not name and not space:
+            return self._first()
         if not space:
             return tuple(
                 (f"/{word}", command.summary)
@@ -94,9 +121,17 @@ class CommandHandler:
             pairs = command.then(self._operator, before.strip())
         return tuple(p for p in pairs if p[0].casefold().startswith(word.casefold()))
 
+    def _first(self) -> tuple[tuple[str, str], ...]:
+        """Return the commands that matter first; the last of them, `/help`, has the others."""
+        from midstream.command.table import FIRST
+
+        more = f"{len(self.commands) - len(FIRST)} more commands, and the keys"
+        *named, last = ((f"/{name}", self.commands[name].summary) for name in FIRST)
+        return (*named, (last[0], more))
+
     def _helped(self, _operator: Operator) -> list[tuple[str, str]]:
         named = [(name, command.summary) for name, command in sorted(self.commands.items())]
-        return [*((topic, "") for topic in self._topics), *named]
+        return [*((topic, "") for topic in (_ALL, *self._topics)), *named]
 
     async def learned(self, before: str) -> bool:
         """Find out what has to be asked for to complete a command line; return whether anything has."""
@@ -111,6 +146,11 @@ class CommandHandler:
         if argument in self._topics:
             operator.tell(self._topics[argument]())
             return
+        # Two columns are the console's own, before each of its lines.
+        width = min(columns() - 2, _WIDEST)
+        if argument == _ALL:
+            operator.tell(self._all(width))
+            return
         if argument:
             command = self._by_word.get(argument.removeprefix("/").casefold())
             if command is None:
@@ -118,20 +158,37 @@ class CommandHandler:
                 raise UserMistake(f"There is no command /{argument}.", hint=hint)
             operator.tell(f"/{command.name} {command.arguments}".strip() + f": {command.summary}")
             return
-        rows = [
-            (f"/{name} {command.arguments}".strip(), command.summary)
-            for name, command in sorted(self.commands.items())
+        from midstream.command.table import FIRST, GROUPS
+
+        more = [(title, " ".join(f"/{name}" for name in names)) for title, names in GROUPS.items()]
+        first = [(f"/{name}", self.commands[name].summary) for name in FIRST]
+        parts = (first, more, _BESIDES)
+        operator.tell("\n\n".join(two_columns(rows, width=width) for rows in parts))
+
+    def _all(self, width: int) -> str:
+        """Return every command with what it does, the first first, the others by group."""
+        from midstream.command.table import FIRST, GROUPS
+
+        first = two_columns(self._rows(FIRST), width=width)
+        groups = (
+            f"{title}\n{two_columns(self._rows(names), width=width)}"
+            for title, names in GROUPS.items()
+        )
+        return "\n\n".join((first, *groups))
+
+    def _rows(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        return [
+            (f"/{name} {self.commands[name].arguments}".strip(), self.commands[name].summary)
+            for name in names
         ]
-        # Two columns are the console's own, before each of its lines.
-        width = min(columns() - 2, _WIDEST)
-        operator.tell(f"{two_columns(rows, width=width)}\n\n{two_columns(_BESIDES, width=width)}")
 
 
 _WIDEST: Final = 120
+_ALL: Final = "all"
 
 _BESIDES = (
-    ("anything else", "goes to the chat or the running workflow, at any moment"),
-    ("", "while something runs, it interrupts that: /queue and /steer do it more gently"),
-    ("", "while a question is open, it answers that: #2 TEXT answers question 2"),
-    ("/help keys", "the keys, and what else a line may begin with"),
+    ("other lines", "go to the chat or the running workflow, at any moment"),
+    ("", "while something runs, a line interrupts it; /queue and /steer are gentler"),
+    ("", "while a question is open, a line answers it; #2 TEXT answers question 2"),
+    ("", "what else a line may begin with: /help keys"),
 )

@@ -28,7 +28,7 @@ async def _resume(operator: Operator, argument: str) -> None:
                 await operator.runs.resume(called, cast(Choice, behind))
                 return
         hint = did_you_mean(choice, CHOICES)
-        raise UserMistake(f"{choice!r} is none of old, new and stop.", hint=hint)
+        raise UserMistake(f"{choice!r} is not old, new or stop.", hint=hint)
     await operator.runs.resume(run, cast(Choice, choice))
 
 
@@ -45,7 +45,7 @@ async def _detach(operator: Operator, argument: str) -> None:
 async def _send(operator: Operator, argument: str) -> None:
     run, _, text = argument.partition(" ")
     if not text.strip():
-        raise UserMistake("What should which run be told?", hint="/send RUN TEXT")
+        raise UserMistake("The run and the text are missing.", hint="/send RUN TEXT")
     await operator.runs.send(run, text.strip())
 
 
@@ -82,26 +82,26 @@ KEPT_COMMANDS = (
     Command(
         name="attach",
         arguments="RUN",
-        summary="let lines go to a run, of another process too",
+        summary="send your lines to a run, also to one in another process",
         action=_attach,
         complete=_names,
     ),
     Command(
         name="detach",
-        summary="let lines go to the role again; the run goes on",
+        summary="send your lines to the chat again; the run goes on",
         action=_detach,
     ),
     Command(
         name="send",
         arguments="RUN TEXT",
-        summary="tell any run something",
+        summary="send a message to any run",
         action=_send,
         complete=_names,
     ),
     Command(
         name="answer",
         arguments="RUN TEXT",
-        summary="answer what a run asks, without going there",
+        summary="answer a run's question without attaching to it",
         action=_answer,
         complete=_names,
     ),

@@ -42,7 +42,7 @@ async def _mcp(operator: Operator, argument: str) -> None:
         case ["forget", name]:
             operator.tell(await mcp.forget(name))
         case _:
-            raise UserMistake("That is no command of /mcp.", hint="/mcp [approve | forget] NAME")
+            raise UserMistake("/mcp has no such command.", hint="/mcp [approve | forget] NAME")
 
 
 def _ways(_operator: Operator) -> list[tuple[str, str]]:

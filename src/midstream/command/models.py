@@ -39,13 +39,13 @@ def _meant(operator: Operator, words: list[str]) -> tuple[str | None, str | None
     """
     levels = [level for level, _, _ in operator.models.levels()]
     if len(words) > 2:
-        raise UserMistake("That is more than a level and a model.", hint=_WAYS)
+        raise UserMistake("These are too many words: /model takes a level and a model.", hint=_WAYS)
     if len(words) == 2 and words[0] not in levels:
         hint = did_you_mean(words[0], levels)
         raise UserMistake(f"There is no level {words[0]!r} of models.", hint=hint)
     if len(words) == 1 and words[0] in levels:
         hint = f"/model {words[0]} NAME, such as /model {words[0]} openai:gpt-5."
-        raise UserMistake(f"Which model is to answer {words[0]}?", hint=hint)
+        raise UserMistake(f"Which model should answer {words[0]}?", hint=hint)
     level = words[0] if len(words) == 2 else None
     return level, None if words[-1] == DEFAULT else words[-1]
 

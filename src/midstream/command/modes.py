@@ -13,10 +13,12 @@ WIDEST = 120
 
 async def _mode(operator: Operator, argument: str) -> None:
     if not argument:
-        operator.tell(f"{operator.mode}, permissions: {operator.permits.mode}")
+        operator.tell(str(operator.mode))
     elif argument in WORDS:
-        operator.permits.switch(argument)
-        operator.tell(f"From now on midstream {WORDS[operator.permits.mode]}.")
+        raise UserMistake(
+            f"{argument} is a permission mode; /mode is for the role or workflow you talk to.",
+            hint=f"/permissions {argument} chooses it; Shift-Tab goes through them.",
+        )
     else:
         await operator.enter(argument)
 
@@ -58,8 +60,7 @@ def _table(rows: dict[str, str]) -> str:
 def _modes(operator: Operator) -> list[tuple[str, str]]:
     roles = [(f"role:{name}", "chat") for name in sorted(operator.library.roles())]
     workflows = sorted(operator.library.workflows().items())
-    unasked = [(mode, WORDS[mode]) for mode in ("ask", "auto", "plan")]
-    return [*roles, *((f"workflow:{name}", words) for name, words in workflows), *unasked]
+    return [*roles, *((f"workflow:{name}", words) for name, words in workflows)]
 
 
 def _role_names(operator: Operator) -> list[tuple[str, str]]:
@@ -73,8 +74,8 @@ def _workflow_names(operator: Operator) -> list[tuple[str, str]]:
 MODE_COMMANDS = (
     Command(
         name="mode",
-        arguments="[TYPE:NAME | ask | auto | plan]",
-        summary="show or change the mode, such as role:dude, or how much happens unasked",
+        arguments="[TYPE:NAME]",
+        summary="show or change whom you talk to: role:NAME or workflow:NAME",
         action=_mode,
         complete=_modes,
     ),

@@ -9,10 +9,10 @@ from midstream.core.safety.rules import in_words, known_rule
 from midstream.ports import Machine, Operator, Permits
 
 WORDS = {
-    "plan": "only looks: nothing is changed, no command runs but a few that only look",
+    "plan": "only looks: it changes nothing and runs only a few read-only commands",
     "ask": "asks before it changes a file or runs a command",
     "auto": "changes plain files of the workspace unasked, and runs commands in the sandbox",
-    "full": "asks about protected files alone; whatever the rules deny stays denied",
+    "full": "asks only about protected files; what the rules deny stays denied",
 }
 """What each permission mode does, in words."""
 
@@ -27,6 +27,21 @@ _BRIEFLY: Final = {
 }
 
 
+def without_sandbox(permits: Permits) -> str:
+    """Return a sentence on `auto` where commands have no whole sandbox, "" elsewhere."""
+    if permits.mode != "auto" or permits.sandbox in (None, "full") or permits.is_untrusted:
+        return ""
+    if permits.sandbox == "partial":
+        return (
+            "The sandbox here is partial, so in auto every command asks first, as in ask: "
+            "midstream doctor --sandbox says what it lacks."
+        )
+    return (
+        "There is no sandbox here, so in auto every command asks first, as in ask: install bubblewrap "
+        "(apt-get install bubblewrap), or see midstream doctor --sandbox."
+    )
+
+
 def next_mode(permits: Permits) -> str:
     """Go to the next mode of `CYCLE`, from any other to its first; return which it is, in a line.
 
@@ -39,6 +54,8 @@ def next_mode(permits: Permits) -> str:
     permits.switch(wanted)
     if was_full:
         return "ask: full is over until you restart"
+    if wanted == "auto" and permits.sandbox is None:
+        return "auto: edits happen unasked"
     if wanted == "auto" and permits.sandbox == "none":
         return "auto: edits unasked, commands ask"
     return _BRIEFLY[wanted]
@@ -51,12 +68,18 @@ async def _permissions(operator: Operator, argument: str) -> None:
     elif word == "revoke":
         raise UserMistake(
             "Which grant is to be taken back?",
-            hint="/permissions numbers them, /permissions revoke NUMBER takes one back.",
+            hint="/permissions lists them by number, /permissions revoke NUMBER takes one back.",
         )
+    elif argument in WORDS:
+        operator.permits.switch(argument)
+        lacks = without_sandbox(operator.permits)
+        does = WORDS[operator.permits.mode].partition(",")[0] if lacks else WORDS[argument]
+        operator.tell(f"From now on midstream {does}. {lacks}".rstrip())
     elif argument:
         raise UserMistake(
             f"/permissions does not know {argument!r}.",
-            hint="/permissions shows them, /permissions revoke NUMBER takes one back.",
+            hint="/permissions ask, auto or plan chooses the permission mode, "
+            "/permissions revoke NUMBER takes a grant back.",
         )
     else:
         operator.tell("\n".join(_lines(operator)))
@@ -65,10 +88,11 @@ async def _permissions(operator: Operator, argument: str) -> None:
 def _lines(operator: Operator) -> list[str]:
     permits = operator.permits
     if permits.is_untrusted:
-        return [
-            "The workspace is not trusted: only its files are read. midstream trust looks at it."
-        ]
-    lines = [f"mode {permits.mode}: it {WORDS[permits.mode]}", f"sandbox: {permits.sandbox}"]
+        return ["The workspace is not trusted: only its files are read. midstream trust shows it."]
+    lines = [
+        f"permission mode {permits.mode}: midstream {WORDS[permits.mode]}",
+        f"sandbox: {permits.sandbox or 'still being measured'}",
+    ]
     rules = permits.rules()
     width = max((len(text) for _, text, _ in rules), default=0)
     if rules:
@@ -99,7 +123,7 @@ def _whose(rule: str, file: str) -> str:
     """Return where a rule stands, and what follows from one that is none."""
     if known_rule(rule) is not None:
         return file
-    return f"{file}; it cannot be read: until it is mended everything is asked about"
+    return f"{file}; it cannot be read: until you fix it, midstream asks about everything"
 
 
 def _name(run: Run) -> str:
@@ -118,23 +142,24 @@ async def _revoke(operator: Operator, what: str) -> None:
     else:
         chosen = [each for each in granted if each[1] == what]
     if not chosen:
-        raise UserMistake(f"Nothing is granted as {what!r}.", hint="/permissions numbers them.")
+        raise UserMistake(f"There is no grant {what!r}.", hint="/permissions lists them by number.")
     for machine, text in chosen:
         await machine.revoke(text)
-        operator.tell(f"Taken back: {text}. It is asked about again.")
+        operator.tell(f"Taken back: {text}. midstream asks about it again.")
 
 
-def _revocable(operator: Operator) -> list[tuple[str, str]]:
+def _completed(operator: Operator) -> list[tuple[str, str]]:
     granted = _granted(operator)
-    return [(f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1)]
+    modes = [(mode, WORDS[mode]) for mode in CYCLE]
+    return [*modes, *((f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1))]
 
 
 PERMISSION_COMMANDS = (
     Command(
         name="permissions",
-        arguments="[revoke NUMBER]",
-        summary="show what may happen unasked, and take a grant back",
+        arguments="[ask | auto | plan | revoke NUMBER]",
+        summary="show or choose what may happen unasked, or take a grant back",
         action=_permissions,
-        complete=_revocable,
+        complete=_completed,
     ),
 )

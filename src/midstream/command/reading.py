@@ -1,7 +1,9 @@
 """Commands that only look: where the run stands, its turns, what fills a model's window."""
 
 import json
+import re
 import time
+from collections.abc import Iterator
 from functools import partial
 
 from midstream.command.command import Command
@@ -9,9 +11,12 @@ from midstream.command.graph import NONE_ACTIVE, workflow_before
 from midstream.command.standing import run_line
 from midstream.core.addressing import living
 from midstream.core.errors import UserMistake
+from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
+from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.core.views.amounts import counted
 from midstream.core.views.history import history_lines, turns_of
 from midstream.core.views.state_tree import state_tree, tree_lines
 from midstream.core.views.window import agents_of, filling_lines, filling_of
@@ -96,7 +101,9 @@ async def _history(operator: Operator, argument: str) -> None:
         most = 1_000_000
     elif argument:
         if not argument.isdecimal() or not int(argument):
-            raise UserMistake(f"{argument!r} is no number of turns.", hint="/history 50, or all.")
+            raise UserMistake(
+                f"{argument!r} is not a number of turns.", hint="/history 50, or all."
+            )
         most = int(argument)
     run = _asked(operator)
     # A long run has many facts, and large contexts: what counts them does so off the loop.
@@ -145,7 +152,7 @@ def _agents(operator: Operator) -> list[tuple[str, str]]:
 async def _verbose(operator: Operator, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise UserMistake(
-            f"/verbose takes on or off, not {argument!r}.", hint="Alone it changes over."
+            f"/verbose takes on or off, not {argument!r}.", hint="Without an argument it switches."
         )
     is_on = operator.verbose(None if not argument else argument == "on")
     if is_on:
@@ -154,7 +161,62 @@ async def _verbose(operator: Operator, argument: str) -> None:
         operator.tell("Results of tools are one line; Ctrl-O (or /last) shows the last in full.")
 
 
+_REPLY, _CODE = "reply", "code"
+_FENCE = re.compile(r" *+(```++|~~~++)([^`]*+)")
+
+
+async def _copy(operator: Operator, argument: str) -> None:
+    what, _, number = (
+        argument.partition(" ") if argument.startswith(_CODE) else (_REPLY, "", argument)
+    )
+    if (what, number) != (what, "") and not (number.isdecimal() and int(number)):
+        raise UserMistake(
+            f"/copy takes no {argument!r}.", hint="/copy, /copy 2, /copy code, /copy code 2."
+        )
+    _asked(operator)
+    found = [text for text in map(_words, await operator.past.facts()) if text]
+    if what == _CODE:
+        found = [block for text in found for block in _fenced(text)]
+    at = int(number or 1)
+    if at > len(found):
+        raise UserMistake(
+            f"There is no {what} number {at} here.",
+            hint=f"/copy counts from the last one back; there are {len(found)}.",
+        )
+    text = found[-at]
+    operator.tell(f"{counted(len(text.splitlines()), 'line')} {await operator.copy(text)}.")
+
+
+def _words(envelope: Envelope) -> str:
+    match envelope.event:
+        case AgentResponded(text=text) | Interrupted(partial=text) | ReplyCut(partial=text):
+            return text.strip("\n")
+        case _:
+            return ""
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """Yield what stands between fences, line by line: one that is not closed is looked at once."""
+    fence, inside = "", list[str]()
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.fullmatch(line.rstrip("\n"))
+        if fence and found is not None and found[1] == fence and not found[2].strip(" "):
+            yield "".join(inside)
+            fence = ""
+        elif fence:
+            inside.append(line)
+        elif found is not None:
+            fence, inside = found[1], []
+
+
 READING_COMMANDS = (
+    Command(
+        name="copy",
+        arguments="[code] [N]",
+        summary="the last reply, or block of code, or the Nth last, into the clipboard or a file",
+        action=_copy,
+        complete=lambda _operator: [("code", "the last block of code")],
+    ),
     Command(
         name="state",
         arguments="[KEY]",

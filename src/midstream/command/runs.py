@@ -23,7 +23,7 @@ async def _interrupt(operator: Operator, argument: str) -> None:
 
 async def _say(operator: Operator, words: str, policy: Policy) -> None:
     if not words:
-        raise UserMistake("What should it be told?", hint=f"/{policy} TEXT")
+        raise UserMistake("The text is missing.", hint=f"/{policy} TEXT")
     await operator.say(words, policy)
 
 
@@ -31,7 +31,7 @@ async def _stop(operator: Operator, argument: str) -> None:
     machine = operator.active()
     if machine is None or not is_at_work(machine.run):
         raise UserMistake(
-            "Nothing is running.", hint="/runs lists what did, and where else one runs."
+            "Nothing is running.", hint="/runs lists earlier runs and those in other processes."
         )
     await machine.halt()
 
@@ -42,19 +42,19 @@ RUN_COMMANDS = (
     Command(
         name="queue",
         arguments="TEXT",
-        summary="say it once the current state is done",
+        summary="deliver TEXT when the current state is done",
         action=_queue,
     ),
     Command(
         name="steer",
         arguments="TEXT",
-        summary="let it join the next model request of the running turn",
+        summary="add TEXT to the running turn's next model request",
         action=_steer,
     ),
     Command(
         name="interrupt",
         arguments="TEXT",
-        summary="halt at once and act on it, whatever the state's policy",
+        summary="interrupt at once with TEXT, whatever the state's policy",
         action=_interrupt,
     ),
     Command(name="stop", summary="stop the current turn and hold (Esc)", action=_stop),

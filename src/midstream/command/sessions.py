@@ -44,7 +44,7 @@ CHAT_COMMANDS = (
     Command(
         name="compact",
         arguments="[WHAT TO KEEP IN MIND]",
-        summary="let a summary take the place of the older turns; the journal keeps them",
+        summary="replace older turns by a summary; the journal keeps them",
         action=_compact,
     ),
     Command(

@@ -32,18 +32,31 @@ def begun_with(first: str) -> str:
     return f" ({words})" if words else ""
 
 
-def here_line(run: Run) -> str:
-    """Return where the lines go now; the id is for workflows alone."""
+def here_line(run: Run, *, was_cut: bool = False) -> str:
+    """Return where lines go now; the id is for workflows alone. `was_cut`: work of it was, by a crash."""
     if run.definition is not None and run.definition.kind == "chat":
-        return f"Here is {_standing(run).removeprefix('role:')}"
-    return f"Here is {run_line(run)}"
+        name = _named(run).removeprefix("role:")
+        if was_cut and run.phase == "held":
+            return f"{name} was cut off by a crash and waits for your words. Enter resumes."
+        if was_cut:
+            return f"{name} was cut off by a crash: {_doing(run)}"
+        return f"Chat with {name}: {_doing(run)}"
+    return f"Run {run_line(run)}"
 
 
 def _standing(run: Run, begun: str = "") -> str:
+    return f"{_named(run, begun)}: {_doing(run)}"
+
+
+def _named(run: Run, begun: str = "") -> str:
     name = run.definition.workflow.workflow_name if run.definition else "?"
     is_chat = run.definition is not None and run.definition.kind == "chat"
     state = f" [{run.state}]" if run.state and not (run.is_over or is_chat) else ""
+    called = f" “{run.name}”" if run.name else begun
+    return f"{name}{called}{state}"
+
+
+def _doing(run: Run) -> str:
     stands = where(run)
     until = "" if stands.until is None else f" until {time_of_day(stands.until, now=time.time())}"
-    called = f" “{run.name}”" if run.name else begun
-    return f"{name}{called}{state}: {stands.doing}{until}"
+    return f"{stands.doing}{until}"

@@ -1,4 +1,4 @@
-"""Every command but `/help`, in no order that matters."""
+"""Every command but `/help`, and the groups in which people are shown them."""
 
 from typing import Final
 
@@ -26,3 +26,21 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *MCP_COMMANDS,
     *SESSION_COMMANDS,
 )
+
+FIRST: Final = (
+    *("workflow", "role", "model", "permissions", "resume"),
+    *("undo", "diff", "cost", "clear", "help"),
+)
+"""The commands that matter first, in the order in which they are shown."""
+
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "Chats and runs": (
+        *("mode", "roles", "workflows", "runs", "attach", "detach", "send", "answer"),
+        *("sessions", "rename"),
+    ),
+    "Steering": ("stop", "queue", "steer", "interrupt"),
+    "Looking": ("last", "verbose", "state", "graph", "history", "context", "copy", "export"),
+    "Going back": ("redo", "back", "fork", "putback", "compact"),
+    "Setting up": ("tools", "mcp", "init", "config", "doctor", "trust", "welcome", "exit"),
+}
+"""The other commands, by what they are for. Every command stands here or in `FIRST`, once."""

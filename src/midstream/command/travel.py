@@ -9,7 +9,9 @@ from midstream.process import columns
 
 async def _fork(operator: Operator, argument: str) -> None:
     if argument and not (argument.isascii() and argument.isdigit()):
-        raise UserMistake(f"{argument!r} is no position.", hint="/fork SEQ, such as /fork 12.")
+        raise UserMistake(
+            f"{argument!r} is not an event number.", hint="/fork SEQ, such as /fork 12."
+        )
     await operator.past.fork(int(argument) if argument else None)
 
 
@@ -29,7 +31,8 @@ async def _back(operator: Operator, argument: str) -> None:
     turns = await operator.past.turns()
     if not turns:
         raise UserMistake(
-            "No turn of this run began with words of yours.", hint="/undo takes back what there is."
+            "No turn of this run began with a line of yours.",
+            hint="/undo still takes back the last turn.",
         )
     if not argument:
         width = columns() - 2
@@ -55,7 +58,7 @@ async def _export(operator: Operator, argument: str) -> None:
 
 _SHOWN = 20
 KEEP = "--keep-files"
-_AGAIN = "Each goes one turn; type it again for one more."
+_AGAIN = "It goes one turn at a time; type it again for another."
 
 
 async def _put_back(operator: Operator, argument: str) -> None:
@@ -66,7 +69,7 @@ TRAVEL_COMMANDS = (
     Command(
         name="fork",
         arguments="[SEQ]",
-        summary="go on in a copy of the run, as it was after that event",
+        summary="continue in a copy of the run, as it was after event SEQ",
         action=_fork,
     ),
     Command(
@@ -87,12 +90,12 @@ TRAVEL_COMMANDS = (
     Command(
         name="export",
         arguments="[FILE]",
-        summary="write the run as one readable file",
+        summary="write the run to one file: its events, or with NAME.md a text to read",
         action=_export,
     ),
     Command(
         name="redo",
-        summary="go forward again from /undo, conversation and files",
+        summary="redo what /undo took back, conversation and files",
         action=_redo,
     ),
     Command(

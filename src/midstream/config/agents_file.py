@@ -34,7 +34,7 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
             continue
         if len(text) > MAX_GUIDANCE:
             left = f"{len(text) - MAX_GUIDANCE:,} characters"
-            config.notice(f"{shown_path(path)} is long: its last {left} are not read to models.")
+            config.notice(f"{shown_path(path)} is long: its last {left} are not sent to models.")
         guidance = guidance_from(text, source=source)
         if guidance is not None:
             found.append(guidance)

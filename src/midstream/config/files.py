@@ -75,7 +75,7 @@ def write_whole(path: Path, data: bytes) -> None:
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(target.parent)
         with contextlib.suppress(FileNotFoundError):
             fresh.unlink()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE_FLAGS
@@ -90,6 +90,42 @@ def write_whole(path: Path, data: bytes) -> None:
         raise WorldTrouble(
             f"{shown_path(path)} cannot be written: {reason(error)}.", hint=way_out(error)
         ) from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder for its owner alone, and so each that is missing above it, whatever the umask."""
+    if not os.path.exists(folder.parent):
+        make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def require_private(path: Path, variable: str) -> None:
+    """Return unless other users could put something else at a path of ours, or have made it.
+
+    Whose the folders above it are is the person's choice, such as a home that is mounted. `variable`
+    names another place.
+
+    Raises:
+        UserMistake: they could, or have.
+    """
+    named, real = Path(os.path.abspath(path)), Path(os.path.realpath(path))
+    for each in dict.fromkeys((named, *named.parents, real, *real.parents)):
+        with contextlib.suppress(OSError):
+            about = each.lstat()
+            is_ours = about.st_uid in (0, os.geteuid())
+            is_link, is_folder = stat.S_ISLNK(about.st_mode), stat.S_ISDIR(about.st_mode)
+            is_shared = is_folder and about.st_mode & stat.S_ISVTX
+            if (each == real or is_link) and not is_ours:
+                how, hint = "belongs to another user", f"chown it, or name your own in {variable}."
+            elif (
+                about.st_mode & 0o002
+                and (is_folder or stat.S_ISREG(about.st_mode))
+                and not is_shared
+            ):
+                how, hint = "can be changed by every user", f"Run: chmod o-w {each}"
+            else:
+                continue
+            raise UserMistake(f"{path} is not private: {each} {how} of this machine.", hint=hint)
 
 
 def shown_path(path: Path) -> str:
@@ -109,7 +145,7 @@ def way_out(error: OSError | ValueError) -> str:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "Make room on that disk."
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "Check whose it is, and what its rights allow."
+        return "Check its owner and permissions."
     return "Check what is there under that name."
 
 

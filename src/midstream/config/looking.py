@@ -7,10 +7,13 @@ everything comes out as plain text that still has to be sanitized where it is sh
 import difflib
 import re
 from collections.abc import Iterator
+from importlib.machinery import all_suffixes
 from typing import Final
 
 from midstream.config.places import SETTINGS
-from midstream.config.trust import AGENTS
+from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
+from midstream.core.errors import MidstreamError
+from midstream.core.guidance import AGENTS_FILE
 from midstream.core.jsontext import Node, parse
 from midstream.core.names import REQUEST_USERS_INPUT
 
@@ -23,6 +26,9 @@ _UNSEEN: Final = re.compile(
     "\U000e0000-\U000e0fff]"
 )
 _CODE: Final = "Python code, which runs with your rights"
+_CODE_MAY: Final = (
+    "! No sandbox, permission mode or rule holds Python code: it has your files, network and keys."
+)
 _LISTED: Final = 12
 
 
@@ -156,3 +162,40 @@ def difference(name: str, before: bytes | None, after: bytes | None) -> tuple[st
 
 def _lines(data: bytes | None) -> list[str]:
     return [] if data is None else data.decode("utf-8", "replace").split("\n")
+
+
+def told_files(status: TrustStatus, store: TrustStore) -> Iterator[tuple[str, str]]:
+    """Yield what a workspace's own files are and would do, and their differences: a mark, and a line."""
+    given = session_grant(status)
+    changed = {change.name: change.how for change in status.changes}
+    for file in status.files:
+        mark = f"  ({changed[file.name]} since you trusted it)" if file.name in changed else ""
+        yield "  ", f"{shown_name(file.name)}  {file.size:,} bytes{mark}"
+        try:
+            found = enables(file.name, given.read(file.name))
+        except MidstreamError as error:
+            found = (error.what,)
+        for words in found:
+            yield "      ", words
+    if any(file.name.endswith(tuple(all_suffixes())) for file in status.files):
+        yield "  ", _CODE_MAY
+    for entry in status.left_out:
+        yield "  ", f"left out: {entry}"
+    for change in status.changes:
+        before = store.before(status.workspace, change.name)
+        after = None
+        if change.how != "removed":
+            try:
+                after = given.read(change.name)
+            except MidstreamError as error:
+                yield "  ", error.what
+        if change.how == "changed" and before is None:
+            yield "  ", f"{change.name}: what it held when you trusted it was not kept."
+        else:
+            for line in difference(shown_name(change.name), before, after):
+                yield "  │ ", line
+
+
+def shown_name(name: str) -> str:
+    """Return a file's name as a person knows it: AGENTS.md stands beside `.midstream`, not in it."""
+    return AGENTS_FILE if name == AGENTS else name

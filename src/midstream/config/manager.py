@@ -20,11 +20,18 @@ import msgspec
 
 from midstream.config.budget import BUDGET, BUDGET_PARTS, FRACTIONAL
 from midstream.config.editing import EDITING, Editing
-from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.files import (
+    FileMissing,
+    read_capped,
+    require_private,
+    shown_path,
+    write_whole,
+)
 from midstream.config.notifications import NOTIFICATIONS, Notifications
 from midstream.config.permissions import PERMISSION_MODE, RULE_KEYS
 from midstream.config.places import (
     BUILT_IN,
+    CONFIG_HOME,
     SETTINGS,
     WORKSPACE_FOLDER,
     user_config_dir,
@@ -114,7 +121,8 @@ class ConfigManager:
     `is_untrusted`: the workspace has files of its own, and nobody has said yes to them.
 
     Raises:
-        UserMistake: `mode` is not of the form `type:name`. No file's content raises.
+        UserMistake: `mode` is not of the form `type:name`, or other users can change the user's own
+            settings. No file's content raises.
     """
 
     def __init__(
@@ -132,6 +140,8 @@ class ConfigManager:
         self.is_untrusted = False
         self.user_dir = user_config_dir(env)
         self.state_dir = user_state_dir(env)
+        for place in (self.user_dir, self.user_file):
+            require_private(place, CONFIG_HOME)
         self._notices: dict[str, None] = {}
         self._cache: dict[Path, tuple[object, Any]] = {}
         self._said: dict[Layer, tuple[str, dict[str, str]]] = {}
@@ -270,6 +280,12 @@ class ConfigManager:
         ]
         return (*(self._setting(key) for key in KEYS), *beside)
 
+    @property
+    def saved_mode(self) -> Mode | None:
+        """Return the mode the user's application.json names, None where it names none."""
+        mode = self._said.get("user", ("", {}))[1].get(CURRENT_MODE)
+        return None if mode is None else Mode.parse(mode)
+
     def set_mode(self, mode: str | Mode, *, save: bool = True) -> str:
         """Change the mode and write it to the user's application.json; return a notice, or "".
 
@@ -283,7 +299,7 @@ class ConfigManager:
         """
         wanted = Mode.parse(mode) if isinstance(mode, str) else mode
         self._said["this session"][1][CURRENT_MODE] = str(wanted)
-        return self._saved(wanted) if save else ""
+        return self.save_mode(wanted) if save else ""
 
     def use_model(self, model: str | None, level: str | None = None) -> None:
         """Use one model for every level, or for one, in this session; None: what the layers below say."""
@@ -309,6 +325,11 @@ class ConfigManager:
         if mode.name not in known:
             # Who types a file's path means what the file is called.
             stem = mode.name.rpartition("/")[2].removesuffix(".json")
+            if mode.kind == "workflow" and stem in self.untrusted_workflows():
+                raise NotTrusted(
+                    f"The workflow {stem} is there, but its current version is not trusted.",
+                    hint="/trust in the console, or midstream trust, shows it and lets you trust it.",
+                )
             raise UserMistake(
                 f"There is no {mode.kind} {mode.name!r}.", hint=did_you_mean(stem, known)
             )
@@ -325,24 +346,29 @@ class ConfigManager:
         hidden = tuple((lower, values[key]) for lower, _, values in said[1:])
         return Setting(key=key, value=settings[key], layer=layer, source=source, hidden=hidden)
 
-    def _saved(self, mode: Mode) -> str:
+    def save_mode(self, mode: Mode | None) -> str:
+        """Write a mode to the user's file, or take out the one there (None); see `set_mode`.
+
+        The mode of this session stays as it is.
+        """
         file = shown_path(self.user_file)
+        stays = "" if mode is None else f"The mode is {mode} until you leave: "
         try:
             text = read_capped(self.user_file).decode("utf-8")
         except FileMissing:
             text = ""
         except (WorldTrouble, UnicodeDecodeError):
-            return (
-                f"The mode is {mode} until you leave: {file} cannot be read, so it stays as it is."
-            )
+            return f"{stays}{file} cannot be read, so it stays as it is."
         edited = with_mode(text, mode)
         if edited is None:
-            return f"The mode is {mode} until you leave: {file} has problems, so it stays as it is."
+            return f"{stays}{file} has problems, so it stays as it is."
         if edited != text:
             try:
                 write_whole(self.user_file, edited.encode("utf-8"))
             except WorldTrouble as trouble:
-                return f"The mode is {mode} until you leave: {trouble.what}"
+                return f"{stays}{trouble.what}"
+        if mode is None:
+            return ""
         source, settings = self._said.get("workspace", ("", {}))
         fixed = settings.get(CURRENT_MODE, str(mode))
         return "" if fixed == str(mode) else f"At the next start here, {source} sets {fixed} again."
@@ -451,7 +477,15 @@ class ConfigManager:
                 twin = found.get(name)
                 if twin is not None and twin.layer == layer:
                     both = f"{shown_path(twin.path)} and {shown_path(path)}"
-                    self.notice(f"The role {name!r} stands in {both}; the second counts.")
+                    self.notice(f"The role {name!r} stands in {both}; the second one is used.")
+                if twin is not None and (twin.layer, layer) == ("user", "workspace"):
+                    # Whoever left a tool out of a role of their own left it out for every folder.
+                    if role.within(twin.role) != role:
+                        self.notice(
+                            f"The role {name!r} of this workspace has no tools that yours in "
+                            f"{shown_path(twin.path)} leaves out."
+                        )
+                    role = role.within(twin.role)
                 found[name] = RoleFile(name=name, role=role, path=path, layer=layer)
         return found
 
@@ -473,6 +507,19 @@ class ConfigManager:
                     problem=problem,
                 )
         return found
+
+    def untrusted_workflows(self) -> tuple[str, ...]:
+        """Return the names of the workspace's workflows that nobody has trusted as they stand."""
+        try:
+            paths = sorted((self.workspace / WORKSPACE_FOLDER / "workflows").iterdir())
+        except OSError:
+            return ()
+        known = {
+            found.path.name for found in self.workflows().values() if found.layer == "workspace"
+        }
+        return tuple(
+            path.stem for path in paths if _is_plain(path.name, ".json") and path.name not in known
+        )
 
     def workflow_path(self, name: str) -> Path:
         """Return the file of a workflow.

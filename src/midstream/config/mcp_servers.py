@@ -137,7 +137,7 @@ def _server(name: str, node: Node, source: Source, report: Report) -> McpServer 
                 member, f'there is no "{clip(key)}" here; ignored.', report.near(key, _KEYS)
             )
         elif source == "workspace" and key in _OWN:
-            report.error_at_key(member, f'a workspace may not say "{key}"; ignored.', _OWN_HINT)
+            report.error_at_key(member, f'a workspace may not set "{key}"; ignored.', _OWN_HINT)
         elif _fits(key, member, source, report):
             parts[key] = member.node.value
         else:
@@ -194,10 +194,12 @@ def _wrong(key: str, value: Any, source: Source) -> str:
     match key:
         case "command" | "cwd":
             return (
-                "" if value.strip() and _is_word(value) else "expected words without control signs."
+                ""
+                if value.strip() and _is_word(value)
+                else "expected text without control characters."
             )
         case "args":
-            return "" if all(map(_is_word, value)) else "expected words without control signs."
+            return "" if all(map(_is_word, value)) else "expected text without control characters."
         case "env":
             is_right = all(map(_VARIABLE.fullmatch, value)) and all(map(_is_word, value.values()))
             return "" if is_right else 'expected variables such as {"NAME": "value"}.'

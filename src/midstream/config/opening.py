@@ -53,7 +53,7 @@ def open_settings(
 
 
 UNREAD = (
-    f"The {AGENTS_FILE} here is not read: nobody has trusted it as it stands. `midstream trust` looks "
+    f"The {AGENTS_FILE} here is not read: its current version is not trusted. `midstream trust` looks "
     "at it."
 )
 
@@ -65,6 +65,16 @@ def _trust_for_good(config: ConfigManager, store: TrustStore, status: TrustStatu
     except WorldTrouble as trouble:
         notice = f"You will be asked again next time: {trouble.what}"
         config.trust(session_grant(status), notice=notice)
+
+
+def read_untrusted(config: ConfigManager) -> None:
+    """Let JSON of the workspace be read as it is now, for those who only look at it.
+
+    Call it once everything that imports files of a workspace has been made: it grants them, too.
+    """
+    status = TrustStore(config.state_dir).status(config.workspace)
+    if status.kind != "no_files":
+        config.trust(session_grant(status))
 
 
 def require_trust(config: ConfigManager) -> None:

@@ -54,7 +54,7 @@ def set_own(config: ConfigManager, key: str, written: str) -> tuple[Setting, ...
     if Redactor().redacted(written) != written:
         raise UserMistake(
             f"The value for {key} looks like a secret; it was not written.",
-            hint="Secrets are no settings: put them into the environment.",
+            hint="Secrets are not settings: put them into the environment.",
         )
     old = _text(config)
     text = old
@@ -62,7 +62,7 @@ def set_own(config: ConfigManager, key: str, written: str) -> tuple[Setting, ...
         edited = with_value(text, each.split("."), _value(each, written))
         if edited is None and text.strip() and not parse(text).flaws:
             raise UserMistake(
-                f"The value for {key} cannot stand in a file of settings.",
+                f"The value for {key} cannot be written into a settings file.",
                 hint="Leave out control characters and halves of characters.",
             )
         if edited is None:
@@ -137,8 +137,8 @@ def effect(config: ConfigManager, key: str) -> str:
     over = [each for each in settings_of(config, key) if each.layer not in ("built-in", "user")]
     won = [each for each in over if each.layer != "this session"]
     if won:
-        return f"It does not count yet: {won[0].value} of the {where(won[0])} wins."
-    return f"It counts from the next start on{f'; {at_once} changes it now' if at_once else ''}."
+        return f"It has no effect yet: {won[0].value} of the {where(won[0])} wins."
+    return f"It takes effect at the next start{f'; {at_once} changes it now' if at_once else ''}."
 
 
 FEW_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -168,7 +168,7 @@ def _keys(key: str) -> tuple[str, ...]:
     if key in SETTABLE:
         return (key,)
     if _SECRET_KEY.search(key):
-        hint = f"Keys are no settings: put them into the environment (export {key}=...)."
+        hint = f"API keys are not settings: put them into the environment (export {key}=...)."
         raise UserMistake(f"There is no setting {key!r}.", hint=hint)
     if key.partition(".")[0] == "mcpServers":
         hint = "midstream config edit opens the file, midstream mcp lists the servers."
@@ -207,7 +207,7 @@ def _text(config: ConfigManager) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise UserMistake(
-            f"{shown_path(config.user_file)} is no UTF-8 text; it stays as it is.",
+            f"{shown_path(config.user_file)} is not UTF-8 text; it stays as it is.",
             hint="Save it as UTF-8, or move it away.",
         ) from None
 

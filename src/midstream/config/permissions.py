@@ -24,7 +24,7 @@ MAX_RULES: Final = 200
 UNREADABLE: Final = "(rules that cannot be read)"
 
 _OWN = "Set it in your own application.json."
-_PROTECTED = "Their change can be granted when it is asked, for a run at most."
+_PROTECTED = "You can allow a change when midstream asks, for one run at most."
 
 
 def read_permission_mode(node: Node, report: Report) -> dict[str, str]:
@@ -35,7 +35,7 @@ def read_permission_mode(node: Node, report: Report) -> dict[str, str]:
         return {PERMISSION_MODE: node.value}
     hint = report.near(node.value, PERMISSION_MODES)
     if node.value == "full":
-        hint = "full is for one session: it takes a flag and a word typed at the start."
+        hint = "full is for one session: it needs a flag and a word typed at the start."
     known = ", ".join(PERMISSION_MODES)
     report.error(node, f'expected one of {known}, found "{clip(node.value)}".', hint)
     return {}
@@ -93,9 +93,9 @@ def _rule(name: str, node: Node, report: Report) -> list[str]:
         if name == "allow":
             report.error(node, error.what, error.hint)
             return []
-        report.error(node, f"{error.what} Until then everything is asked about.", error.hint)
+        report.error(node, f"{error.what} Until then midstream asks about everything.", error.hint)
         return [text]
     if name == "allow" and rule.kind == "write_protected":
-        report.error(node, "protected files are asked about each time; ignored.", _PROTECTED)
+        report.error(node, "midstream always asks about protected files; ignored.", _PROTECTED)
         return []
     return [text]

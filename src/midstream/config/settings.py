@@ -91,11 +91,13 @@ def read_settings(
         elif key == EDITING:
             settings |= read_editing(member.node, report)
         elif key == NOTIFICATIONS and is_workspace:
-            report.error(member.node, "a workspace may not call you; ignored.", _OWN)
+            report.error(member.node, "a workspace may not set notifications; ignored.", _OWN)
         elif key == NOTIFICATIONS:
             settings |= read_notifications(member.node, report)
         elif key == AUTO_RESUME and is_workspace:
-            report.error(member.node, "a workspace may not let runs go on; ignored.", _OWN)
+            report.error(
+                member.node, "a workspace may not make runs resume by themselves; ignored.", _OWN
+            )
         elif key == AUTO_RESUME:
             if fit(member.node, bool, report):
                 settings[AUTO_RESUME] = "true" if member.node.value else "false"
@@ -166,11 +168,16 @@ def _within(node: Node, least: float, most: float, report: Report) -> bool:
     return False
 
 
-def with_mode(text: str, mode: Mode) -> str | None:
+def with_mode(text: str, mode: Mode | None) -> str | None:
     """Return a file's text with the mode set and everything else as it was, comments included.
 
-    None: the text is no object of settings, and cannot be edited without losing something.
+    A mode None takes it out. Returned is None if the text is no object of settings, and cannot be
+    edited without losing something.
     """
+    if mode is None:
+        from midstream.config.setting_text import without_value  # not needed at the start
+
+        return without_value(text, (CURRENT_MODE,)) if text.strip("\ufeff \t\r\n") else text
     entry = f"{json.dumps(CURRENT_MODE)}: {json.dumps(str(mode), ensure_ascii=False)}"
     if not text.strip("\ufeff \t\r\n"):
         return f"{{\n  {entry}\n}}\n"

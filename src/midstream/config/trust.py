@@ -29,11 +29,12 @@ from midstream.config.files import (
     read_capped,
     read_open,
     reason,
+    require_private,
     shown_path,
     way_out,
     write_whole,
 )
-from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
+from midstream.config.places import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
 from midstream.core.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
 from midstream.core.guidance import AGENTS_FILE
 
@@ -126,7 +127,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             how = "has changed since" if name in self.files else "was not there when"
             raise NotTrusted(
                 f"{shown_path(path)} {how} you trusted this workspace; it was not read.",
-                hint="Start midstream again to look at the change and trust it.",
+                hint="/trust in the console, or midstream trust, shows the change and lets you trust it.",
             )
         return data
 
@@ -135,6 +136,7 @@ class TrustStore:
     """What the user has trusted, kept in `trust.json` in the user's state folder."""
 
     def __init__(self, state_dir: Path) -> None:
+        require_private(state_dir, STATE_HOME)
         self._file = state_dir / "trust.json"
         self._copies = state_dir / "trusted"
 
@@ -409,7 +411,7 @@ def _read_beneath(folder: Path, name: str) -> bytes:
     parts = [folder.name, *name.split("/")]
     if any(part in ("", ".", "..") or os.sep in part or "\0" in part for part in parts):
         raise UserMistake(
-            f"{name!r} is no name of a file in {shown_path(folder)}.", hint=CHECK_NAME
+            f"{name!r} is not the name of a file in {shown_path(folder)}.", hint=CHECK_NAME
         )
     if os.open not in os.supports_dir_fd:  # Windows: look first, then open
         for parent in (folder, *(folder.joinpath(*parts[1:i]) for i in range(2, len(parts) + 1))):

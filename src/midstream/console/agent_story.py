@@ -6,11 +6,20 @@ was on the screen of it. So something must be remembered between events, and her
 
 from typing import Any
 
+from msgspec import json
+
 from midstream.console.branches import Branches
 from midstream.console.halts import Halts
 from midstream.console.lines import DIM, Line
 from midstream.console.live_output import Outputs
-from midstream.console.painting import Block, call_line, own_words, result_in_full, speech
+from midstream.console.painting import (
+    Block,
+    call_line,
+    own_words,
+    result_in_full,
+    speech,
+    structured,
+)
 from midstream.console.recent import MAX_CHARS, Recent
 from midstream.core.conversation import ToolCall
 from midstream.core.errors import with_hint
@@ -23,6 +32,7 @@ from midstream.core.events import (
 )
 from midstream.core.names import REQUEST_USERS_INPUT
 from midstream.core.notices import FileChanged
+from midstream.core.question import Question
 
 
 class AgentStory:
@@ -90,10 +100,17 @@ class AgentStory:
     def responded(self, run: str, fact: AgentResponded) -> list[Block]:
         """Tell a reply."""
         self._shown.pop((run, fact.branch, fact.agent), None)
-        self._wished.update(((run, call.id), call) for call in fact.calls)
         found = self._thought_out(run, fact.branch, fact.agent)
+        label = self._branches.label(run, fact.branch)
         if fact.text.strip():
-            found += speech(fact.agent, fact.text, branch=self._branches.label(run, fact.branch))
+            found += speech(fact.agent, fact.text, branch=label)
+        if not fact.is_final:
+            self._wished.update(((run, call.id), call) for call in fact.calls)
+        for call in fact.calls if fact.is_final else ():
+            # Nothing runs: the call is the reply, and what it says is its arguments.
+            found.append(structured(fact.agent, call.arguments, branch=label))
+            text = json.format(json.encode(call.arguments)).decode()
+            self._recent.add(f"{fact.agent}: {call.name}", text)
         if fact.problem:
             words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
             found += self._branches.labelled(run, fact.branch, words)
@@ -140,7 +157,7 @@ class AgentStory:
         self._calls[run, fact.call_id] = fact
         self._began[run, fact.call_id] = at
 
-    def asked(self, run: str, fact: QuestionAsked, *, stays: bool) -> None:
+    def asked(self, run: str, fact: QuestionAsked | Question, *, stays: bool) -> None:
         """Remember a call that was asked about; where the question `stays`, so does what it changes."""
         self._looked_at[run, fact.call_id] = fact.kind == "approval" and stays
         # What was asked about is shown with its question, and need not be named again.

@@ -1,12 +1,16 @@
 """What keys do while an approval is marked: they decide, and words never do.
 
 A key decides only if it came alone, on an empty line, and its card has been on the screen for a while:
-a key meant for what stood there before, or a pasted text, must decide nothing.
+a key meant for what stood there before, or a pasted text, must decide nothing. Enter decides as the
+choice's letter does, once an arrow has marked the choice and the mark has been there as long; nothing is
+marked by itself. What allows something takes a key that cannot be a piece of what the terminal says
+(`replies.may_allow`); what refuses does not.
 """
 
 import asyncio
 from typing import Final
 
+from midstream.console.cards import approval_choices
 from midstream.console.dialog import Dialog
 from midstream.console.editor import Editor, is_command
 from midstream.console.scrollback import Scrollback
@@ -17,6 +21,7 @@ from midstream.core.safety.sanitize import scrubbed
 from midstream.ports import Desk
 
 MINE: Final = True
+REFUSING: Final = ("n", "w")
 
 
 class ApprovalKeys:
@@ -72,21 +77,54 @@ class ApprovalKeys:
         else:
             self._approve(question, Decision(granted=key in "yr", for_run=key == "r"))
 
-    def enter(self, *, alone: bool) -> bool:
-        """Take Enter for a changed command or a note; return whether one is open.
+    def takes_arrows(self) -> bool:
+        """Return whether arrows mark one of the marked approval's choices."""
+        return self.may_decide(alone=True)
 
-        A changed command is a yes, so only a key that came `alone` sends it: a paste never does.
+    def is_marked(self) -> bool:
+        """Return whether the key before this one marked a choice."""
+        return self._dialog.mark is not None and self._dialog.is_next(self._dialog.mark)
+
+    def arrow(self, step: int, *, alone: bool) -> None:
+        """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
+        approval = self._dialog.approval(self._desk.open_questions())
+        if alone and approval is not None:
+            self._dialog.move_mark(approval, approval_choices(approval), step)
+        else:
+            self._dialog.mark = None
+
+    def enter(self, *, alone: bool, quiet: bool) -> bool:
+        """Take Enter for a changed command, a note or a marked choice; return whether there is one.
+
+        A changed command is a yes, so only a key that came `alone` sends it, and where it was `quiet`:
+        a paste never does.
         """
         text = self._editor.buffer.text
         if self._dialog.editing:
             now = asyncio.get_running_loop().time()
-            if alone and self._dialog.has_paused(now) and text.strip():
+            if alone and quiet and self._dialog.has_paused(now) and text.strip():
                 self._run_instead()
             return MINE
         if self._dialog.noting and not is_command(text):
             self._refuse()
             return MINE
-        return not MINE
+        return self._take_marked(alone=alone, quiet=quiet)
+
+    def _take_marked(self, *, alone: bool, quiet: bool) -> bool:
+        """Decide by the marked choice, if it stood there long enough and this is the next key."""
+        mark, self._dialog.mark = self._dialog.mark, None
+        if mark is None or not self._dialog.is_next(mark) or not self._editor.is_empty:
+            return not MINE
+        is_own = alone and (quiet or mark.choice in REFUSING)
+        if not self.may_decide(alone=is_own) or mark.question != self._dialog.decidable[0]:
+            return MINE
+        now = asyncio.get_running_loop().time()
+        if mark.since is not None and now - mark.since >= self._fresh_s:
+            self.decide(mark.choice)
+        else:
+            mark.press = self._dialog.presses
+            self._dialog.mark = mark
+        return MINE
 
     def _refuse(self) -> None:
         question, self._dialog.noting = self._dialog.noting, ""

@@ -1,6 +1,7 @@
 """The keys beside the line: they send nothing. They show something, or change how it is written."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from midstream.console.dialog import Dialog
@@ -15,13 +16,13 @@ from midstream.core.errors import MidstreamError
 from midstream.ports import Desk
 
 _STAYS: Final = (
-    "Stopped, every run would stand still. Ctrl-D on an empty line leaves, `midstream --continue` "
+    "Ctrl-Z would stop every run. Ctrl-D on an empty line leaves, `midstream --continue` "
     "comes back."
 )
 
 
 class Aside:
-    """Shift-Tab, `?`, Ctrl-Z, Ctrl-O, Ctrl-T and Ctrl-G."""
+    """Shift-Tab, `?`, Ctrl-Z, Ctrl-L, Ctrl-O, Ctrl-T and Ctrl-G."""
 
     def __init__(
         self,
@@ -34,7 +35,9 @@ class Aside:
         outside: Outside,
         scrollback: Scrollback,
         under_way: UnderWay,
+        covered: Callable[[], None],
     ) -> None:
+        """Make one. `covered` hears that what was drawn is not on the screen any more."""
         self._desk = desk
         self._dialog = dialog
         self._editor = editor
@@ -43,6 +46,7 @@ class Aside:
         self._outside = outside
         self._scrollback = scrollback
         self._under_way = under_way
+        self._covered = covered
         self._stayed_at = -2
 
     def next_mode(self, *, alone: bool) -> None:
@@ -71,10 +75,15 @@ class Aside:
             self._scrollback.say(_STAYS, kind="note")
         self._stayed_at = self._dialog.presses
 
+    def redraw(self) -> None:
+        """Draw everything anew, on an empty screen."""
+        self._display.clear()
+        self._covered()
+
     def unfold(self) -> None:
         """Put the whole text in the place of the label at the cursor."""
         if not self._editor.unfold():
-            words = "That is too long to stand in the line: Ctrl-G opens it in your editor."
+            words = "That is too long for the line: Ctrl-G opens it in your editor."
             self._scrollback.say(words, kind="note")
 
     def edit_outside(self) -> None:

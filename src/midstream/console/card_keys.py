@@ -40,8 +40,10 @@ class CardKeys:
         is_taken = self._dialog.noting or self._dialog.editing or self._dialog.unclear is not None
         return None if is_taken else self._dialog.asked(self._questions())
 
-    def enter_marked(self, *, alone: bool) -> bool:
-        """Take Enter for an open form, or for a choice that is marked."""
+    def enter_marked(self, *, alone: bool, quiet: bool) -> bool:
+        """Take Enter for an open form, or for a choice that is marked; more of a budget is allowed
+        only where it is `quiet`.
+        """
         answering = self._dialog.answering
         text = self._editor.buffer.text
         if answering.filling:
@@ -54,6 +56,8 @@ class CardKeys:
         asked = self._asked()
         if not alone or not self._editor.is_empty or not answering.marks(asked):
             return not MINE
+        if asked is not None and asked.about == "budget" and not quiet:
+            return MINE
         return self._do(answering.enter(asked, "", now=self._now()))
 
     def enter_empty(self, *, alone: bool) -> bool:

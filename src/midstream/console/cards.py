@@ -34,6 +34,7 @@ _LEAST_ENTER: Final = 20
 """Cells that what Enter does has to itself before what Tab does is said, too."""
 
 _BETWEEN: Final = " · "
+_MARK: Final = "▸"
 
 _SHORTEST_ENTER: Final = 16
 _SHORTEST_MODE: Final = 8
@@ -64,19 +65,48 @@ def card_rows(question: Question, *, is_focused: bool, height: int, width: int) 
     return [*kept, rows(more, width)[0]] if height > 1 else kept
 
 
-def approval_keys(question: Question) -> str:
-    """Return the keys that decide on an approval, and what a yes for the run would grant."""
+def approval_choices(question: Question) -> str:
+    """Return the letters of an approval's choices, in their order."""
+    return "yrnwe" if question.command else "yrnw"
+
+
+def approval_keys(question: Question, marked: str = "") -> str:
+    """Return the keys that decide on an approval, and what a yes for the run would grant.
+
+    Before the `marked` choice stands a mark, which nothing foreign may show.
+    """
     from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
 
     granted = [ask for ask in question.asks if not ask.startswith(SHOWN)]
     # The shortest first: a long command stands above anyway, a host beside it might be overlooked.
     named = [
-        clipped(sanitized(in_words(ask)), _NAMED_CELLS) for ask in sorted(granted, key=len)[:_NAMED]
+        clipped(sanitized(in_words(ask)).replace(_MARK, "?"), _NAMED_CELLS)
+        for ask in sorted(granted, key=len)[:_NAMED]
     ]
     more = [f"{len(granted) - _NAMED} more"] if len(granted) > _NAMED else []
     what = f" ({'; '.join(named + more)})" if named else ""
-    change = " · e edit" if question.command else ""
-    return f"y once · r for this run{what} · n no · w no, and say why{change}"
+    says = {
+        "y": "y once",
+        "r": f"r for this run{what}",
+        "n": "n no",
+        "w": "w no, and say why",
+        "e": "e edit",
+    }
+    keys = (
+        f"{f'{_MARK} ' if choice == marked else ''}{says[choice]}"
+        for choice in approval_choices(question)
+    )
+    return _BETWEEN.join((*keys, "arrows mark one"))
+
+
+ENTER_TAKES: Final = {
+    "y": "says yes, once",
+    "r": "says yes, for this run",
+    "n": "says no",
+    "w": "says no, and asks why",
+    "e": "changes the command first",
+}
+"""What Enter does, by the marked choice of an approval."""
 
 
 def key_rows(keys: str, width: int) -> list[Row]:
@@ -150,7 +180,7 @@ def _first_parts(status: Status, esc: str, room: int) -> list[Fragment]:
         if key and left - width_of(key) - 3 >= _LEAST_ENTER:
             keys.append(("", key))
             left -= width_of(key) + 3
-    enter = clipped(f"⏎ {_one_line(status.enter)}", max(_SHORTEST_ENTER, left))
+    enter = clipped(_one_line(status.enter), max(_SHORTEST_ENTER, left))
     shown = left - width_of(enter) - 3
     stops = width_of(esc) + 3 if status.busy and esc.endswith(ESC_STOPS) else 0
     if shown - stops >= _LEAST_MODE_BESIDE_ESC:

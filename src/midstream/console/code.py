@@ -3,11 +3,12 @@
 Colours are few and from the basic sixteen, those that can be read on a light and on a dark
 background alike: no black, white, blue, yellow or bright ones. What they say the text says, too.
 Highlighting never changes a text: what comes out is what went in, or the block stays plain. It is
-bounded in characters, in the length of a line, and in time.
+bounded in characters, in the length of a line, and in time (of the processor: other work beside us
+takes no colours away).
 """
 
 from collections.abc import Iterable, Iterator
-from time import perf_counter
+from time import thread_time
 from typing import Any, Final
 
 from midstream.console.lines import BOLD, CYAN, DIM, GREEN, MAGENTA, PLAIN, RED, Fragment
@@ -17,7 +18,7 @@ MAX_CHARS: Final = 20_000
 
 _MAX_LINE: Final = 500
 MAX_S: Final = 0.3
-"""All blocks of a text together may take so long; the rest stays plain."""
+"""All blocks of a text together may take so much of the processor; the rest stays plain."""
 
 _EACH: Final = 64
 
@@ -71,10 +72,10 @@ _KNOWN: Final = frozenset(
 def highlighted(code: str, language: str, *, until: float | None = None) -> list[Fragment]:
     """Return the code as fragments that hold newlines; one plain one where it stays as it is.
 
-    `until` is when to give up, by `perf_counter`; by default after `MAX_S`.
+    `until` is when to give up, by `thread_time`; by default after `MAX_S`.
     """
     plain = [(PLAIN, code)]
-    until = perf_counter() + MAX_S if until is None else until
+    until = thread_time() + MAX_S if until is None else until
     if len(code) > MAX_CHARS or any(len(line) > _MAX_LINE for line in code.split("\n")):
         return plain
     lexer = _lexer(language)
@@ -112,7 +113,7 @@ def _lexer(language: str) -> Any:
 
 def _in_time(tokens: Iterable[tuple[object, str]], until: float) -> Iterator[Fragment]:
     for number, (kind, text) in enumerate(tokens):
-        if number % _EACH == 0 and perf_counter() > until:
+        if number % _EACH == 0 and thread_time() > until:
             raise _TooLong
         yield _style(str(kind)), text
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from midstream.console.answering import Answered
 from midstream.console.dialog import Dialog, UnclearLine
-from midstream.console.editor import Editor, Typed
+from midstream.console.editor import Editor, Typed, is_command
 from midstream.console.painting import typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.shell_lines import words_of
@@ -78,12 +78,16 @@ class Delivery:
         policy: Policy | None = None,
     ) -> None:
         """Hand over a line; see `Desk.submit`. `is_echoed`: it stands above the prompt already."""
-        # A line that may turn out unclear is echoed when it is not: it may stay in the editor.
-        is_addressed = address_of(line.text)[0] in self._desk.status().addressees
-        is_unclear = not as_new and question is None and not is_addressed
+        # A line that may turn out unclear is echoed when it is not: it may stay in the editor. One
+        # that interrupts stands behind what it cuts off.
+        status = self._desk.status()
+        does = status.addressees.get(address_of(line.text)[0])
+        is_unclear = not as_new and question is None and does is None
         waits = is_unclear and any(
             q.kind != "approval" and q.id not in line.seen for q in self._desk.open_questions()
         )
+        is_plain = question is None and policy is None and not is_command(line.text)
+        waits = waits or (is_plain and (does or status.enter).startswith("interrupts"))
         if not waits and not is_echoed:
             self.echo(line)
             is_echoed = True

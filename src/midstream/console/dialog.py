@@ -29,15 +29,29 @@ class UnclearLine(msgspec.Struct):
     since: float | None = None
 
 
+class Mark(msgspec.Struct, kw_only=True):
+    """A choice of an approval that an arrow marked, by its letter.
+
+    It belongs to that `question` alone, and to the very next key: `press` counts the one it came
+    with. `since` is when it was first drawn.
+    """
+
+    question: str
+    choice: str
+    press: int
+    since: float | None = None
+
+
 class Dialog(msgspec.Struct, kw_only=True):
     """The marked question and what is asked of the person. Times are the loop's, in seconds.
 
     `focus` is the marked question's id, `noting` that of the approval a note is typed for and `editing`
     that of the one whose command is being changed, "" for none. `decidable` is the marked approval on
-    the screen, and since when. `answering` holds the lists and forms of the questions. `recalled` is
-    the line that was taken back and stands in the editor, `begun_at` when the line there was begun.
+    the screen, and since when, `mark` the choice of it that Enter takes. `answering` holds the lists
+    and forms of the questions. `recalled` is the line that was taken back and stands in the editor,
+    `begun_at` when the line there was begun.
     `news` is what the last key changed, told in the bottom line until the next one. `turns` is the open
-    list of earlier turns. `outlived` is the workflow that ended while the line was typed, "" for none.
+    list of earlier turns. `outlived` is the workflow that ended before the line was sent, "" for none.
     `drawn` are the questions with a card on the screen, `presses` is how many keys were pressed and
     `pressed_at` when the last one was.
     """
@@ -47,6 +61,7 @@ class Dialog(msgspec.Struct, kw_only=True):
     editing: str = ""
     unclear: UnclearLine | None = None
     decidable: tuple[str, float] = ("", 0.0)
+    mark: Mark | None = None
     leave_offered: bool = False
     leave_until: float = 0.0
     edited_at: float = 0.0
@@ -107,7 +122,9 @@ class Dialog(msgspec.Struct, kw_only=True):
             self.turns = None  # Somebody writes: the line is words.
         if text != self.recalled:
             self.recalled = ""
-        if not text:
+        if text:
+            self.mark = None
+        else:
             self.outlived = ""
         if self.unclear is not None and text != self.unclear.line.shown:
             self.unclear = None
@@ -127,7 +144,7 @@ class Dialog(msgspec.Struct, kw_only=True):
 
     def covered(self) -> None:
         """Take note that the screen was another program's: what is drawn after it is drawn anew."""
-        self.decidable = ("", 0.0)
+        self.decidable, self.mark = ("", 0.0), None
         self.answering.covered()
         if self.turns is not None:
             self.turns.since = None
@@ -184,8 +201,41 @@ class Dialog(msgspec.Struct, kw_only=True):
             self.decidable = ("", 0.0)
         elif self.decidable[0] != approval.id:
             self.decidable = (approval.id, now)
+        if self.mark is not None and self.mark.since is None and self.marked(approval):
+            self.mark.since = now
         if self.unclear is not None and self.unclear.since is None:
             self.unclear.since = now
+
+    def marked(self, approval: Question | None) -> str:
+        """Return the marked choice of an approval, "" for none: any key but an arrow ends the mark."""
+        mark = self.mark
+        if mark is None or approval is None or self.is_open:
+            return ""
+        is_its = mark.question == approval.id and mark.press == self.presses
+        return mark.choice if is_its else ""
+
+    def move_mark(self, approval: Question, choices: str, step: int) -> None:
+        """Mark the next choice of an approval by 1 or the one before by -1; the last arrow's goes on."""
+        at = -1 if step > 0 else len(choices)
+        since = None
+        if self.mark is not None and self.is_next(self.mark) and self.mark.question == approval.id:
+            at, since = choices.find(self.mark.choice), self.mark.since
+        moved = min(max(at + step, 0), len(choices) - 1)
+        self.mark = Mark(
+            question=approval.id,
+            choice=choices[moved],
+            press=self.presses,
+            since=since if moved == at else None,
+        )
+
+    def unmark(self) -> bool:
+        """Mark no choice of an approval any more; return whether the key found one."""
+        mark, self.mark = self.mark, None
+        return mark is not None and self.is_next(mark) and mark.question == self.focus
+
+    def is_next(self, mark: Mark) -> bool:
+        """Return whether the key pressed now is the first behind the one that marked."""
+        return self.presses == mark.press + 1
 
     def may_decide(self, questions: Sequence[Question], *, now: float, fresh_s: float) -> bool:
         """Return whether a key decides: the marked approval, and no other dialog, is on the screen.

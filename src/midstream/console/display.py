@@ -12,6 +12,7 @@ from typing import Final, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings
@@ -22,7 +23,7 @@ from prompt_toolkit.styles import Style
 
 from midstream.config.editing import Editing
 from midstream.console.modified_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys
-from midstream.console.reflow import Written, cursor_after, reflows
+from midstream.console.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.console.replies import without_replies
 from midstream.console.terminal import TerminalOutput
 from midstream.console.title import Title
@@ -30,62 +31,56 @@ from midstream.console.vi import mend_vi
 
 _ESCAPE_S: Final = 0.05
 
+_NARROW: Final = 40
+_OTHER_ROWS: Final = 6
+"""Of a narrow window, for the prompt and the bottom line."""
+
 
 def _unwrapped(text: str) -> str:
     """Return rows for a terminal that is not to break them itself.
 
-    What it takes for wider than we do would reach the first column, where only we may draw.
+    What it takes for wider than we do would reach the first column, where only we may draw. Where the
+    terminal may have become narrower meanwhile, it breaks rows whose width is certain: cut off, their
+    ends would be lost for good.
     """
+    if reflows(os.environ):
+        text = breakable(text)
     return f"\x1b[?7l{text}\x1b[?7h"
 
 
 class _Console(Application[None]):
     """An application that leaves out frames while the terminal has not taken the last one, and those
-    another program has it for.
+    another program has it for. Where the terminal breaks rows anew, each frame is drawn whole.
     """
 
     writer_is_congested = staticmethod(lambda: False)
     frame: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-
-    written: Written | None = None
-    """What the terminal breaks our rows by, where it does."""
-    _is_ragged = False
-
-    def catch_up(self) -> None:
-        """Know where our rows are, if the terminal has broken them anew since they were drawn.
-
-        It has done so before anybody is told, so this comes before each drawing and erasing.
-        """
-        renderer, size = self.renderer, self.output.get_size()
-        drawn = renderer._last_screen
-        if drawn is None or self.written is None or renderer._last_size in (None, size):
-            return
-        columns = max(1, size.columns)
-        renderer._cursor_pos = cursor_after(drawn, renderer._cursor_pos, columns)
-        renderer._last_screen, renderer._last_size = None, size
+    is_reflowed = False
 
     def _on_resize(self) -> None:
-        if self._running_in_terminal:
-            return
-        self.catch_up()
-        super()._on_resize()
+        if self.is_reflowed:
+            # What is drawn finds its rows by itself, and none is erased before others can be drawn.
+            self.invalidate()
+        elif not self._running_in_terminal:
+            super()._on_resize()
 
     def _redraw(self, render_as_done: bool = False) -> None:
         if not render_as_done and self.writer_is_congested():
             return
-        self.catch_up()
-        renderer = self.renderer
-        if self._is_ragged:
-            renderer._last_screen = None
-        is_anew = renderer._last_screen is None
         with self.frame():
+            if self.is_reflowed and self._is_running and not self._running_in_terminal:
+                self._go_to_first_row()
             super()._redraw(render_as_done)
-        drawn = renderer._last_screen
-        if self.written is not None and drawn is not None:
-            rows = renderer._cursor_pos.y
-            self._is_ragged = self.written.drew(drawn, rows=rows, is_anew=is_anew)
-            if self._is_ragged:
-                self.invalidate()
+
+    def _go_to_first_row(self) -> None:
+        """Go where our rows begin, and draw all of them: a difference would be one to rows that the
+        terminal may have broken by then.
+        """
+        renderer, output = self.renderer, self.output
+        output.hide_cursor()
+        output.cursor_backward(renderer._cursor_pos.x)
+        output.cursor_up(renderer._cursor_pos.y)
+        renderer._cursor_pos, renderer._last_screen = Point(x=0, y=0), None
 
 
 class Display:
@@ -147,7 +142,7 @@ class Display:
         )
         app.key_processor.before_key_press += lambda _: before_key()
         app.key_processor.after_key_press += lambda _: after_key()
-        app.written = Written() if reflows(os.environ) else None
+        app.is_reflowed = reflows(os.environ)
         app.ttimeoutlen = _ESCAPE_S
         # After the input's own timeout nothing follows an Esc any more.
         app.timeoutlen = 0.01
@@ -205,6 +200,25 @@ class Display:
         """Return whether the terminal has not taken yet what it was sent."""
         return self._terminal is not None and self._terminal.writer.is_congested
 
+    @property
+    def has_taken_all(self) -> bool:
+        """Return whether the last frame was made for the terminal as it is, and it has taken all of it."""
+        if self.app is None or self._terminal is None:
+            return not self.is_congested
+        drawn = self.app.renderer._last_size
+        return not self.is_congested and drawn in (None, self.app.output.get_size())
+
+    def clear(self) -> None:
+        """Empty the screen; the next frame begins at its top."""
+        if self.app is not None:
+            self.app.renderer.clear()
+
+    def resume(self) -> None:
+        """Have the terminal as it was before the process was stopped, and another had it."""
+        if self.app is not None and self.is_open and not self.app._running_in_terminal:
+            self.app.input.raw_mode().__enter__()  # what it was at first is put back at the end
+            self.app.renderer.reset()
+
     # --- drawing ----------------------------------------------------------------------------
 
     def width(self) -> int:
@@ -214,6 +228,14 @@ class Display:
     def height(self) -> int:
         """Return how many rows there are; before `open` those of a small terminal."""
         return 24 if self.app is None else self.app.output.get_size().rows
+
+    def height_narrowed(self) -> int:
+        """Return how many rows may be drawn so that a narrow window, too, has room for what becomes of
+        them; `height` where the terminal does not break them anew.
+        """
+        if not reflows(os.environ):
+            return self.height()
+        return (self.height() - _OTHER_ROWS) // -(-self.width() // _NARROW)
 
     def fileno(self) -> int:
         """Return the descriptor of the terminal."""
@@ -234,9 +256,7 @@ class Display:
             # Now: what streams by the time of a later frame may belong below lines not printed yet.
             app._redraw()
             return True
-        frame = contextlib.nullcontext() if self._terminal is None else self._terminal.frame()
-        with frame:
-            app.catch_up()
+        with app.frame():
             app.renderer.erase()
             app.output.write_raw(_unwrapped(text))
             app._redraw()
@@ -265,4 +285,9 @@ class Display:
             self._terminal = TerminalOutput(
                 self._stdout, colour=self._colour, term=os.environ.get("TERM")
             )
+            if reflows(os.environ):
+                # Broken anew, our rows take more of them, and for each one tmux puts the first of the
+                # screen into its history, also where there are empty ones below. That must be none of
+                # those that are drawn again: nothing erases them there.
+                self._terminal.write_raw(TO_THE_BOTTOM)
         return self._terminal

@@ -67,6 +67,7 @@ class Editor:
         """
         self.returned: list[Typed] = []
         self.is_away = False
+        self.emptied: Callable[[], None] = _nobody_asks
         self.seen: frozenset[str] = frozenset()
         self._is_as_returned = False
         self._on_screen = on_screen
@@ -230,6 +231,7 @@ class Editor:
         self._was_empty = True
         self._is_as_returned = False
         self.seen = frozenset()
+        self.emptied()
 
     def _remember(self, text: str) -> None:
         history = self.buffer.history
@@ -252,6 +254,12 @@ class Editor:
         self.seen = line.seen
         self._is_as_returned = unasked
         return True
+
+    def restore(self, text: str) -> bool:
+        """Put a line of an earlier session back, folded if it is long; see `bring_back`."""
+        shown = self._pastes.folded(scrubbed(text))
+        line = Typed(text=text, shown=shown, seen=frozenset())
+        return self.bring_back(line, unasked=True)
 
     def offer(self, text: str) -> None:
         """Keep words that had no effect for the Up key, where nothing is typed over them."""
@@ -325,6 +333,10 @@ class Editor:
             self.bring_back(self.returned.pop())
         else:
             self.buffer.auto_up()
+
+
+def _nobody_asks() -> None:
+    """Tell nobody that the line is empty."""
 
 
 def _common_beginning(texts: list[str]) -> str:

@@ -75,7 +75,7 @@ async def _edited(text: str, argv: list[str], path: Path, terminal: int) -> str:
     if code:
         raise WorldTrouble(
             f"The editor {argv[0]!r} ended with {code}: your line is as it was.",
-            hint="Look at what it said above, or set EDITOR to another.",
+            hint="Read its output above, or set EDITOR to another editor.",
         )
     try:
         return (await in_thread(lambda: _read(path))).removesuffix("\n")

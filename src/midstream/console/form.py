@@ -379,7 +379,7 @@ def _no_choice(line: str, choices: Choosing) -> str:
     labels = [option.label for option in choices.options]
     listed = ", ".join(f"{number} {label}" for number, label in enumerate(labels[:8], 1))
     more = f" and {len(labels) - 8} more" if len(labels) > 8 else ""
-    return f"{_short(line)} is none of them: {listed}{more}"
+    return f"{_short(line)} is not one of the choices: {listed}{more}"
 
 
 def _listed(line: str, spec: _Spec) -> list[Json] | None:

@@ -16,13 +16,14 @@ from midstream.console.display import Display
 from midstream.console.editor import Editor, in_vi
 from midstream.console.following import Following
 from midstream.console.layout import layout_of
-from midstream.console.lines import Row
+from midstream.console.lines import Line, Row
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
 from midstream.console.own_shell import OwnShell
 from midstream.console.scrollback import Scrollback
 from midstream.console.title import title_of
-from midstream.console.view import Screen, bottom_for, look, prompt_for
+from midstream.console.view import Screen, bottom_for, in_full, look, prompt_for
+from midstream.core.question import Question
 from midstream.ports import Desk
 
 _TICK_S: Final = 1.0
@@ -72,6 +73,9 @@ class Frames:
         self._narrator = narrator
         self._folder = folder
         self._clock: asyncio.TimerHandle | None = None
+        self._too_long: list[tuple[Question, list[Line]]] = []
+        self._fitted: tuple[tuple[Question, ...], int, int] = ((), 0, 0)
+        """The questions, and the size of the terminal, of which those were the ones no card holds."""
 
     def layout(self) -> Layout:
         """Return where the parts of a frame stand."""
@@ -98,8 +102,10 @@ class Frames:
             width=width,
             height=height,
             now=now,
+            most=self._display.height_narrowed(),
             kept=self._following.least,
         )
+        self._stand_in_full(self.screen, height)
         own = self._own.rows(width=width, now=now, takes=self.takes_offer())
         if own:
             self.screen = msgspec.structs.replace(
@@ -114,18 +120,37 @@ class Frames:
             above = [*graph, *self.screen.above]
             self.screen = msgspec.structs.replace(self.screen, above=above)
 
+    def _stand_in_full(self, screen: Screen, height: int) -> None:
+        """See to it that the questions their cards do not hold stand in full above them."""
+        if self._fitted != (fitted := (screen.questions, screen.width, height)):
+            self._fitted = fitted
+            found = ((each, in_full(each, width=screen.width, height=height)) for each in fitted[0])
+            self._too_long = [(each, lines) for each, lines in found if lines]
+        self._scrollback.stand_in_full(screen.status.run, self._too_long)
+
     def after(self) -> None:
-        """Take note that the frame is on the screen."""
+        """Take note that the frame is made."""
         if self.screen is None:
             return
-        now = asyncio.get_running_loop().time()
-        questions = self._desk.open_questions()
-        self._dialog.was_drawn(questions, drawn=self.screen.drawn, now=now)
-        self._own.was_drawn(now=now)
+        loop = asyncio.get_running_loop()
+        # Once it is written: until then nobody has seen it.
+        loop.call_soon(self._seen, self.screen)
+        self._own.was_drawn(now=loop.time())
         if self._clock is None and (self._own.is_running or self.screen.has_clock):
-            self._clock = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+            self._clock = loop.call_later(_TICK_S, self._tick)
         title = title_of(self.screen.status, self.screen.questions, folder=self._folder)
         self._display.entitle(title)
+
+    def _seen(self, screen: Screen) -> None:
+        """Take note of the cards on the screen: they, and what they leave out, were given to the terminal.
+
+        A frame it has not taken yet is followed by another once it has.
+        """
+        if screen is not self.screen or not self._display.has_taken_all:
+            return
+        drawn = frozenset(id for id in screen.drawn if not self._scrollback.is_on_its_way(id))
+        now = asyncio.get_running_loop().time()
+        self._dialog.was_drawn(self._desk.open_questions(), drawn=drawn, now=now)
 
     def stop(self) -> None:
         """Ask for no more frames."""
@@ -135,7 +160,9 @@ class Frames:
     def takes_offer(self) -> bool:
         """Return whether Enter on an empty line takes the output that is offered."""
         is_free = self._editor.is_empty and not self._dialog.is_open
-        return self._own.has_offer and is_free and not self._cards.is_marked()
+        approval = self._dialog.approval(self._desk.open_questions())
+        is_marked = self._cards.is_marked() or self._dialog.marked(approval)
+        return self._own.has_offer and is_free and not is_marked
 
     @property
     def is_busy(self) -> bool:

@@ -9,6 +9,8 @@ from typing import Final
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from midstream.config.files import make_private
+
 MAX_LINES: Final = 2000
 """So many of the newest lines come back in the next session."""
 
@@ -60,7 +62,9 @@ class LineHistory(FileHistory):
 
     def _trouble(self, error: OSError) -> None:
         if self._on_trouble is not None:
-            self._on_trouble(f"The history is not kept: {error}. It works within this session.")
+            self._on_trouble(
+                f"The input history is not saved: {error}. It works within this session."
+            )
             self._on_trouble = None
 
 
@@ -70,9 +74,9 @@ def history_in(folder: Path | None, on_trouble: Callable[[str], None]) -> Histor
         return InMemoryHistory()
     path = folder / "history"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        on_trouble(f"The history is not kept: {error}. It works within this session.")
+        on_trouble(f"The input history is not saved: {error}. It works within this session.")
         return InMemoryHistory()
     return LineHistory(path, on_trouble)

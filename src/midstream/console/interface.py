@@ -11,6 +11,8 @@ there to who does it (`sending`, `stopping`, `moving`, `aside`, and what decides
 """
 
 import asyncio
+import contextlib
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -29,6 +31,7 @@ from midstream.console.card_keys import CardKeys
 from midstream.console.delivering import Delivery, Undelivered
 from midstream.console.dialog import Dialog
 from midstream.console.display import Display
+from midstream.console.draft import Draft
 from midstream.console.editor import Editor
 from midstream.console.following import Following
 from midstream.console.frames import Frames
@@ -40,16 +43,15 @@ from midstream.console.moving import Moving
 from midstream.console.narrator import Narrator
 from midstream.console.outside import Outside
 from midstream.console.own_shell import OwnShell
-from midstream.console.painting import Block, Kind, typed
-from midstream.console.scrollback import Scrollback
+from midstream.console.painting import Kind, typed
+from midstream.console.scrollback import Behind, Scrollback
 from midstream.console.sending import Sending
 from midstream.console.stopping import Stopping
 from midstream.console.title import AWAY_S, Calls, folder_name
 from midstream.console.turn_keys import TurnKeys
 from midstream.console.under_way import UnderWay
-from midstream.console.view import in_full
-from midstream.core.events import QuestionAsked, RunFailed, RunFinished, RunStopped
-from midstream.core.notices import Envelope
+from midstream.core.events import RunFailed, RunFinished, RunStopped
+from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.ports import ChangedFile, Desk, InFull
@@ -117,7 +119,6 @@ class ConsoleInterface:
             width=self._display.width,
             colour=colour,
             draw=self._display.draw,
-            also=self._also,
         )
         self._under_way = UnderWay(self._scrollback)
         self._following = Following(self._scrollback, self._under_way)
@@ -130,6 +131,19 @@ class ConsoleInterface:
         self.editor.buffer.on_text_changed += lambda buffer: self._dialog.edited(
             buffer.text, now=_now()
         )
+        self._draft = (
+            None
+            if history_folder is None
+            else Draft(
+                history_folder,
+                folder or Path.cwd(),
+                text=self.editor.unfolded,
+                on_trouble=lambda text: self.say(text, kind="warning"),
+            )
+        )
+        if self._draft is not None:
+            self.editor.buffer.on_text_changed += lambda _: self._edited()
+            self.editor.emptied = self._edited
         self._undelivered = Undelivered(self.editor, self._scrollback)
         self._own = OwnShell(
             self.editor,
@@ -155,9 +169,9 @@ class ConsoleInterface:
 
     # --- what is shown ----------------------------------------------------------------------
 
-    def show(self, envelope: Envelope) -> None:
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `Face.show`."""
-        self._scrollback.add(envelope)
+        self._scrollback.add(Behind(envelope) if is_behind else envelope)
         self._may_outlive(envelope)
         if self._display.is_running:
             idle_s = _now() - self._dialog.pressed_at
@@ -175,16 +189,12 @@ class ConsoleInterface:
 
     def past(self, run: Run) -> None:
         """Show the last turns of a chat; see `Face.past`."""
-        from midstream.console.sessions import past_blocks
+        self._scrollback.add(self._narrator.past(run))
 
-        self._scrollback.add(past_blocks(run))
-
-    def turned_to(self, questions: Sequence[Question]) -> None:
-        """Print what no card can hold; see `Face.turned_to`."""
-        for question in questions:
-            lines = self._in_full(question)
-            if lines:
-                self._scrollback.add(lines)
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Print what a run did meanwhile, and again what no card can hold; see `Face.turned_to`."""
+        self._scrollback.add(self._narrator.kept(run))
+        self._scrollback.covered()
 
     def show_in_full(self, what: InFull) -> None:
         """Show results and reasoning in full; see `Face.show_in_full`."""
@@ -207,6 +217,14 @@ class ConsoleInterface:
         else:
             self.say("Up on an empty line brings the words of that turn back.", kind="note")
         self.refresh()
+
+    def copy(self, text: str) -> bool:
+        """Put a text into the clipboard; see `Face.copy`."""
+        from midstream.console.clipboard import copying
+
+        sequence = copying(text, os.environ)
+        self._display.signal(sequence)
+        return bool(sequence)
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep the graph of a run above the prompt; see `Face.follow`."""
@@ -239,6 +257,7 @@ class ConsoleInterface:
             gone=self._leaving.gone,
         )
         self._scrollback.open()
+        self._take_draft()
         loop = asyncio.get_running_loop()
         handled_before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._under_way.trouble(context))
@@ -247,17 +266,23 @@ class ConsoleInterface:
             async with asyncio.TaskGroup() as self._under_way.tasks:
                 # A closed terminal ends the display; the run goes its way without a screen.
                 self._leaving.heed(*heeded, interrupt=actions.stopping.interrupt)
+                with contextlib.suppress(RuntimeError, ValueError):
+                    loop.add_signal_handler(signal.SIGCONT, self._continued)
                 await self._display.run()
                 self._leaving.is_left = True
                 self._own.kill()
                 await self._under_way.ended()
         finally:
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.remove_signal_handler(signal.SIGCONT)
             frames.stop()
             self._leaving.stop()
             self._under_way.tasks = None
             loop.set_exception_handler(handled_before)
             self._scrollback.finish()
             self._display.give_back()
+            if self._draft is not None:
+                await self._draft.close()
 
     async def close(self) -> None:
         """Let go of the terminal, with everything shown so far printed."""
@@ -356,6 +381,7 @@ class ConsoleInterface:
             outside=self._outside,
             scrollback=scrollback,
             under_way=under_way,
+            covered=self._covered,
         )
         actions = Actions(
             editor=editor,
@@ -376,33 +402,47 @@ class ConsoleInterface:
             async for pairs in self._desk.mentions(mention):
                 yield pairs
 
+    def _take_draft(self) -> None:
+        """Put back the line that a console which is no more had not sent."""
+        text = "" if self._draft is None else self._draft.open()
+        if text and self.editor.restore(text):
+            self.say("The line you had not sent is back.", kind="note")
+        elif text:
+            self.say("Up brings back the line you had not sent.", kind="note")
+
+    def _edited(self) -> None:
+        if self._draft is not None:
+            self._draft.edited(is_empty=self.editor.is_empty)
+
     def _may_outlive(self, envelope: Envelope) -> None:
-        """Take note that a workflow ends under a line that is being typed: the line may be for it."""
-        is_end = isinstance(envelope.event, RunFinished | RunFailed | RunStopped)
-        if self._desk is None or not is_end or self.editor.is_empty:
+        """Take note that a workflow ends by itself, and lines go elsewhere: the next one may be for it.
+
+        One the person ends does not, and one that finishes here as nothing is being typed has said its
+        last word: the line after it is for whom it is sent to.
+        """
+        event = envelope.event
+        is_end = isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken)
+        if self._desk is None or not is_end:
             return
         status = self._desk.status()
         mode, _, name = status.mode.partition(":")
+        is_expected = isinstance(event, RunFinished) and not status.is_watched
+        if status.is_ending or (self.editor.is_empty and is_expected):
+            return
         if mode == "workflow" and status.run == envelope.run:
             self._dialog.outlived = name
+
+    def _continued(self) -> None:
+        """Have the terminal again after the process was stopped: a shell had it meanwhile."""
+        if not self._outside.is_open:
+            self._display.resume()
+            self._covered()
 
     def _covered(self) -> None:
         """Take note that the screen was another program's: what is drawn after it is drawn anew."""
         self._dialog.covered()
         self._own.covered()
-
-    def _also(self, envelope: Envelope) -> list[Block]:
-        event = envelope.event
-        if not isinstance(event, QuestionAsked):
-            return []
-        found = self._in_full(event)
-        if found:
-            self._narrator.printed(envelope.run, event)
-        return found
-
-    def _in_full(self, asked: Question | QuestionAsked) -> list[Block]:
-        """Return what no card can hold of a question."""
-        return [*in_full(asked, width=self._display.width(), height=self._display.height())]
+        self._scrollback.covered()
 
 
 def _now() -> float:

@@ -40,7 +40,7 @@ class JsonFace:
         if self.lost is not None:
             tell()
 
-    def show(self, envelope: Envelope) -> None:
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `Face.show`."""
         self._write(to_dict(envelope))
 
@@ -65,7 +65,7 @@ class JsonFace:
         """Say words that may be sent again; see `Face.hand`."""
         self._write({"type": "console", "kind": "words", "text": words})
 
-    def turned_to(self, questions: Sequence[Question]) -> None:
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
         """Say what is being asked; see `Face.turned_to`."""
         for question in questions:
             asked: dict[str, Json] = msgspec.to_builtins(question)
@@ -78,6 +78,10 @@ class JsonFace:
 
     def refresh(self) -> None:
         """Do nothing: the status is in the events."""
+
+    def copy(self, text: str) -> bool:
+        """Know of no clipboard."""
+        return False
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep nothing above a prompt: there is none."""

@@ -19,6 +19,7 @@ When: TypeAlias = Literal[
     "no_menu",
     "vi_done",
     "approval",
+    "decides",
     "unclear",
     "queues",
     "card",
@@ -34,12 +35,13 @@ WHEN: Final[Mapping[When, str]] = {
     "no_menu": "",
     "vi_done": "",
     "approval": "on an empty line, a call waiting",
+    "decides": "on an empty line, a call waiting",
     "unclear": "when asked about a line",
     "queues": "with text, while something runs and nothing is to complete",
     "card": "at a question's list or form, on an empty line",
     "picks": "at a list of which several may be picked",
     "rests": "on an empty line, while nothing runs or is open",
-    "returned": "behind a line that came back, not touched yet",
+    "returned": "after a line that came back, not edited yet",
 }
 """The words for it, none where they would only confuse. `keys` tells how each is found out."""
 
@@ -210,7 +212,7 @@ KEYMAP: Final[tuple[Key, ...]] = (
         name="Ctrl-Z",
         keys=(("c-z",),),
         action="stay",
-        does="say why not: stopped, all runs stand still; leave, and `midstream --continue` returns",
+        does="not used: it would stop every run; leave instead, `midstream --continue` returns",
     ),
     Key(
         group="Deciding",
@@ -223,11 +225,20 @@ KEYMAP: Final[tuple[Key, ...]] = (
     ),
     Key(
         group="Deciding",
+        name="Arrows",
+        keys=(("up",), ("down",), ("left",), ("right",)),
+        action="mark",
+        when=("no_menu", "decides"),
+        does="mark a choice, Enter takes it; any other key unmarks it",
+        plain="`y` `r` `n` `w` `e`",
+    ),
+    Key(
+        group="Deciding",
         name="Space",
         keys=((" ",),),
         action="pick",
         when=("picks",),
-        does="pick the marked choice, or no more",
+        does="pick the marked choice, or unpick it",
         plain="`1 3` picks both",
     ),
     Key(
@@ -254,8 +265,8 @@ KEYMAP: Final[tuple[Key, ...]] = (
         keys=(("s-tab",),),
         action="next_mode",
         when=("no_menu",),
-        does="let more or less happen unasked: ask, auto, plan; counts from the next call on",
-        plain="`/mode auto`",
+        does="change the permission mode: ask, auto, plan; from the next call on",
+        plain="`/permissions auto`",
     ),
     Key(
         group="Reading",
@@ -277,7 +288,9 @@ KEYMAP: Final[tuple[Key, ...]] = (
     Key(
         group="Reading",
         name="Ctrl-L",
-        does="draw the screen anew",
+        keys=(("c-l",),),
+        action="redraw",
+        does="redraw the screen",
     ),
     Key(
         group="Deciding",

@@ -17,13 +17,14 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from midstream.console.approval_keys import ApprovalKeys
+from midstream.console.approval_keys import REFUSING, ApprovalKeys
 from midstream.console.aside import Aside
 from midstream.console.card_keys import CardKeys
 from midstream.console.editor import Editor
 from midstream.console.keymap import KEYMAP, When
 from midstream.console.moving import Moving
 from midstream.console.own_shell import OwnShell
+from midstream.console.replies import is_alone, may_allow
 from midstream.console.sending import Sending
 from midstream.console.stopping import Stopping
 from midstream.console.turn_keys import TurnKeys
@@ -58,8 +59,9 @@ def bindings(actions: Actions) -> KeyBindings:
             applies &= times[when]
         for sequence in row.keys:
             bound.add(*sequence, filter=applies)(found[row.action])
-    # In a search, too, it is no character.
+    # In a search, too, these are no characters, and mean the same.
     bound.add("c-z", filter=is_searching)(lambda _: None)
+    bound.add("c-l", filter=is_searching)(lambda _: actions.aside.redraw())
     return bound
 
 
@@ -69,7 +71,7 @@ def handlers(actions: Actions) -> dict[str, Handler]:
 
     def send(event: KeyPressEvent) -> None:
         if not editor.continues():
-            sending.send(alone=_is_alone(event))
+            sending.send(alone=is_alone(event), quiet=may_allow(event))
 
     def escape(event: KeyPressEvent) -> None:
         if editor.buffer.complete_state is not None:
@@ -78,13 +80,14 @@ def handlers(actions: Actions) -> dict[str, Handler]:
             actions.stopping.escape()
 
     def decide(event: KeyPressEvent) -> None:
-        if actions.approvals.may_decide(alone=_is_alone(event)):
+        is_own = is_alone(event) if event.data in REFUSING else may_allow(event)
+        if actions.approvals.may_decide(alone=is_own):
             actions.approvals.decide(event.data)
         else:
             editor.insert(event.data)
 
     def choose(event: KeyPressEvent) -> None:
-        if sending.may_choose(alone=_is_alone(event)):
+        if sending.may_choose(alone=is_alone(event)):
             sending.choose(event.data)
         else:
             editor.insert(event.data)
@@ -92,11 +95,20 @@ def handlers(actions: Actions) -> dict[str, Handler]:
     def arrow(event: KeyPressEvent) -> None:
         actions.moving.arrow(-1 if event.key_sequence[0].key == Keys.Up else 1)
 
+    def mark(event: KeyPressEvent) -> None:
+        key = event.key_sequence[0].key
+        if key == Keys.Up and actions.moving.brings_back and not actions.approvals.is_marked():
+            actions.moving.up()
+        else:
+            step = -1 if key in (Keys.Up, Keys.Left) else 1
+            actions.approvals.arrow(step, alone=is_alone(event))
+
     return {
         "send": send,
-        "queue": lambda event: sending.queue(alone=_is_alone(event)),
-        "steer": lambda event: sending.steer(alone=_is_alone(event)),
+        "queue": lambda event: sending.queue(alone=is_alone(event)),
+        "steer": lambda event: sending.steer(alone=is_alone(event), quiet=may_allow(event)),
         "arrow": arrow,
+        "mark": mark,
         "pick": lambda _: actions.cards.pick(),
         "new_line": lambda _: editor.new_line(),
         "escape": escape,
@@ -107,12 +119,13 @@ def handlers(actions: Actions) -> dict[str, Handler]:
         "up": lambda _: actions.moving.up(),
         "next_question": lambda _: actions.moving.next_question(),
         "complete": lambda _: editor.complete(),
-        "next_mode": lambda event: aside.next_mode(alone=_is_alone(event)),
+        "next_mode": lambda event: aside.next_mode(alone=may_allow(event)),
         "backspace": lambda _: editor.backspace(),
         "begin_anew": lambda event: editor.begin_anew(event.data),
         "paste": lambda event: editor.paste(event.data),
         "show_keys": lambda _: aside.show_keys(),
         "show_last": lambda _: aside.show_last(),
+        "redraw": lambda _: aside.redraw(),
         "unfold": lambda _: aside.unfold(),
         "edit_outside": lambda _: aside.edit_outside(),
         "join_output": lambda _: actions.own.join(),
@@ -137,10 +150,6 @@ def _times(actions: Actions) -> dict[When, Filter]:
         "returned": Condition(lambda: editor.has_returned),
         # That the key is a fresh one is asked when it is pressed: it is typed where it is not.
         "approval": is_empty,
+        "decides": Condition(actions.approvals.takes_arrows),
         "unclear": Condition(lambda: actions.sending.may_choose(alone=True)),
     }
-
-
-def _is_alone(event: KeyPressEvent) -> bool:
-    """Return whether no further keys came in the same piece of input, as those of a paste do."""
-    return not event.key_processor.input_queue

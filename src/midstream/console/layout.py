@@ -147,7 +147,7 @@ def layout_of(
                 Window(
                     CompletionsMenuControl(),
                     dont_extend_height=True,
-                    height=Dimension(max=6),
+                    height=Dimension(max=10),
                 ),
                 filter=has_completions & ~is_done,
             ),

@@ -94,7 +94,7 @@ class Leaving:
     def _signalled(self, number: int, interrupt: Callable[[], None]) -> None:
         if self.is_left:
             # The keys are the terminal's own again, so that an impatient Ctrl-C is a signal.
-            self._scrollback.say("One moment: what runs is being put by.", kind="note")
+            self._scrollback.say("One moment: running work is being saved.", kind="note")
         elif number == signal.SIGINT and self._outside.is_open:
             pass  # The editor's, which has the terminal.
         elif number == signal.SIGINT:

@@ -1,8 +1,12 @@
 """Styled lines: what everything on the screen is made of, before it is bytes.
 
-A `Line` is one logical line with a mark in front. Wrapping repeats a mark on every row, so that
-foreign text, whatever it holds, never reaches the first column: no agent can draw a prompt, a card
-or another agent's gutter. A style is the parameters of an SGR sequence (`1;36`), from the basic
+A `Line` is one logical line. One of ours begins with a mark, such as `✓` or `›`. One without a mark is
+what somebody else wrote, and belongs to the marked line above it. It stands in the first column, so
+that it can be copied as it is; what could pass for one of our marks there moves in by two columns
+(`may_begin`). So no agent can draw a prompt, a card or another agent's heading, and no line of code
+is behind a bar.
+
+A style is the parameters of an SGR sequence (`1;36`), from the basic
 sixteen colours, and only from those that can be read on a light and on a dark background: no black,
 white, blue or yellow. None is bold as well, which many terminals draw as a bright one. Meaning never
 hangs on colour alone.
@@ -12,6 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
+from unicodedata import category
 
 import msgspec
 
@@ -39,6 +44,7 @@ class Line(msgspec.Struct, frozen=True):
 
     `rest` None: as wide as the mark, blank. The texts may be foreign: they are sanitized on layout.
     `shrinks` is the text of a fragment that is cut where the line then fits on one row of a terminal.
+    `is_code`: the terminal itself may break it, so that it is copied as the one line it is.
     """
 
     fragments: tuple[Fragment, ...]
@@ -46,6 +52,7 @@ class Line(msgspec.Struct, frozen=True):
     style: str = PLAIN
     rest: str | None = None
     shrinks: str = ""
+    is_code: bool = False
 
 
 def lines_of(
@@ -96,26 +103,99 @@ def clipped(text: str, width: int) -> str:
     return "".join(kept) + "…" if width > 0 else ""
 
 
+_QUOTES: Final = frozenset("„“”‚‘’«»¿¡§£€¥")
+_LETTERS: Final = (range(0x80, 0x1400), range(0x1E00, 0x2000), range(0x3041, 0xA000))
+_SYLLABLES: Final = range(0xAC00, 0xD7A4)
+_LOOK_ALIKE: Final = frozenset("ǀǁǂǃɁɂʔʕʡʢ")
+"""Letters that look like a mark of ours."""
+
+_ASIDE: Final = "  "
+"""What stands before foreign text that could pass for a mark."""
+
+_NO_MARKS: Final = re.compile(r"(?:[\t -~](?<![!?])|[!?](?=[!-~]))*")
+
+
+def may_begin(text: str, at: int = 0) -> bool:
+    """Return whether a row of foreign text may begin so, in the first column.
+
+    Letters, digits, quotes and the signs of ASCII may: all that our own lines begin with is something
+    else, or is a `!` or `?` before a blank. What is allowed is listed, not what is forbidden: a symbol
+    that only looks like one of ours moves in, too.
+    """
+    char = text[at : at + 1]
+    if char in ("!", "?"):
+        after = text[at + 1 : at + 2]
+        return "!" <= after <= "~" or after.isalnum()
+    if char.isascii() or char in _QUOTES:
+        return True
+    if char in _LOOK_ALIKE or not char.isalnum():
+        return False
+    code = ord(char)
+    if code in _SYLLABLES or any(code in letters for letters in _LETTERS):
+        return category(char) != "Lm"
+    return False
+
+
+def _is_safe_anywhere(text: str) -> bool:
+    """Return whether foreign text may be broken anywhere, now and when the terminal's size changes."""
+    if text.isascii():
+        return _NO_MARKS.fullmatch(text) is not None
+    return _RIGHT_TO_LEFT.search(text) is None and all(
+        may_begin(text, at) for at in range(len(text))
+    )
+
+
 def rows(line: Line, width: int) -> list[Row]:
     """Return the rows a line takes on a terminal of so many columns, each with its mark.
 
-    Breaks at spaces where it can. Even on two columns something of the text is shown.
+    Breaks at spaces where it can. Even on two columns something of the text is shown. A line of code
+    that the terminal may break is one row, however wide.
     """
     mark = line.mark
     rest = " " * width_of(mark) if line.rest is None else line.rest
+    clean = [(style, _one_line(text)) for style, text in line.fragments]
     if width < 2 * width_of(mark) + 2:
         mark = rest = clipped(mark.strip(), 1)
+        # Right behind a mark, with no space between, an accent would become a part of it.
+        clean = [
+            (style, "".join(char for char in text if category(char)[0] != "M"))
+            for style, text in clean
+        ]
     room = max(1, width - width_of(mark))
-    clean = [(style, _one_line(text)) for style, text in line.fragments]
     if line.shrinks:
         clean = _shrunk(clean, _one_line(line.shrinks), room)
-    texts = [text for _, text in clean]
-    if sum(map(len, texts)) <= room and all(text.isascii() for text in texts):
+    text = "".join(text for _, text in clean)
+    if len(text) <= room and text.isascii() and (mark or may_begin(text)):
         return [_row(mark, line.style, clean)]
+    if line.is_code and not mark and _is_safe_anywhere(text):
+        return [clean]
+    if not mark or not rest:
+        return _rows_aside(clean, text, mark, line.style, room)
     found: list[Row] = []
     for number, part in enumerate(_wrapped(clean, room)):
         found.append(_row(mark if number == 0 else rest, line.style, part))
     return found
+
+
+def _rows_aside(
+    fragments: Sequence[Fragment], text: str, mark: str, style: str, room: int
+) -> list[Row]:
+    """Return the rows of text that stands in the first column, with what may not begin there moved in."""
+    marks: list[str] = []
+    bounds: list[int] = []
+    at = 0
+    while at < len(text) or not marks:
+        is_first = not marks and mark
+        marks.append(
+            mark if is_first else "" if may_begin(text, at) else _ASIDE[: max(1, room - 1)]
+        )
+        at = _row_end(text, at, room if is_first else max(1, room - len(marks[-1])))
+        bounds.append(at)
+    found = _parted(fragments, text, bounds[:-1])
+    return [
+        _row(before, style if before == mark else PLAIN, part)
+        for before, part in zip(marks, found, strict=True)
+    ]
 
 
 _LEAST_SHRUNK: Final = 24
@@ -144,7 +224,12 @@ def _one_line(text: str) -> str:
 
 def _wrapped(fragments: Sequence[Fragment], room: int) -> list[list[Fragment]]:
     text = "".join(part for _, part in fragments)
-    cuts = _cuts_of_ascii(text, room) if text.isascii() else _cuts(text, room)
+    return _parted(
+        fragments, text, _cuts_of_ascii(text, room) if text.isascii() else _cuts(text, room)
+    )
+
+
+def _parted(fragments: Sequence[Fragment], text: str, cuts: Sequence[int]) -> list[list[Fragment]]:
     if not cuts:
         return [list(fragments)]
     bounds = iter([*cuts, len(text) + 1])
@@ -177,24 +262,32 @@ def _cuts_of_ascii(text: str, room: int) -> list[int]:
 
 def _cuts(text: str, room: int) -> list[int]:
     cuts: list[int] = []
-    start, used, after_space = 0, 0, 0
-    for position, char in enumerate(text):
-        cells = _cells(char)
-        while used + cells > room and position > start:
-            start = after_space if start < after_space <= position else position
-            cuts.append(start)
-            used = width_of(text[start:position])
-        used += cells
+    end = _row_end(text, 0, room)
+    while end < len(text):
+        cuts.append(end)
+        end = _row_end(text, end, room)
+    return cuts
+
+
+def _row_end(text: str, start: int, room: int) -> int:
+    """Return where the row that begins at `start` ends: behind its last blank, if it does not hold all."""
+    used, after_space = 0, 0
+    for position in range(start, len(text)):
+        char = text[position]
+        used += _cells(char)
+        if used > room and position > start:
+            return after_space if start < after_space <= position else position
         if char == " ":
             after_space = position + 1
-    return cuts
+    return len(text)
 
 
 LEFT_TO_RIGHT: Final = "\u200e"
 """A mark that takes no cell. It follows every fragment of a row with right-to-left text.
 
-So a terminal that reorders text turns round what is in one fragment, and no more: our gutter stays in
-the first column, whatever a row begins with, and a number of ours behind foreign words stays there.
+It stands before the row as well. So a terminal that reorders text turns round what is in one fragment,
+and no more: our mark stays in the first column, no sign from the end of a row gets there, and a number
+of ours behind foreign words stays behind them.
 """
 
 _RIGHT_TO_LEFT: Final = re.compile(
@@ -205,6 +298,26 @@ _RIGHT_TO_LEFT: Final = re.compile(
 def has_right_to_left(row: Row) -> bool:
     """Return whether a terminal may turn part of a row round."""
     return any(not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None for _, text in row)
+
+
+def is_wider(row: Row, width: int) -> bool:
+    """Return whether a row takes more than so many cells: one that the terminal is to break."""
+    return sum(width_of(text) for _, text in row) > width
+
+
+def without_end(row: Row) -> Row:
+    """Return a row without the blanks at its end, which nobody sees and everybody would copy."""
+    kept = list(row)
+    while kept and not kept[-1][1].rstrip(" "):
+        kept.pop()
+    if kept and kept[-1][1].endswith(" "):
+        kept[-1] = (kept[-1][0], kept[-1][1].rstrip(" "))
+    return kept
+
+
+def broken_there(text: str) -> str:
+    """Return a printed row that the terminal breaks, where it breaks no other."""
+    return f"\x1b[?7h{text}\x1b[?7l"
 
 
 _COLOURS: Final = frozenset(
@@ -219,13 +332,13 @@ def without_colour(style: str) -> str:
 
 def to_ansi(row: Row, *, colour: bool = True) -> str:
     """Return a row as text with our own SGR sequences and no others: the terminal's write point."""
-    parts: list[str] = []
     side = LEFT_TO_RIGHT if has_right_to_left(row) else ""
+    # What nobody sees stands before a sequence: some programs drop what follows it.
+    parts = [f"{side}\x1b[0m"] if side else []
     for style, text in row:
         shown = style if colour else without_colour(style)
         clean = controlled(text)
         if clean and (shown or side):
-            # What nobody sees stands before a sequence: some programs drop what follows it.
             clean = f"\x1b[{shown}m{clean}{side}\x1b[0m" if shown else f"{clean}{side}\x1b[0m"
         parts.append(clean)
     return "".join(parts)
@@ -233,6 +346,9 @@ def to_ansi(row: Row, *, colour: bool = True) -> str:
 
 def to_plain(lines: Iterable[Line]) -> str:
     """Return lines as text without styles or wrapping, each ended by a newline."""
-    return "".join(
-        line.mark + "".join(_one_line(text) for _, text in line.fragments) + "\n" for line in lines
-    )
+    return "".join(f"{_plain(line)}\n" for line in lines)
+
+
+def _plain(line: Line) -> str:
+    text = "".join(_one_line(text) for _, text in line.fragments)
+    return f"{line.mark}{text}" if line.mark or may_begin(text) else f"{_ASIDE}{text}"

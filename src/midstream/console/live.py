@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from midstream.console.lines import (
-    BOLD,
     CYAN,
     DIM,
     MAGENTA,
@@ -23,7 +22,7 @@ from midstream.console.lines import (
     width_of,
 )
 from midstream.console.live_output import Outputs
-from midstream.console.painting import GUTTER, branch_label, call_text, speech_style
+from midstream.console.painting import SPEAKER, branch_label, call_text, speaker, speech_style
 from midstream.core.events import ToolCalled
 from midstream.core.views.amounts import duration, token_words, tokens_in
 from midstream.core.views.clock import time_of_day
@@ -247,19 +246,20 @@ class LiveText:
 
     def _speaker_rows(self, key: _Key, item: str, height: int, width: int) -> list[Row]:
         _, branch, agent = key
-        style = speech_style(agent, branch)
         words = self._words.get(key)
         text, text_style = (words, "") if words else (self._thoughts.get(key, ""), DIM)
+        # On a single row there is none to say who speaks: the mark stands before the words.
+        mark = SPEAKER if height < 2 else ""
+        style = speech_style(agent, branch)
         # Only so much of the tail is laid out as can be seen at all.
         # A joiner at its end waits for what it joins, and would show as an escape until that comes.
         lines = text.rstrip("\n\u200d")[-width * (height + 1) :].split("\n")[-height:]
         laid = [
             row
             for line in lines
-            for row in rows(Line(((text_style, line),), GUTTER, style, GUTTER), width)
+            for row in rows(Line(((text_style, line),), mark, style, mark), width)
         ]
-        named = (*branch_label(f"{branch} {item}".rstrip()), (BOLD, agent))
-        heading = rows(Line(named, GUTTER, style, GUTTER), width)[:1]
+        heading = rows(speaker(agent, f"{branch} {item}".rstrip()), width)[:1]
         return laid[-height:] if height < 2 else [*heading, *laid[-(height - 1) :]]
 
     def _call_row(self, run: str, call: ToolCalled, width: int, loud: ToolCalled | None) -> Row:

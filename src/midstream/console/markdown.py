@@ -4,11 +4,14 @@ What a model wrote must all be seen. So the parts of markdown that hide text are
 definitions, image addresses and terminal hyperlinks (an address stands beside its link's words).
 Rich's own markup, emoji codes and syntax colours (a background of their own) are off as well; code
 whose language is named has ours (`console.code`).
+
+Code is to be copied: it stands in the first column, a line of it is one line, and rich only says
+where. In what it is given a sign stands for each block of code, one that the text itself does not have.
 """
 
 import re
 from io import StringIO
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from midstream.console.code import MAX_S, highlighted
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 MAX_CHARS: Final = 200_000
 """Longer texts are shown as they were written."""
 
-_MARKS: Final = re.compile(r"[*_`#>|~\[]|^\s*(?:[-+]|\d+[.)])\s|^\s*(?:---|===)", re.MULTILINE)
+_TAB_SIZE: Final = 4
+
+_MARKS: Final = re.compile(r"[*_`#>|~\[]|^[^\S\n]*+(?:(?:[-+]|\d++[.)])\s|---|===)", re.MULTILINE)
 
 
 _RICH: Final = {
@@ -44,15 +49,15 @@ def has_markdown(text: str) -> bool:
     return len(text) <= MAX_CHARS and _MARKS.search(text) is not None
 
 
-def rendered(text: str, *, width: int, mark: str, mark_style: str) -> list[Line]:
-    """Return the text rendered for so many columns, each line behind the mark."""
+def rendered(text: str, *, width: int) -> list[Line]:
+    """Return the text rendered for so many columns."""
     from rich.console import Console
 
     console = Console(
         file=StringIO(),
         force_terminal=True,
         color_system="standard",
-        width=max(8, width - len(mark) - 1),
+        width=max(8, width - 3),  # What could pass for a mark of ours moves in by two columns.
         height=25,
         legacy_windows=False,
         markup=False,
@@ -60,14 +65,33 @@ def rendered(text: str, *, width: int, mark: str, mark_style: str) -> list[Line]
         highlight=False,
         _environ={},
     )
+    clean = sanitized(text)
+    sign = next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in clean)
+    code: list[list[Line]] = []
     found: list[Line] = []
-    for segments in console.render_lines(_markdown(sanitized(text)), pad=False):
+    for segments in console.render_lines(_markdown(clean, sign, code), pad=False):
         fragments = _trimmed([(_sgr(part.style), part.text) for part in segments])
-        if fragments or (found and found[-1].fragments):
-            found.append(Line(tuple(fragments), mark, mark_style, mark))
+        _, is_code, number = "".join(part for _, part in fragments).partition(sign)
+        if is_code:
+            found += code[int(number.removesuffix(sign))]
+        elif fragments or (found and found[-1].fragments):
+            found.append(Line(tuple(fragments)))
     while found and not found[-1].fragments:
         found.pop()
     return found
+
+
+def _code_lines(text: str, language: str, *, until: float) -> list[Line]:
+    code = sanitized(text).rstrip().expandtabs(_TAB_SIZE)
+    fragments = highlighted(code, language, until=until)
+    if len(fragments) < 2:
+        fragments = [(CYAN, code)]
+    lines: list[list[Fragment]] = [[]]
+    for style, part in fragments:
+        first, *others = part.split("\n")
+        lines[-1].append((style, first))
+        lines += [[(style, other)] for other in others]
+    return [Line(tuple(line), is_code=True) for line in lines]
 
 
 def _trimmed(fragments: list[Fragment]) -> list[Fragment]:
@@ -79,23 +103,31 @@ def _trimmed(fragments: list[Fragment]) -> list[Fragment]:
     return fragments
 
 
-def _markdown(text: str) -> "RenderableType":
+def _markdown(text: str, sign: str, code: list[list[Line]]) -> "RenderableType":
+    """Return what rich renders. A `sign` and a number stand where a block of `code` belongs."""
     from markdown_it import MarkdownIt
-    from rich.markdown import CodeBlock, Heading, Markdown
-    from rich.padding import Padding
+    from rich.markdown import BlockQuote, CodeBlock, Heading, HorizontalRule, Markdown
+    from rich.segment import Segment
     from rich.text import Text
 
-    until = perf_counter() + MAX_S
+    until = thread_time() + MAX_S
 
     class OurCode(CodeBlock):
         def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-            code = str(self.text).rstrip()
-            fragments = highlighted(code, self.lexer_name, until=until)
-            is_plain = len(fragments) < 2
-            text = Text(overflow="fold", style="cyan" if is_plain else "")
-            for style, part in fragments:
-                text.append(part, style=_RICH.get(style, ""))
-            yield Padding(text, (0, 0, 0, 2))
+            code.append(_code_lines(str(self.text), self.lexer_name, until=until))
+            yield Text(f"{sign}{len(code) - 1}{sign}", no_wrap=True)
+
+    class OurQuote(BlockQuote):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            inner = options.update(width=options.max_width - 2)
+            for line in console.render_lines(self.elements, inner, pad=False):
+                yield Segment("> ")
+                yield from line
+                yield Segment.line()
+
+    class OurRule(HorizontalRule):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            yield Text("---")
 
     class LeftHeading(Heading):
         def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
@@ -108,6 +140,8 @@ def _markdown(text: str) -> "RenderableType":
             "fence": OurCode,
             "code_block": OurCode,
             "heading_open": LeftHeading,
+            "blockquote_open": OurQuote,
+            "hr": OurRule,
         }
 
     document = Faithful("", hyperlinks=False)

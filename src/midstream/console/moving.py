@@ -42,8 +42,7 @@ class Moving:
         if self._turns.arrow(step):
             self._scrollback.redraw()
             return
-        undelivered = self._editor.returned or self._delivery.waits
-        if step < 0 and undelivered and not self._cards.is_marked():
+        if step < 0 and self.brings_back and not self._cards.is_marked():
             self.up()
         elif self._cards.arrow(step):
             self._scrollback.redraw()
@@ -51,6 +50,11 @@ class Moving:
             self.up()
         else:
             self._editor.buffer.auto_down()
+
+    @property
+    def brings_back(self) -> bool:
+        """Return whether Up on an empty line has a line to bring back that was not delivered."""
+        return bool(self._editor.returned or self._delivery.waits)
 
     def up(self) -> None:
         """Bring a line back: one that came back, one that still waits, or one of the history."""

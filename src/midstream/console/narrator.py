@@ -5,6 +5,8 @@ interruption with what became of everything it stopped (`halts`), branches that 
 line (`branches`); so something must be remembered between events, and these rooms are all of it.
 """
 
+from collections import deque
+
 import msgspec
 
 from midstream.console.agent_story import AgentStory
@@ -13,7 +15,7 @@ from midstream.console.halts import Halt, Halts
 from midstream.console.lines import DIM, Line
 from midstream.console.live_output import Outputs
 from midstream.console.painting import (
-    GUTTER,
+    SPEAKER,
     Block,
     Words,
     branch_ending,
@@ -76,6 +78,7 @@ from midstream.core.notices import (
     Notice,
     RunTaken,
 )
+from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.timer_names import WAITED
 
@@ -91,6 +94,11 @@ _BETWEEN = (
 
 _GOING_ON = "going on"
 """Why a branch enters a state that was halted with the run around it."""
+
+_OF_ITS_PROCESS = (RunRecovered, RunSuspended, RunResumed, DefinitionChanged)
+
+_MAX_KEPT = 2_000
+"""Blocks that are kept of a run out of sight; the journal has them all."""
 
 
 class Narrator:
@@ -115,6 +123,9 @@ class Narrator:
         self._chats: set[str] = set()
         self._known: set[str] = set()
         self._arriving: dict[str, RunRecovered] = {}
+        self._past: dict[str, int] = {}
+        self._behind: dict[str, deque[Block]] = {}
+        self._gone: dict[str, None] = {}
 
     @property
     def is_verbose(self) -> bool:
@@ -133,13 +144,21 @@ class Narrator:
         """Remember a piece of a model's reasoning, which may be asked for."""
         self._agents.thought(run, branch, agent, text)
 
-    def printed(self, run: str, asked: QuestionAsked) -> None:
+    def printed(self, run: str, asked: Question) -> None:
         """Hear that a question stands in full in the scrollback, with what its call would change."""
         self._agents.asked(run, asked, stays=True)
 
     def last_in_full(self) -> list[Block]:
-        """Return the last tool result or reasoning in full; asked again, the one before it."""
-        return self._agents.last_in_full()
+        """Return what runs did that ended out of sight; asked again, the last tool result or
+        reasoning in full; then the one before it.
+        """
+        ended = [block for run in [*self._gone] for block in self.kept(run)]
+        return ended or self._agents.last_in_full()
+
+    def kept(self, run: str) -> list[Block]:
+        """Return what a run did while it was out of sight, to be shown now."""
+        self._gone.pop(run, None)
+        return [*self._behind.pop(run, ())]
 
     def recall(self, run: Run) -> list[Block]:
         """Remember what the later lines of a run need that began where nobody listened.
@@ -155,6 +174,13 @@ class Narrator:
         fact = self._arriving.pop(run.id, None)
         return [] if fact is None else [*taken_up(run.id, fact, is_chat=run.id in self._chats)]
 
+    def past(self, run: Run) -> list[Block]:
+        """Return the last turns of a chat. What of it is part of them is not told once more."""
+        from midstream.console.sessions import past_blocks
+
+        self._past[run.id] = run.seq
+        return past_blocks(run)
+
     def open_calls(self) -> list[tuple[str, ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
         return [
@@ -165,9 +191,29 @@ class Narrator:
         """Return the branches that began, or went on, and were not told of yet."""
         return [*self._branches.moved()]
 
-    def told(self, envelope: Envelope) -> list[Block]:
-        """Return what an event adds to the story on the screen."""
+    def told(self, envelope: Envelope, *, is_behind: bool = False) -> list[Block]:
+        """Return what an event adds to the story on the screen.
+
+        Of a run out of sight (`is_behind`) that is nothing for now but what is wrong with it: a story
+        of its own, kept until it is asked for.
+        """
         event, run = envelope.event, envelope.run
+        if envelope.seq is not None and envelope.seq <= self._past.get(run, 0):
+            return []
+        if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):
+            return self._notice(run, event)
+        if not is_behind or isinstance(event, _OF_ITS_PROCESS):
+            return [*self.kept(run), *self._told(run, envelope)]
+        before = self.begun()
+        kept = self._behind.setdefault(run, deque(maxlen=_MAX_KEPT))
+        kept += self._told(run, envelope)
+        kept += self.begun()
+        if kept and isinstance(event, RunFinished | RunFailed | RunStopped):
+            self._gone[run] = None
+        return before
+
+    def _told(self, run: str, envelope: Envelope) -> list[Block]:
+        event = envelope.event
         if isinstance(event, Notice):
             return self._notice(run, event)
         found: list[Block] = []
@@ -183,7 +229,7 @@ class Narrator:
         running = [(run, call.branch) for run, call in self._agents.calls()]
         found = self.begun()
         for run, halt in self._halts.idle(running):
-            found += self._halted(run, halt)
+            self._behind.get(run, found).extend(self._halted(run, halt))
         return found
 
     def _halted(self, run: str, halt: Halt) -> list[Line]:
@@ -203,7 +249,7 @@ class Narrator:
                 return self._branches.labelled(run, event.branch, words)
             case JournalStalled():
                 text = with_hint(f"Run {run} waits: {event.error}", event.hint)
-                return [*own_words(f"{text} Until then no words are taken.", "warning")]
+                return [*own_words(f"{text} Until then it accepts no input.", "warning")]
             case JournalWorks():
                 return [*own_words(f"The journal works again: run {run} goes on.", "note")]
             case RunTaken():
@@ -242,11 +288,14 @@ class Narrator:
             case Interrupted():
                 return self._talk.interrupted(run, fact, is_chat=run in self._chats)
             case ReplyCut():
-                return self._agents.cut(run, fact.branch, fact.agent, fact.partial)
+                said = self._agents.cut(run, fact.branch, fact.agent, fact.partial)
+                if not fact.reason:
+                    return said
+                notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
+                return [*said, *self._branches.labelled(run, fact.branch, notice)]
             case WorkflowOutput():
                 if fact.kind == "result":
-                    heading = Line((("1", "result"),), GUTTER, "1", GUTTER)
-                    return [heading, Words(fact.text, GUTTER, "1")]
+                    return [Line((("1", "result"),), SPEAKER, "1"), Words(fact.text)]
                 return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
             case StateFailed():
                 failed = self._agents.failure(run, fact.branch)
@@ -296,6 +345,8 @@ class Narrator:
             return []
         if fact.branch and (not fact.source or fact.target == STOP):
             return []  # That it began and that it ended have lines of their own.
+        if not self.is_verbose:
+            return []  # Where a run is stands in the bottom line; the way there is for its author.
         return self._branches.labelled(run, fact.branch, [transition(fact)])
 
     def _timed(self, run: str, fact: TimerSet, at: float) -> list[Block]:
@@ -308,7 +359,7 @@ class Narrator:
         number = self._talk.expired(run, fact.branch)
         if number is not None:
             value = fact.text or msgspec.json.encode(fact.value).decode()
-            words = f"#{number} takes its default: {result_summary(value)}"
+            words = f"#{number} is answered with its default: {result_summary(value)}"
             return self._branches.labelled(run, fact.branch, own_words(words, "note"))
         return [*self._branches.join(run, fact.branch)]
 

@@ -1,8 +1,9 @@
 """Painting: what happened, as styled lines. Pure; the terminal and the plain face show the same.
 
-Marks in the first column say who speaks, and only we can draw there:
+Each of our lines begins with a mark. Lines without one belong to the marked line above them, and
+nothing anybody else wrote begins like one (`lines.may_begin`):
 
-    ›  what the person typed          ▌  an agent's words, in its colour
+    ›  what the person typed          ▌  who speaks, in its colour
     →  the run moved on               ✓ ✗ ■  how something ended
     ·  the console's own words        !  a warning
     ?  a question                     ⏹  an interruption
@@ -11,9 +12,12 @@ Marks in the first column say who speaks, and only we can draw there:
 What happens in a branch has its name behind the mark, and a second bar:
 
     ▌ tests ▌ dude                    ✓ tests ▌ finished
+
+So a reply is its speaker's line and then the words, from the first column on, to be copied as they are.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -58,11 +62,17 @@ from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
 from midstream.core.views.amounts import duration, span_words
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.results import beginning, call_words, outcome_words, result_words
+from midstream.core.views.results import (
+    beginning,
+    call_words,
+    fields_words,
+    outcome_words,
+    result_words,
+)
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 
-GUTTER: Final = "▌ "
+SPEAKER: Final = "▌ "
 RESULT_MARK: Final = "  ┊ "
 INTERRUPTED_MARK: Final = "[interrupted]"
 _SUMMARY_CHARS: Final = 160
@@ -83,14 +93,13 @@ _OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Text to be shown as markdown behind a gutter, where the face can; else as plain lines.
+    """Text to be shown as markdown, where the face can; else as plain lines.
 
-    `is_verbatim`: it is no markdown, but what a tool returned or a model thought, dim as a whole.
+    `is_verbatim`: it is no markdown, but what a tool returned or a model thought, dim as a whole and
+    behind a bar.
     """
 
     text: str
-    mark: str
-    style: str
     is_verbatim: bool = False
 
 
@@ -98,11 +107,10 @@ Block: TypeAlias = Line | Words
 
 
 def plain_words(words: Words) -> list[Line]:
-    """Return words as they were written, behind their gutter."""
-    style = DIM if words.is_verbatim else ""
-    return lines_of(
-        words.text, style=style, mark=words.mark, mark_style=words.style, rest=words.mark
-    )
+    """Return words as they were written."""
+    if words.is_verbatim:
+        return lines_of(words.text, style=DIM, mark=RESULT_MARK, mark_style=DIM, rest=RESULT_MARK)
+    return lines_of(words.text)
 
 
 def branch_label(branch: str) -> tuple[Fragment, ...]:
@@ -126,21 +134,18 @@ def labelled(branch: str, lines: list[Line]) -> list[Line]:
 def own_words(text: str, kind: Kind) -> list[Line]:
     """Return the console's own words."""
     mark, style, text_style = {
-        "info": ("", "", ""),
+        "info": ("· ", CYAN, ""),
         "note": ("· ", DIM, DIM),
         "warning": ("! ", MAGENTA, ""),
         "error": ("✗ ", RED, ""),
     }[kind]
-    if kind != "info":
-        return lines_of(text, style=text_style, mark=mark, mark_style=style)
-    # Two blanks, so that foreign text among our own words never stands in the first column.
-    return lines_of(text, mark="  ")
+    return lines_of(text, style=text_style, mark=mark, mark_style=style)
 
 
 def heard(text: str) -> Line:
     """Return that words which waited are taken up now, on a row."""
     words = result_summary(text)
-    return Line(((DIM, "heard now: "), (DIM, words)), "· ", DIM, shrinks=words)
+    return Line(((DIM, "sent now: "), (DIM, words)), "· ", DIM, shrinks=words)
 
 
 def typed(text: str) -> list[Line]:
@@ -157,16 +162,25 @@ def speech_style(agent: str, branch: str) -> str:
 
 
 def speech(agent: str, text: str, *, branch: str = "", is_interrupted: bool = False) -> list[Block]:
-    """Return an agent's words under its name. Interrupted words are marked and kept as they are."""
+    """Return an agent's words under its name; where they were cut off a line of ours says so."""
     style = speech_style(agent, branch)
-    heading = (*branch_label(branch), (BOLD, agent))
-    blocks: list[Block] = [Line(heading, GUTTER, style, GUTTER)]
+    blocks: list[Block] = [speaker(agent, branch)]
+    if text.strip():
+        blocks.append(Words(text.rstrip().strip("\n")))
     if is_interrupted:
-        blocks += lines_of(text.rstrip(), mark=GUTTER, mark_style=style, rest=GUTTER)
-        blocks.append(Line(((MAGENTA, INTERRUPTED_MARK),), GUTTER, style, GUTTER))
-    elif text.strip():
-        blocks.append(Words(text.strip("\n"), GUTTER, style))
+        blocks.append(Line(((MAGENTA, INTERRUPTED_MARK),), SPEAKER, style))
     return blocks
+
+
+def speaker(agent: str, branch: str = "") -> Line:
+    """Return the line that says who speaks."""
+    return Line((*branch_label(branch), (BOLD, agent)), SPEAKER, speech_style(agent, branch))
+
+
+def structured(agent: str, values: Mapping[str, Json], *, branch: str = "") -> Line:
+    """Return a reply that is values, not words, on one line."""
+    named = (*branch_label(branch), (BOLD, agent))
+    return Line((*named, ("", f"  {fields_words(values)}")), SPEAKER, speech_style(agent, branch))
 
 
 def transition(fact: StateTransition) -> Line:
@@ -198,7 +212,7 @@ def call_line(
 
 def result_in_full(text: str) -> Words:
     """Return a tool's result, or a model's reasoning, as it is, behind a bar of its own."""
-    return Words(text.rstrip("\n"), RESULT_MARK, DIM, is_verbatim=True)
+    return Words(text.rstrip("\n"), is_verbatim=True)
 
 
 def result_summary(text: str, limit: int = _SUMMARY_CHARS) -> str:
@@ -207,14 +221,48 @@ def result_summary(text: str, limit: int = _SUMMARY_CHARS) -> str:
 
 
 def question_heading(question: Question | QuestionAsked) -> str:
-    """Return who asks what kind of question, such as `#2 ada asks`."""
+    """Return who asks what, such as `#2 ada asks`, or `#2 ada wants to change calc.py  +2 -0`."""
     number = f"#{question.number} " if question.number else ""
     who = question.agent or "the workflow"
     if question.branch:
         who = f"{question.branch} ▌ {who}"
-    if question.kind == "approval":
+    if question.kind != "approval":
+        return f"{number}{who} asks"
+    if (head := _head_of_diff(question.text)) is None:
         return f"{number}{who} wants to run"
-    return f"{number}{who} asks"
+    lines = question.text.split("\n")
+    verb = "create" if lines[head] == _NO_FILE else "change"
+    what = lines[head + 1].removeprefix("+++ ")
+    return f"{number}{who} wants to {verb} {what}{_figures(lines[head + 2 :])}"
+
+
+_NO_FILE: Final = "--- /dev/null"
+_WRITERS: Final = ("write_file", "edit_file")
+
+
+def _head_of_diff(text: str) -> int | None:
+    """Return which line of an approval is the first of a difference's head, None where there is none.
+
+    Only of our own tools that write files: what another one shows may hold anything. Before it stand
+    the tool's name and sentences about the file.
+    """
+    lines = text.split("\n")
+    if lines[0] not in _WRITERS:
+        return None
+    for number, (line, after) in enumerate(pairwise(lines)):
+        if after.startswith("+++ ") and line in (_NO_FILE, f"--- {after[4:]}"):
+            return number
+    return None
+
+
+def _figures(lines: Sequence[str]) -> str:
+    """Return how many lines come and go, "" where the difference does not show them all."""
+    if any(line.startswith("[+") for line in lines) or not any(
+        line.startswith("@@ ") for line in lines
+    ):
+        return ""
+    added = sum(line.startswith("+") for line in lines)
+    return f"  +{added} -{sum(line.startswith('-') for line in lines)}"
 
 
 def question_lines(question: Question | QuestionAsked) -> list[Line]:
@@ -223,6 +271,11 @@ def question_lines(question: Question | QuestionAsked) -> list[Line]:
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
     # "\r\n" would pass as the end of a line: a change of line ends would look like none.
     text = question.text.replace("\r\n", "\u240d\n")
+    head = _head_of_diff(text) if question.kind == "approval" else None
+    if head is not None:
+        # Which tool it is, and the name of the file, stand in the line above.
+        lines = text.split("\n")
+        text = "\n".join((*lines[1:head], *lines[head + 2 :]))
     found += lines_of(text, mark="│ ", mark_style=style, rest="│ ")
     if question.why:
         found += lines_of(question.why, style=DIM, mark="│ ", mark_style=style, rest="│ ")
@@ -283,7 +336,7 @@ def granted(fact: PermissionGranted) -> str:
     from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
 
     what = ", ".join(map(in_words, fact.capabilities)) or f"the tool {fact.tool}"
-    return f"Not asked about again in this run: {what}. /permissions lists it."
+    return f"Allowed for this run: {what}. /permissions lists it."
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -446,13 +499,13 @@ def taken_up(
     """
     match fact:
         case RunRecovered() if is_chat:
-            return own_words("It was cut off where it stood.", "note") if fact.was_cut else []
+            return own_words("It had been cut off.", "note") if fact.cut_work else []
         case RunRecovered():
-            was = " It was cut off where it stood." if fact.was_cut else ""
+            was = " It had been cut off." if fact.cut_work else ""
             return own_words(f"Run {run} goes on in this process.{was}", "note")
         case RunSuspended():
             why = _REASONS.get(fact.reason, fact.reason)
-            text = f"Run {run} is suspended: {why}. Your words or /resume {run[:4]} let it go on."
+            text = f"Run {run} is suspended: {why}. Type a line or /resume {run[:4]} to go on."
             return own_words(text, "warning")
         case RunResumed():
             return own_words(f"Run {run} goes on.", "note")
@@ -460,4 +513,4 @@ def taken_up(
             return own_words(f"Run {run} follows the workflow as it is now.", "note")
 
 
-_REASONS: Final = {"crash_loop": "its process died again and again before it came any further"}
+_REASONS: Final = {"crash_loop": "its process died several times without progress"}

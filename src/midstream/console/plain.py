@@ -20,8 +20,8 @@ from midstream.console.painting import (
     typed,
 )
 from midstream.console.reading import lines_from
-from midstream.console.sessions import past_blocks
 from midstream.console.writing import QueueWriter
+from midstream.core.mode import mode_words
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -36,7 +36,8 @@ class LineReader:
     """Hands lines to the desk one by one, until they end or nobody listens.
 
     A piped line has no first key. It counts as begun when it was read, so it can answer what had
-    been asked by then; a line that was there earlier is never taken for an answer by guessing.
+    been asked by then; a line that was there earlier is never taken for an answer by guessing. In a
+    chat it is no word against a reply of which nothing was there either: it waits until that is whole.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class LineReader:
             self._reading = group.create_task(self._read(desk))
 
     async def _read(self, desk: Desk) -> None:
-        async for line in lines_from(self._fd):
+        async for line in lines_from(self._fd, between=desk.answered):
             if not line.strip():
                 continue
             seen = frozenset(question.id for question in desk.open_questions())
@@ -117,9 +118,9 @@ class PlainFace:
         """Return why what was shown could not be written; None as long as it could."""
         return self._writer.lost
 
-    def show(self, envelope: Envelope) -> None:
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `Face.show`."""
-        self._print(self._narrator.told(envelope))
+        self._print(self._narrator.told(envelope, is_behind=is_behind))
         if not self._settles:
             self._settles = True
             # What an interruption ended is told in the same breath of the loop as the interruption.
@@ -137,10 +138,11 @@ class PlainFace:
 
     def past(self, run: Run) -> None:
         """Print the last turns of a chat; see `Face.past`."""
-        self._print(past_blocks(run))
+        self._print(self._narrator.past(run))
 
-    def turned_to(self, questions: Sequence[Question]) -> None:
-        """Print what is being asked; see `Face.turned_to`."""
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Print what a run did meanwhile, and asks; see `Face.turned_to`."""
+        self._print(self._narrator.kept(run))
         for question in questions:
             self._print([*question_lines(question)])
 
@@ -162,6 +164,10 @@ class PlainFace:
     def refresh(self) -> None:
         """Do nothing: a plain face has no status to draw."""
 
+    def copy(self, text: str) -> bool:
+        """Know of no clipboard."""
+        return False
+
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep nothing above a prompt: there is none that stays in its place."""
         return False
@@ -171,7 +177,7 @@ class PlainFace:
         if self._is_terminal and self._is_typed:
             # Nothing is drawn here that could say it.
             keys = "Enter sends a line, /help lists the commands, Ctrl-D leaves."
-            self.say(f"{desk.status().mode}. {keys}", kind="note")
+            self.say(f"{mode_words(desk.status().mode).capitalize()}. {keys}", kind="note")
         await self._reader.run(desk)
 
     async def close(self) -> None:

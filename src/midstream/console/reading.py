@@ -9,7 +9,7 @@ import asyncio
 import codecs
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8_000_000
@@ -19,9 +19,12 @@ _CHUNK: Final = 65536
 _AHEAD: Final = 64
 
 
-async def lines_from(fd: int) -> AsyncIterator[str]:
+async def lines_from(
+    fd: int, *, between: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[str]:
     """Yield lines without their ends, each as soon as it is there; the last needs no newline.
 
+    A line that was there before the one ahead of it was done with is yielded after `between`.
     Bytes that are no UTF-8 become U+FFFD. An unreadable descriptor ends like an empty one.
     """
     loop = asyncio.get_running_loop()
@@ -39,7 +42,11 @@ async def lines_from(fd: int) -> AsyncIterator[str]:
             return  # The loop is closed: nobody waits for lines any more.
 
     threading.Thread(target=read, name="midstream-stdin", daemon=True).start()
+    is_first = True
     while True:
+        if not (is_first or queue.empty() or between is None):
+            await between()
+        is_first = False
         line = await queue.get()
         ahead.release()
         if line is None:

@@ -6,14 +6,18 @@ printed goes through it: Python's own streams at once, whatever else writes to t
 through a pipe. The face itself writes to a descriptor of its own.
 """
 
+import array
 import asyncio
 import codecs
 import contextlib
 import io
 import os
+import selectors
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
+from fcntl import ioctl
 
 from midstream.offloop import call_soon
 from midstream.ports import Face
@@ -79,20 +83,18 @@ def redirected(face: Face) -> Iterator[None]:
 
 _DESCRIPTORS = (1, 2)
 
-_LAST_WORDS_S = 0.2
-"""Seconds to wait for the last lines; a process left behind may hold the pipe for ever."""
-
 
 @contextlib.contextmanager
 def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
     """Tell the lines that are written to stdout and stderr by number; `tell` is called in a thread."""
     reading, writing = os.pipe()
+    over, end = os.pipe()
     kept = [os.dup(number) for number in _DESCRIPTORS]
     for number in _DESCRIPTORS:
         os.dup2(writing, number)
     os.close(writing)
     reader = threading.Thread(
-        target=_read_lines, args=(reading, tell), name="midstream-stray", daemon=True
+        target=_read_lines, args=(reading, over, tell), name="midstream-stray", daemon=True
     )
     reader.start()
     try:
@@ -101,20 +103,41 @@ def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
         for number, original in zip(_DESCRIPTORS, kept, strict=True):
             os.dup2(original, number)
             os.close(original)
-        reader.join(_LAST_WORDS_S)
+        os.write(end, b".")
+        reader.join()
+        for each in (reading, over, end):
+            os.close(each)
 
 
-def _read_lines(descriptor: int, tell: Callable[[str], None]) -> None:
+def _written(descriptor: int, over: int) -> Iterator[bytes]:
+    """Yield what is written, up to what is there once somebody writes to `over`.
+
+    The end of the pipe is not waited for: a process that was left behind may hold it for ever.
+    """
+    with selectors.DefaultSelector() as selector:
+        for each in (descriptor, over):
+            selector.register(each, selectors.EVENT_READ)
+        while over not in {key.fd for key, _ in selector.select()}:
+            data = os.read(descriptor, 65_536)
+            if not data:
+                return
+            yield data
+    waiting = array.array("i", [0])
+    ioctl(descriptor, termios.FIONREAD, waiting)
+    if waiting[0]:
+        yield os.read(descriptor, waiting[0])
+
+
+def _read_lines(descriptor: int, over: int, tell: Callable[[str], None]) -> None:
     rest = ""
     clean = own_redactor().sliding()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    with open(descriptor, "rb", buffering=0) as stream:
-        while data := stream.read(65_536):
-            *lines, rest = (rest + clean.fed(decoder.decode(data))).split("\n")
-            if len(rest) > MAX_LINE:
-                lines, rest = [*lines, rest], ""
-            for line in lines:
-                tell(line.rstrip("\r"))
+    for data in _written(descriptor, over):
+        *lines, rest = (rest + clean.fed(decoder.decode(data))).split("\n")
+        if len(rest) > MAX_LINE:
+            lines, rest = [*lines, rest], ""
+        for line in lines:
+            tell(line.rstrip("\r"))
     rest += clean.fed(decoder.decode(b"", final=True)) + clean.rest()
     for line in rest.split("\n") if rest else ():
         tell(line)

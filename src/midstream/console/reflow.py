@@ -1,15 +1,42 @@
-"""Where our rows are once a terminal has broken them anew, having become narrower. Pure.
+"""Terminals that break rows anew: finding our own rows whatever has become of them. Pure.
 
-A terminal that reflows has done so before it says that its size is another one. What we drew then takes
-more rows than we know of, and erasing only ours would leave its beginning in the scrollback. Terminals
-that cut rows off instead cannot be told from those, and erasing too much there would take finished
-text away: so it is done only where it is certain.
+tmux breaks what stands in a window that becomes narrower, and joins it when it becomes wider, at once;
+we hear of it up to a quarter of a second later. So what we send may be read at any width, and the width
+may change between any two bytes of it. Whoever counts rows counts those of another width then, and
+leaves some behind. Two things hold at every width: the cursor stays with its character, and a row that
+we ended ourselves stays a row, of however many pieces. And in tmux a backspace goes on from the first
+cell of a piece to the last cell of the one before, but never into another row.
+
+So enough backspaces lead to the beginning of a row, as the cursor's way up by one leads into the last
+piece of the row above, and we find the first of ours without knowing any width. All of them are then
+erased and drawn anew: nobody knows which pieces a difference would be drawn over.
+
+What has left the screen at its top nobody can erase. So the live region stays low enough for a narrow
+window, and begins at the bottom, where what is pushed out is above it.
+
+Terminals that cut rows off, or whose backspace stays on its line, cannot be told from each other by
+asking; so it is done only where it is certain.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
-from prompt_toolkit.data_structures import Point
-from prompt_toolkit.layout.screen import Screen
+from midstream.console.lines import broken_there
+
+TO_THE_BOTTOM: Final = "\x1b[999B\r"
+
+NEXT_ROW: Final = "\v\r"
+"""CR comes last: from the beginning of a piece the cursor may get into the middle of its row, and LF would
+lead into the next piece then. VT is an LF before which the system puts no CR of its own.
+"""
+
+_CERTAIN: Final = re.compile(
+    r"(?:\x1b\[[\d;]*m|[ -~\xa1-\xac\xae-\u02ff\u0391-\u03ff\u0400-\u0482\u048a-\u052f"
+    r"\u2010-\u2015\u2018-\u2027\u203a\u2190-\u2193\u2500-\u259f\u25a0\u2713\u2717"
+    r"\u3001-\u3029\u3041-\u3096\u30a1-\u30fe\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff5e])*"
+)
+"""Colours, and letters and marks that take as many cells everywhere."""
 
 
 def reflows(environ: Mapping[str, str]) -> bool:
@@ -17,38 +44,16 @@ def reflows(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("TMUX")) and "STY" not in environ
 
 
-def cursor_after(drawn: Screen, cursor: Point, columns: int) -> Point:
-    """Return where the cursor is, from our first row, once the rows drawn fill `columns` columns each."""
-    above = sum(-(-max(1, _used(drawn, y)) // columns) for y in range(cursor.y))
-    return Point(x=cursor.x % columns, y=above + cursor.x // columns)
+def beginning(columns: int) -> str:
+    """Return what leads to the beginning of a row of at most so many cells, from anywhere in it.
 
-
-class Written:
-    """How far each of our rows was written since it was last erased whole.
-
-    By that a terminal breaks it anew: in tmux what was erased behind shorter words still counts.
+    A wide letter that finds no room at the end of a piece leaves a cell there, one more to go over.
     """
-
-    def __init__(self) -> None:
-        """Know of no rows yet."""
-        self._columns: list[int] = []
-
-    def drew(self, drawn: Screen, *, rows: int, is_anew: bool) -> bool:
-        """Take note of the first `rows` rows of a frame, drawn over the last one or `is_anew`.
-
-        Return whether one of them holds less than was written there: to be drawn anew, then.
-        """
-        before = [] if is_anew else self._columns
-        now = [_used(drawn, y) for y in range(rows)]
-        is_less = any(old > new for old, new in zip(before, now, strict=False))
-        self._columns = [
-            max(before[y] if y < len(before) else 0, now[y] if y < rows else 0)
-            for y in range(max(rows, len(before)))
-        ]
-        return is_less
+    return "\b" * (columns + columns // 4 + 1)
 
 
-def _used(drawn: Screen, y: int) -> int:
-    """Return how many columns of a row something was written in."""
-    row = drawn.data_buffer[y]
-    return max((x + row[x].width for x in [*row] if row[x].char != " "), default=0)
+def breakable(text: str) -> str:
+    """Return printed rows, each ended by CR and LF, of which the terminal breaks those of certain width."""
+    return NEXT_ROW.join(
+        broken_there(row) if row and _CERTAIN.fullmatch(row) else row for row in text.split("\r\n")
+    )

@@ -6,10 +6,13 @@ a turn, some text, and Ctrl-G for the BEL at its end. So a control string (OSC, 
 sequence that no key sends mean nothing here.
 
 A person can press Alt with `]` or `[`: that is the two characters with nothing behind them in the same
-piece of input, and stays a key. What is typed is never taken for the rest of an answer.
+piece of input, and stays a key. What is typed is never taken for the rest of an answer, but allows
+nothing where it may be (`asking.Sequences`).
 """
 
 import re
+import time
+from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.input import Input
@@ -17,7 +20,10 @@ from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
+
+from midstream.asking import Sequences
 
 _MAX_CHARS: Final = 65_536
 """What is longer and has no end is no answer."""
@@ -35,7 +41,22 @@ _KNOWN_BY_FORM: Final = re.compile(r"\x1b\[(?:\d+;\d+R|<?[\d;]+[Mm]|M)\Z")
 
 
 class KeyParser(Vt100Parser):
-    """Prompt_toolkit's parser of keys, which hears nothing of what is none."""
+    """Prompt_toolkit's parser of keys, which hears nothing of what is none.
+
+    `is_alone`: the last piece of input was one key; `is_quiet`: no sequence is near it.
+    """
+
+    def __init__(
+        self,
+        feed_key_callback: Callable[[KeyPress], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make one that gives each key to the callback. `clock` tells the time in seconds."""
+        super().__init__(feed_key_callback)
+        self._clock = clock
+        self._sequences = Sequences()
+        self.is_alone = self.is_quiet = False
 
     def reset(self, request: bool = False) -> None:
         """Begin anew."""
@@ -45,10 +66,13 @@ class KeyParser(Vt100Parser):
 
     def feed(self, data: str) -> None:
         """Take a piece of input. The beginning of a sequence at its end waits for the next, or `flush`."""
+        self.is_quiet = self._sequences.heard(data, self._clock())
         if self._in_bracketed_paste:
+            self.is_alone = False
             super().feed(data)
             return
         data, self._cut = self._cut + data, ""
+        self.is_alone = len(data) == 1 or _SEQUENCE.fullmatch(data) is not None
         if self._is_late and (rest := _REST.match(data)) is not None:
             data = data[rest.end() :]
         self._is_late = False
@@ -92,6 +116,25 @@ def _is_key(sequence: str) -> bool:
     if sequence in ANSI_SEQUENCES or _KNOWN_BY_FORM.match(sequence) is not None:
         return True
     return any(known.startswith(sequence) for known in ANSI_SEQUENCES)
+
+
+def is_alone(event: KeyPressEvent) -> bool:
+    """Return whether a key came alone: not in one piece of input with others, as those of a paste do."""
+    parser = _parser(event)
+    is_one = parser is None or parser.is_alone
+    return is_one and not event.key_processor.input_queue
+
+
+def may_allow(event: KeyPressEvent) -> bool:
+    """Return whether a key came alone, and not where it may be a part of what the terminal says."""
+    parser = _parser(event)
+    return is_alone(event) and (parser is None or parser.is_quiet)
+
+
+def _parser(event: KeyPressEvent) -> KeyParser | None:
+    """Return what reads the keys, None where it is not ours: of its keys nothing is known."""
+    parser = getattr(event.app.input, "vt100_parser", None)
+    return parser if isinstance(parser, KeyParser) else None
 
 
 def without_replies(input: Input) -> Input:

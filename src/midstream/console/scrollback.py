@@ -9,11 +9,13 @@ counted: the journal has them.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final, TypeAlias
 
-from midstream.console.lines import Line, Row, rows, to_ansi
+import msgspec
+
+from midstream.console.lines import Line, broken_there, is_wider, rows, to_ansi, without_end
 from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
 from midstream.console.painting import Block, Kind, Words, own_words, plain_words
@@ -39,6 +41,7 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
+from midstream.core.question import Question
 from midstream.process import own_redactor
 
 FRAME_S: Final = 1 / 30
@@ -50,7 +53,23 @@ _LONG_CHARS: Final = 20_000
 _HURRY: Final = 300
 """With so many entries waiting, words are shown as written, not rendered."""
 
-Entry: TypeAlias = Envelope | list[Block]
+
+class Behind(msgspec.Struct, frozen=True):
+    """An event of a run that is out of sight: it has its place in the queue, and no line for now."""
+
+    envelope: Envelope
+
+
+class InFull(msgspec.Struct, eq=False):
+    """A question its card does not hold, whole. `stands`: the terminal was given all of it."""
+
+    run: str
+    question: Question
+    lines: Sequence[Line]
+    stands: bool = False
+
+
+Entry: TypeAlias = Envelope | Behind | InFull | list[Block]
 
 
 class Scrollback:
@@ -64,26 +83,26 @@ class Scrollback:
         width: Callable[[], int],
         colour: bool,
         draw: Callable[[str], bool],
-        also: Callable[[Envelope], list[Block]],
     ) -> None:
         """Make one.
 
         `draw` prints text above the prompt and draws the prompt anew; with an empty text it does
-        the latter alone. It returns False if the terminal cannot take a frame now. `also` returns
-        what to show of an event beside what the narrator tells.
+        the latter alone. It returns False if the terminal cannot take a frame now.
         """
         self._narrator = narrator
         self._live = live
         self._width = width
         self._colour = colour
         self._draw = draw
-        self._also = also
         self._waiting: deque[Entry] = deque()
-        self._blocks: deque[Block] = deque()
-        self._rows: deque[Row] = deque()
+        self._blocks: deque[Block | InFull] = deque()
+        self._rows: deque[str] = deque()
         self._after: Envelope | None = None
         self._ready: list[str] = []
         self._ready_chars = 0
+        self._in_full: dict[str, InFull] = {}
+        self._ending: list[InFull] = []
+        """Those whose last row is ready."""
         self._frame_chars = _FRAME_CHARS
         self._left_out = 0
         self._is_dirty = False
@@ -113,6 +132,33 @@ class Scrollback:
         """Queue the console's own words."""
         self.add([*own_words(own_redactor().redacted(text), kind)])
 
+    # --- questions their cards do not hold ------------------------------------------------------
+
+    def stand_in_full(self, run: str, wanted: Sequence[tuple[Question, Sequence[Line]]]) -> None:
+        """Print of a run's questions what does not stand above yet; forget what is wanted no more.
+
+        Of a card that is drawn anew somewhere else, or held its question meanwhile, it is printed again.
+        """
+        known, self._in_full = self._in_full, {}
+        for question, lines in wanted:
+            found = known.get(question.id)
+            if found is None:
+                found = InFull(run, question, lines)
+                self.add(found)
+            self._in_full[question.id] = found
+
+    def covered(self) -> None:
+        """Take note that nobody may see any more what stands above: it is printed again."""
+        self._in_full = {}
+        self.redraw()
+
+    def is_on_its_way(self, question: str) -> bool:
+        """Return whether a question is to stand above in full and does not yet."""
+        found = self._in_full.get(question)
+        return found is not None and not found.stands
+
+    # --- drawing --------------------------------------------------------------------------------
+
     def redraw(self) -> None:
         """Ask for the live region and the bottom line to be drawn anew, within a frame's time."""
         self._is_dirty = True
@@ -139,7 +185,12 @@ class Scrollback:
         # Notices and facts alike: what is left out is told, or forgotten, but not printed.
         while len(self._waiting) > _MAX_WAITING // 2:
             entry = self._waiting.popleft()
-            if isinstance(entry, Envelope):
+            if isinstance(entry, Behind):
+                self._narrator.told(entry.envelope, is_behind=True)
+                self._follow(entry.envelope)
+            elif isinstance(entry, InFull):
+                self._in_full.pop(entry.question.id, None)  # and so printed by a later frame
+            elif isinstance(entry, Envelope):
                 # A request's status has no line here: it lives and goes with the live region.
                 is_line = not isinstance(entry.event, AgentThinking)
                 self._left_out += is_line and len(self._narrator.told(entry)) > 0
@@ -179,6 +230,9 @@ class Scrollback:
         self._last_frame = self._loop.time()
         ready, size = self._ready, self._ready_chars
         if self._draw(self._take_ready()):
+            for whole in self._ending:
+                whole.stands = True
+            self._ending = []
             self._frame_chars = min(_FRAME_CHARS, self._frame_chars + 1_000)
         else:
             # What a slow terminal has still to take stands before the echo of the next key.
@@ -194,12 +248,16 @@ class Scrollback:
         """Tell and lay out what waits, until the time is up or a frame is full."""
         while self._is_over or (self._ready_chars < self._frame_chars and perf_counter() < until):
             if self._rows:
-                text = to_ansi(self._rows.popleft(), colour=self._colour)
+                text = self._rows.popleft()
                 self._ready.append(text)
                 self._ready_chars += len(text)
                 continue
             if self._blocks:
-                self._lay(self._blocks.popleft())
+                block = self._blocks.popleft()
+                if isinstance(block, InFull):
+                    self._ending.append(block)
+                    continue
+                self._lay(block)
                 if self._rendering is not None:
                     return
                 continue
@@ -216,6 +274,13 @@ class Scrollback:
             text = f"{self._left_out} lines left out: the output outran the terminal."
             self._blocks += own_words(text, "note")
             self._left_out = 0
+        if isinstance(entry, InFull):
+            self._narrator.printed(entry.run, entry.question)
+            self._blocks += [*self._narrator.settle(), *entry.lines, entry]
+            return
+        is_behind = isinstance(entry, Behind)
+        if isinstance(entry, Behind):
+            entry = entry.envelope
         if not isinstance(entry, Envelope):
             # What is said comes after what was heard: an interruption is summed up first.
             self._blocks += [*self._narrator.settle(), *entry]
@@ -238,9 +303,7 @@ class Scrollback:
             case ToolProgress():
                 self._live.add_progress(entry.run, event.call_id, event.text)
             case _:
-                self._blocks += self._narrator.told(entry)
-                also = self._also(entry)
-                self._blocks += [*self._narrator.begun(), *also] if also else also
+                self._blocks += self._narrator.told(entry, is_behind=is_behind)
         self._after = entry
         self._is_dirty = True
 
@@ -268,7 +331,11 @@ class Scrollback:
 
     def _lay(self, block: Block) -> None:
         if isinstance(block, Line):
-            self._rows.extend(rows(block, self._width()))
+            width = self._width()
+            for row in rows(block, width):
+                text = to_ansi(without_end(row), colour=self._colour)
+                is_wide = block.is_code and is_wider(row, width)
+                self._rows.append(broken_there(text) if is_wide else text)
             return
         from midstream.console import markdown  # No word comes before the first prompt.
 
@@ -288,9 +355,7 @@ class Scrollback:
                 return plain_words(words)
             from midstream.console import markdown
 
-            return markdown.rendered(
-                words.text, width=width, mark=words.mark, mark_style=words.style
-            )
+            return markdown.rendered(words.text, width=width)
 
         future = self._loop.run_in_executor(None, laid)
         self._rendering = (future, words)

@@ -56,18 +56,21 @@ class Sending:
         self._under_way = under_way
         self._fresh_s = fresh_s
 
-    def send(self, *, alone: bool) -> None:
+    def send(self, *, alone: bool, quiet: bool) -> None:
         """Send the line, or whatever Enter means now; an empty line does nothing.
 
-        `alone`: no other key came with this one.
+        `alone`: no other key came with this one; `quiet`: nor is it where it may be a piece of what the
+        terminal says. Only what allows, spends or takes back asks for that.
         """
         self._dialog.leave_offered = False
         if self._dialog.unclear is not None:
             return
-        if self._turns.enter(alone=alone) or self._approvals.enter(alone=alone):
+        if self._turns.enter(alone=alone and quiet) or self._approvals.enter(
+            alone=alone, quiet=quiet
+        ):
             return
         text = self._editor.buffer.text
-        if self._cards.enter_marked(alone=alone):
+        if self._cards.enter_marked(alone=alone, quiet=quiet):
             self._scrollback.redraw()
         elif is_own(text):
             self._own.enter(self._desk, self._under_way.tasks)
@@ -79,9 +82,11 @@ class Sending:
             self._own.join()
         elif not self._cards.enter_empty(alone=alone):
             self._editor.clear()
+            if alone and quiet and self._desk.status().on_empty:
+                self._under_way.begin_guarded(self._desk.go_on())
 
     def _outlived(self, text: str) -> bool:
-        """Return whether a line stays: its workflow ended while it was typed, and somebody else is next.
+        """Return whether a line stays: its workflow ended since the last one, and somebody else is next.
 
         It is said, once; the next Enter sends it.
         """
@@ -89,7 +94,7 @@ class Sending:
         if not ended or is_command(text):
             return False
         enter = self._desk.status().enter
-        self._scrollback.say(f"{ended} ended while you typed. Enter now {enter}.", kind="note")
+        self._scrollback.say(f"{ended} has ended. Enter now {enter}.", kind="note")
         return True
 
     def _send_words(self) -> None:
@@ -135,12 +140,12 @@ class Sending:
         if alone and self._dialog.has_paused(asyncio.get_running_loop().time()):
             self._delivery.deliver(self._editor.take(), as_new=True, policy="queue")
 
-    def steer(self, *, alone: bool) -> None:
+    def steer(self, *, alone: bool, quiet: bool) -> None:
         """Let the line join the next request of what runs; where nothing does, send it."""
         if self.may_queue():
             self._delivery.deliver(self._editor.take(), as_new=True, policy="steer")
         else:
-            self.send(alone=alone)
+            self.send(alone=alone, quiet=quiet)
 
     # --- an unclear line --------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) ->
         case ConversationCompacted():
             before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
             what = counted(fact.count, "message")
-            words = f"  {what} gave way to a summary: about {before} before, {after} now"
+            words = f"  {what} replaced by a summary: about {before} before, {after} now"
             return [Line(((BOLD, "compacted"), (DIM, words)), "✓ ", GREEN)]
         case CompactionEnded(is_error=True):
             text = with_hint(f"Nothing was compacted: {fact.reason}", fact.hint)
@@ -26,7 +26,7 @@ def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) ->
             return own_words(f"Nothing was compacted: {how}.", "note")
         case RunRenamed():
             if not fact.name:
-                return own_words("It has no name now.", "note")
+                return own_words("Its name was removed.", "note")
             text = f"It is called {fact.name!r} now: /resume {fact.name} comes back to it."
             return own_words(text, "note")
 
@@ -41,10 +41,7 @@ def past_blocks(run: Run) -> list[Block]:
     past = past_of(run, most=PAST_TURNS)
     if not past.turns:
         return []
-    shown, count = sum(not turn.joins for turn in past.turns), past.count
-    some = "the last" if shown == 1 else f"the last {shown}"
-    what = counted(count, "turn") if shown == count else f"{some} of {counted(count, 'turn')}"
-    words = f"Where you were: {what}"
+    words = f"Where you were: {'' if past.is_all else 'the last '}{counted(past.count, 'turn')}"
     if past.summary:
         words += ", after a summary of older ones"
     blocks: list[Block] = [*own_words(f"{words}.", "note")]

@@ -56,7 +56,7 @@ class Stopping:
         if self._dialog.recalled and self._dialog.recalled == self._editor.buffer.text:
             self._editor.clear()
             self._scrollback.say("Withdrawn. The history still has it.", kind="note")
-        elif self._cards.escape():
+        elif self._cards.escape() or self._dialog.unmark():
             self._scrollback.redraw()
         elif self._dialog.unclear is not None or self._dialog.noting or self._dialog.editing:
             self._dialog.close()

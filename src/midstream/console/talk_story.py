@@ -29,6 +29,7 @@ from midstream.core.events import (
 )
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.core.views.listing import UNATTENDED
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""
@@ -118,7 +119,7 @@ class TalkStory:
         """Tell what becomes of a line that is not acted on at once."""
         self._inputs[run, fact.input_id] = fact
         found: list[Block] = []
-        if fact.source != "user":
+        if fact.source not in ("user", *UNATTENDED):
             words = own_words(f"{fact.source} says: {fact.text}", "note")
             found += self._branches.labelled(run, fact.to, words)
         if fact.handling in ("queue", "steer") or fact.reason:

@@ -13,7 +13,7 @@ from midstream.core.events import (
 )
 from midstream.core.run import Run
 from midstream.core.views.amounts import span_words
-from midstream.core.views.costs import Cost, costs, in_words
+from midstream.core.views.costs import Cost, costs, in_words, is_unknown
 
 
 class Tally:
@@ -23,6 +23,7 @@ class Tally:
         """Know of no run."""
         self._costs: dict[str, Cost] = {}
         self._began: dict[str, float] = {}
+        self._said_unknown = False
 
     def recall(self, run: Run) -> None:
         """Take a run as it is."""
@@ -47,5 +48,7 @@ class Tally:
         began, cost = self._began.pop(run, None), self._costs.pop(run, Cost())
         took = 0.0 if began is None else at - began
         parts = [f"after {span_words(took)}" if took >= 1 else ""]
-        parts += [in_words(cost) if cost.requests else ""]
+        is_worth_it = cost.requests and not (is_unknown(cost) and self._said_unknown)
+        parts += [in_words(cost) if is_worth_it else ""]
+        self._said_unknown = self._said_unknown or is_unknown(cost)
         return " · ".join(filter(None, parts))

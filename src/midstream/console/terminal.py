@@ -19,7 +19,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from midstream.console.reflow import reflows
+from midstream.console.reflow import NEXT_ROW, TO_THE_BOTTOM, beginning, reflows
 from midstream.core.safety.sanitize import masked
 
 _DRAIN_S: Final = 2.0
@@ -131,9 +131,16 @@ class TerminalOutput(Vt100_Output):
         )
         self.writer = TerminalWriter(stdout.fileno())
         self._frames = 0
-        self._is_tmux = reflows(os.environ)
+        self._frame_size: Size | None = None
+        self._is_reflowed = reflows(os.environ)
+        self._is_returned = False
+        self._widest = 0
+        """The most columns there ever were: no row of ours is longer."""
 
     def _size(self) -> Size:
+        """Return how large the terminal is; within a frame what it was at its beginning."""
+        if self._frame_size is not None:
+            return self._frame_size
         try:
             columns, lines = os.get_terminal_size(self.stdout.fileno())
         except (OSError, ValueError):
@@ -142,14 +149,57 @@ class TerminalOutput(Vt100_Output):
 
     def write(self, data: str) -> None:
         """Write text that is no escape sequence; what is suspect in it shows as one cell."""
-        super().write(masked(data) if data.strip("\r\n") else data)
+        if data.strip("\r\n"):
+            super().write(masked(data))
+        elif data == "\r" and self._is_reflowed:
+            self._is_returned = True
+        else:
+            super().write(data.replace("\r\n", NEXT_ROW) if self._is_reflowed else data)
+
+    def cursor_backward(self, amount: int) -> None:
+        """Go back. Where rows are broken anew it is to the beginning of the row; see `reflow`."""
+        if not self._is_reflowed:
+            super().cursor_backward(amount)
+        elif amount:
+            self.write_raw(self._to_its_beginning())
+
+    def cursor_forward(self, amount: int) -> None:
+        """Go on. What would go by the beginning of a row to its last cell stands there already: its piece
+        may be another one by then, and LF from there leads into the next piece.
+        """
+        is_returned, self._is_returned = self._is_returned, False
+        if is_returned and amount == self._size().columns - 1:
+            return
+        if is_returned:
+            self.write_raw(self._to_its_beginning())
+        super().cursor_forward(amount)
+
+    def cursor_up(self, amount: int) -> None:
+        """Go up. Where rows are broken anew it is to the beginning of a row; see `reflow`."""
+        if not self._is_reflowed:
+            super().cursor_up(amount)
+        elif amount:
+            back = self._to_its_beginning()
+            self.write_raw(back + f"\x1b[A{back}" * amount)
+
+    def cursor_goto(self, row: int = 0, column: int = 0) -> None:
+        """Go to a cell. Where rows are broken anew, a screen that was cleared begins at its bottom."""
+        if self._is_reflowed:
+            self.write_raw(TO_THE_BOTTOM)
+        else:
+            super().cursor_goto(row, column)
+
+    def _to_its_beginning(self) -> str:
+        self._widest = max(self._widest, self._size().columns)
+        return beginning(self._widest)
 
     def erase_down(self) -> None:
-        """Erase from the cursor on. tmux keeps what is erased from its first cell on in the scrollback,
-        so there it is this row first, and then what is below it.
+        """Erase from the first cell of a row on. tmux keeps what is erased from the screen's first cell
+        on in its history, so there it is this row first, and then what is below it.
         """
-        if self._is_tmux:
-            self.write_raw("\x1b[K\x1b7\x1b[B\x1b[J\x1b8")
+        if self._is_reflowed:
+            # It has a row below it then, so that the way up is as long as the way down.
+            self.write_raw("\x1b[K\n\x1b[J\x1b[A")
         else:
             super().erase_down()
 
@@ -168,7 +218,9 @@ class TerminalOutput(Vt100_Output):
         A frame within another is part of it; one that draws nothing sends nothing.
         """
         self._frames += 1
+        begin = len(self._buffer)
         if self._frames == 1:
+            self._frame_size = self._size()
             self.write_raw(_SYNC_BEGIN)
         before = len(self._buffer)
         try:
@@ -176,8 +228,9 @@ class TerminalOutput(Vt100_Output):
         finally:
             self._frames -= 1
             if self._frames == 0:
+                self._frame_size = None
                 if len(self._buffer) == before:
-                    self._buffer.pop()
+                    del self._buffer[begin:]
                 else:
                     self.write_raw(_SYNC_END)
                 self.flush()

@@ -68,7 +68,7 @@ class TurnKeys:
     async def _open(self) -> None:
         turns = await self._desk.turns()
         if not turns:
-            words = "There is nothing to go back to: no turn began with words of yours."
+            words = "There is nothing to go back to: no turn began with a line of yours."
             self._scrollback.say(words, kind="note")
         elif self.rests():
             self._dialog.turns = TurnList(turns=turns, fresh_s=self._fresh_s)

@@ -50,7 +50,7 @@ class UnderWay:
         what = context.get("message", "") if error is None else f"{type(error).__name__}: {error}"
         if what != self._last_trouble:
             self._last_trouble = what
-            text = f"Something went wrong inside midstream; it goes on. {what}"
+            text = f"An internal error occurred; midstream goes on. {what}"
             self._scrollback.say(text, kind="error")
 
     async def _guarded(self, work: Awaitable[None]) -> None:

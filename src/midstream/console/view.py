@@ -1,6 +1,7 @@
 """What one frame shows: the desk, the editor and the dialog as rows of a given size. No IO."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,8 +18,9 @@ from midstream.console.queued import waiting_rows
 from midstream.console.shell_lines import is_own
 from midstream.core.addressing import address_of
 from midstream.core.events import QuestionAsked
+from midstream.core.mode import CHAT, mode_words
 from midstream.core.question import Question
-from midstream.core.routing import Answer, Returned, Route, Unclear, route
+from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
 from midstream.core.safety.sanitize import sanitized
 from midstream.ports import Desk, Status
 
@@ -59,12 +61,14 @@ def look(
     width: int,
     height: int,
     now: float,
+    most: int | None = None,
     kept: int = 0,
 ) -> Screen:
     """Return what the next frame of a terminal of `height` rows shows.
 
     The dialog is kept to the questions that are open now. `text` is what the editor holds. `now` is
-    a time in seconds that only grows. `kept` rows or a few more are left to a graph by words
+    a time in seconds that only grows. What streams has a third of the rows, and no more than `most`.
+    `kept` rows or a few more are left to a graph by words
     that stream: not by those at work, who keep their lines, nor where there are cards.
     """
     status = desk.status()
@@ -73,10 +77,12 @@ def look(
     dialog.keep_turns_of(status.run, rests=not status.busy and not questions)
     card_rows, drawn = _cards(questions, dialog, text, width, height)
     if not dialog.is_open and (approval := dialog.approval(questions)) is not None:
-        text = cards.APPROVAL_WAITS if text else cards.approval_keys(approval)
+        text = (
+            cards.APPROVAL_WAITS if text else cards.approval_keys(approval, dialog.marked(approval))
+        )
         card_rows += cards.key_rows(text, width)
     calls = narrator.open_calls()
-    most = height // 3 if height >= 6 else 0
+    most = min(height // 3 if height >= 6 else 0, height if most is None else max(0, most))
     kept = max(kept, most // 3) if kept and most >= 2 * kept and not card_rows else 0
     # Beside words that stream half of the rows are for those at work.
     has_room = max(len(status.lanes), len(calls)) <= (most - kept) // 2
@@ -139,16 +145,25 @@ def bottom_for(
         if is_command(editor.buffer.text):
             hint = "⏎ runs the command · Esc goes back"
     elif dialog.editing:
-        hint = "⏎ runs this instead, once · Esc goes back"
+        runs = "⏎ runs this instead, once" if editor.buffer.text.strip() else "type a command"
+        hint = f"{runs} · Esc goes back"
     text = editor.buffer.text
     hint = hint or dialog.news
     if not hint and dialog.answering.filling:
         hint = _form_keys(dialog, text)
     seen = editor.seen
-    enter = _of_the_card(screen, dialog, text, seen) or _enter(screen, text, seen, dialog.outlived)
+    enter = _of_the_card(screen, dialog, text, seen)
+    if text.strip():
+        enter = enter or _enter(screen, text, seen, dialog.outlived)
+    elif not enter:
+        enter = screen.on_empty or screen.status.on_empty
+    enter = f"⏎ {enter}" if enter else _begun_now(screen, dialog)
+    mode = mode_words(screen.status.mode, beside=enter)
+    if not enter:
+        enter, mode = mode, ""  # it stands first, and is cut last
     tab = screen.status.tab if not text.strip() or may_queue(screen, dialog, editor) else ""
     esc = esc_in_vi(_esc(screen, dialog, text))
-    status = msgspec.structs.replace(screen.status, enter=enter, tab=tab, busy=bool(esc))
+    status = msgspec.structs.replace(screen.status, mode=mode, enter=enter, tab=tab, busy=bool(esc))
     return cards.bottom_line(status, width=screen.width, hint=hint, esc=esc)
 
 
@@ -188,9 +203,11 @@ def chosen_by(
 
 
 def _of_the_card(screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]) -> str:
-    """Return what Enter does with the marked card's list or form, "" if it does nothing with it."""
+    """Return what Enter does with the marked card, "" if it does nothing with it."""
     if (chosen := chosen_by(screen, dialog, text, seen)) is not None:
         return f"answers #{chosen[0].number}: {chosen[1].label}"
+    if not text and (choice := dialog.marked(dialog.approval(screen.questions))):
+        return cards.ENTER_TAKES[choice]
     asked = dialog.asked(screen.questions)
     if asked is None or text.strip() or asked.id not in screen.drawn:
         return ""
@@ -205,7 +222,8 @@ def _esc(screen: Screen, dialog: Dialog, text: str) -> str:
     """Return what Esc does now, "" if it does nothing."""
     if text and text == dialog.recalled:
         return "Esc withdraws it"
-    if not text and dialog.answering.marks(dialog.asked(screen.questions)):
+    is_marked = dialog.answering.marks(dialog.asked(screen.questions))
+    if not text and (is_marked or dialog.marked(dialog.approval(screen.questions))):
         return "Esc unmarks"
     if screen.own_runs:
         return "Esc ends your command"
@@ -228,7 +246,7 @@ def _form_keys(dialog: Dialog, text: str) -> str:
     elif found is not None and found.is_made:
         enter = f"⏎ takes {found.label}"
     elif found is not None and text.strip():
-        enter = "that is no choice"
+        enter = "that is not a choice"
     elif text.strip() or form.field.name in form.values:
         enter = "⏎ takes it"
     elif "default" in form.spec:
@@ -237,7 +255,7 @@ def _form_keys(dialog: Dialog, text: str) -> str:
         enter = "⏎ needs a value" if form.field.is_required else "⏎ leaves it out"
     picks = " · Space picks" if found is not None and found.many and not text else ""
     back = " · ↑ back" if form.at else ""
-    return f"{enter}{picks}{back} · Esc leaves, kept"
+    return f"{enter}{picks}{back} · Esc keeps it for later"
 
 
 def in_full(event: Question | QuestionAsked, *, width: int, height: int) -> list[Line]:
@@ -253,20 +271,18 @@ def in_full(event: Question | QuestionAsked, *, width: int, height: int) -> list
 
 
 def _enter(screen: Screen, text: str, seen: frozenset[str], outlived: str) -> str:
-    """Return what Enter does with the line as it stands, a line begun now if there is none.
+    """Return what Enter does with the line as it stands.
 
     `outlived` is the workflow that ended while it was typed, "" for none.
     """
     if is_command(text):
         return "runs the command"
+    if is_goodbye(text) and not screen.questions:
+        return "leaves"
     if is_own(text):
         return "runs it in your shell" if text[1:].strip() else "adds the last output"
     if outlived:
         return f"asks once more: {outlived} has ended"
-    if not text.strip() and screen.on_empty:
-        return screen.on_empty
-    if not text.strip():
-        text, seen = "x", screen.drawn
     name, words = address_of(text)
     if words and name in screen.status.addressees:
         return screen.status.addressees[name]
@@ -281,6 +297,25 @@ def _enter(screen: Screen, text: str, seen: frozenset[str], outlived: str) -> st
             return f"comes back: {reason}"
         case _:
             return screen.status.enter
+
+
+def _begun_now(screen: Screen, dialog: Dialog) -> str:
+    """Return what may be done where Enter on the empty line does nothing: keys that decide, or a line.
+
+    "" in a chat that waits for words: there is nothing else to do with them.
+    """
+    does = _enter(screen, "x", screen.drawn, "")
+    if does.startswith(_SENDS):
+        is_chat = screen.status.mode.startswith(CHAT)
+        does = "" if is_chat else f"goes to {does.removeprefix(_SENDS)}"
+    line = f"a line {does}" if does else ""
+    approval = dialog.approval(screen.questions)
+    if approval is None or approval.id not in screen.drawn:
+        return line
+    return f"y yes, n no{f', {line}' if line else ''}"
+
+
+_SENDS: Final = "sends to "
 
 
 def _cards(

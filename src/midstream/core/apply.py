@@ -39,6 +39,7 @@ from midstream.core.events import (
     QuestionExpired,
     QuestionSuperseded,
     ReplyCut,
+    ReplyShown,
     RunFailed,
     RunFinished,
     RunRecovered,
@@ -69,8 +70,16 @@ from midstream.core.folding.conversations import added, with_shown
 from midstream.core.folding.halts import disposed, held_if_due, interrupted, received
 from midstream.core.folding.questions import answered, asked, below_budget, closed, expired
 from midstream.core.folding.states import entered, handler_ran, redefined, started
-from midstream.core.folding.turns import prompted, reply_cut, responded, returned, with_call
+from midstream.core.folding.turns import (
+    prompted,
+    reply_cut,
+    reply_shown,
+    responded,
+    returned,
+    with_call,
+)
 from midstream.core.folding.work import planned, state_failed, tried_again, work_done
+from midstream.core.growing import logged
 from midstream.core.run import Run
 from midstream.core.worked import worked
 
@@ -128,6 +137,8 @@ def _folded(run: Run, fact: AnyFact) -> Run:
             return replace(run, contexts=added(run, fact.context, words), is_heard=True)
         case ReplyCut():
             return reply_cut(run, fact)
+        case ReplyShown():
+            return reply_shown(run, fact)
         case CompactionBegan():
             return summary_began(run, fact)
         case ConversationCompacted() | CompactionEnded():
@@ -206,9 +217,12 @@ def in_branch(run: Run, fact: AnyFact) -> Run:
         crashes=0 if isinstance(fact, _PROGRESS) else run.crashes,
     )
     if after.usages is not before.usages:
-        run = replace(run, usages=(*run.usages, *after.usages[len(before.usages) :]))
+        usages = run.usages
+        for usage in after.usages[len(before.usages) :]:
+            usages = logged(usages, usage)
+        run = replace(run, usages=usages)
     if after.questions is not before.questions:
-        run = with_questions_of(run, after)
+        run = with_questions_of(run, after, before)
     for context in before.shared if after.shared else ():
         if after.contexts[context] is not before.contexts[context]:
             run = with_context(run, context, after.contexts[context])

@@ -100,7 +100,7 @@ def _begin(story: Story, state: State, name: str, begin_branch: Callable[[Story]
         return True
     if story.path.count("/") + bool(story.path) >= MAX_DEPTH:
         words = f"State {run.state!r} would begin a branch within {MAX_DEPTH} others."
-        _give_up(story, "branch", words, "Does a branch come back to it?")
+        _give_up(story, "branch", words, "Does a branch lead back to this state?")
         return True
     given, variables = run.input, {}
     sub = sub_workflow(state)

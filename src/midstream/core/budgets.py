@@ -1,7 +1,8 @@
 """Budgets: what a state, and the whole workflow, may use."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from midstream.core.events import Usage
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import Budget
 from midstream.core.story import Story
+from midstream.core.views.costs import costs
 
 
 def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> str:
@@ -58,7 +60,8 @@ def allows_none(story: Story) -> bool:
 class _Used(NamedTuple):
     """What was used of all that a budget bounds."""
 
-    usages: list[Usage]
+    tokens: int
+    usd: Decimal
     calls: int
     seconds: float
     entered: int = 0
@@ -66,17 +69,17 @@ class _Used(NamedTuple):
 
 def _used(run: Run) -> _Used:
     """Return what the run used from its beginning on."""
-    usages = [usage for _, usage in run.usages]
-    return _Used(usages, run.tool_calls, run.worked_s, sum(run.visits.values()))
+    total = costs(run.usages).total
+    tokens = total.input_tokens + total.output_tokens
+    return _Used(tokens, total.usd, run.tool_calls, run.worked_s, sum(run.visits.values()))
 
 
 def _used_in_state(run: Run) -> _Used:
     """Return what this visit to the state used: before it was cut and since."""
     first, calls, seconds = run.marks
-    usages = [usage for span in run.spent for _, usage in run.usages[span.start : span.end]]
-    usages += [usage for _, usage in run.usages[first:]]
+    spans = (run.usages[span.start : span.end] for span in run.spent)
     return _Used(
-        usages,
+        *_sums(chain(*spans, run.usages[first:])),
         run.tool_calls - calls + sum(span.tool_calls for span in run.spent),
         run.worked_s - seconds + sum(span.worked_s for span in run.spent),
     )
@@ -89,20 +92,23 @@ def _over(budget: Budget, times: int, used: _Used, *, is_call: bool, is_free: bo
         return counted(budget.minutes * times, "minute")
     if is_free:
         return ""
-    tokens = sum(max(u.input_tokens, 0) + max(u.output_tokens, 0) for u in used.usages)
-    if budget.tokens is not None and tokens >= budget.tokens * times:
+    if budget.tokens is not None and used.tokens >= budget.tokens * times:
         return counted(budget.tokens * times, "token")
     most = None if budget.tool_calls is None else budget.tool_calls * times
     if most is not None and used.calls >= most and (most > 0 or is_call):
         return counted(most, "tool call")
-    if budget.usd is not None and dollars(used.usages) >= Decimal(str(budget.usd)) * times:
+    if budget.usd is not None and used.usd >= Decimal(str(budget.usd)) * times:
         return f"${budget.usd * times:g}"
     return ""
 
 
-def dollars(used: Sequence[Usage]) -> Decimal:
-    """Return what model requests cost; those of unknown price cost nothing here."""
-    return sum((usage.price or Decimal(0) for usage in used), Decimal(0))
+def _sums(usages: Iterable[tuple[str, Usage]]) -> tuple[int, Decimal]:
+    """Return how many tokens requests used, and dollars; those of unknown price cost nothing here."""
+    tokens, usd = 0, Decimal(0)
+    for _, usage in usages:
+        tokens += max(usage.input_tokens, 0) + max(usage.output_tokens, 0)
+        usd += usage.price or 0
+    return tokens, usd
 
 
 def narrower(one: Budget | None, other: Budget | None) -> Budget | None:

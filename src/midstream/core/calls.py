@@ -17,24 +17,27 @@ from midstream.core.spec import ToolSpec
 from midstream.core.story import Story
 
 
-def begin_call(
-    story: Story,
-    agent: str,
-    call: ToolCall,
-    requested: RequestedCall,
-    offered: dict[str, ToolSpec],
-) -> None:
+def unusable(requested: RequestedCall, offered: dict[str, ToolSpec]) -> str:
+    """Return why a call as a model sent it can only fail, "" if it may do something."""
+    if requested.name not in offered:
+        names = ", ".join(sorted(offered)) or "none"
+        return f"There is no tool {requested.name!r}. Tools: {names}."
+    return requested.problem
+
+
+def begin_call(story: Story, agent: str, call: ToolCall, offered: dict[str, ToolSpec]) -> None:
     """Begin a call an agent, or a state of its own (`agent` ""), makes of one of the offered tools.
 
-    One that is to be reviewed stays new: what it would do is looked at first.
+    Its turn has come (`Turn.due`). One that is to be reviewed stays new: what it would do is looked at
+    first.
     """
-    spec = offered.get(call.name)
-    if spec is None:
-        names = ", ".join(sorted(offered)) or "none"
-        story.close_call(call.id, "failed", f"There is no tool {call.name!r}. Tools: {names}.")
-    elif requested.problem:
-        story.close_call(call.id, "failed", requested.problem)
-    elif agent and (over := exceeded(story, is_call=True)):
+    requested = RequestedCall(name=call.name, arguments=call.arguments)
+    if problem := unusable(requested, offered):
+        # What the run follows may have changed since the call was made.
+        story.close_call(call.id, "failed", problem)
+        return
+    spec = offered[call.name]
+    if agent and (over := exceeded(story, is_call=True)):
         story.close_call(call.id, "not_run", f"Not run: {over}")
     elif call.name == REQUEST_USERS_INPUT:
         story.tell(
@@ -51,19 +54,31 @@ def begin_call(
         )
 
 
-def reviewed(story: Story, agent: str, open_call: OpenCall, review: CallReviewed) -> None:
+def reviewed(
+    story: Story,
+    agent: str,
+    open_call: OpenCall,
+    review: CallReviewed,
+    offered: dict[str, ToolSpec],
+) -> None:
     """Make a call whose review has come, ask about it, or refuse it.
 
-    Where a person wrote the arguments themselves, writing them was the yes.
+    Where a person wrote the arguments themselves, writing them was the yes. Of a tool that is not to be
+    reviewed the review only said that its turn has come.
     """
     call = open_call.call
+    spec = offered.get(call.name)
+    is_to_be_judged = open_call.edited is not None or (spec is not None and spec.reviewed)
+    if review.kind != "deny" and not is_to_be_judged:
+        begin_call(story, agent, call, offered)
+        return
     granted: tuple[str, ...] = ()
     if review.kind == "deny":
         hint = f" {review.hint}" if review.hint else ""
         story.close_call(call.id, "denied", f"{REFUSED}{review.reason}{hint}")
         return
     if agent and (over := exceeded(story, is_call=True)):
-        # It was begun by the same reply as one that has used the budget up meanwhile.
+        # Calls before it in the same reply may have used the budget up.
         story.close_call(call.id, "not_run", f"Not run: {over}")
         return
     if review.kind == "ask" and open_call.edited is None and not _has_all(story, review.asks):

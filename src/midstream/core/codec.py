@@ -6,7 +6,9 @@ of all of this; it grows with every change that older readers would misread.
 """
 
 import hashlib
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial, reduce
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.events import AnyFact, Usage
 from midstream.core.folding.states import with_definition
+from midstream.core.growing import PAGE, Book, Log, Page, plainly
 from midstream.core.question import Question
 from midstream.core.run import (
     Change,
@@ -46,20 +49,23 @@ from midstream.core.spec import (
     Wait,
     Workflow,
 )
+from midstream.core.views.costs import Cost, Costs, costs
 
-FORMAT = 4
+FORMAT = 5
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
 3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
+5: what was shown of a reply that streams.
 """
+
+T = TypeVar("T")
 
 FIRST = b""
 """The checksum before a run's first fact."""
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=plainly)
 _FACTS = msgspec.json.Decoder(AnyFact)
-_RUNS = msgspec.json.Decoder(Run)
 
 
 class Undecodable(ValueError):
@@ -105,8 +111,9 @@ def chained(before: bytes, seq: int, at: float, data: bytes) -> bytes:
 @cache
 def _shape() -> bytes:
     """Return what tells this version's folded runs from another's, which may lack what ours have."""
-    fields = [f"{part.__name__}{part.__struct_fields__}" for part in _PARTS]
-    return hashlib.blake2b(f"{FORMAT}{fields}".encode(), digest_size=8).hexdigest().encode()
+    parts: tuple[type[msgspec.Struct], ...] = (*_PARTS, _Grown, _Head)
+    fields = [f"{part.__name__}{part.__annotations__}" for part in parts]
+    return hashlib.blake2b(f"{FORMAT} {PAGE} {fields}".encode(), digest_size=8).hexdigest().encode()
 
 
 _PARTS: tuple[type[msgspec.Struct], ...] = (
@@ -126,6 +133,7 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     ToolCall,
     ToolResult,
     Usage,
+    Cost,
     Definition,
     Workflow,
     State,
@@ -144,9 +152,98 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
 )
 
 
-def encode_run(run: Run) -> bytes:
-    """Return a folded run, for a snapshot. It holds its definition, not what is derived from it."""
-    return _shape() + b"\n" + _ENCODER.encode(replace(_bare(run), definition=run.definition))
+class _Grown(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """What grew with a run: the names of the pages its first values stand on, and the rest of it."""
+
+    pages: tuple[str, ...]
+    rest: tuple[T, ...]
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    """A run but for what stands on its pages. `costs`: agent, model, and what came of all usages."""
+
+    run: Run
+    contexts: dict[str, _Grown[Message]]
+    questions: _Grown[Question]
+    usages: _Grown[tuple[str, Usage]]
+    inbox: _Grown[InputRecord]
+    costs: tuple[tuple[str, str, Cost], ...]
+
+
+_HEADS = msgspec.json.Decoder(_Head)
+_MESSAGES = msgspec.json.Decoder(tuple[Message, ...])
+_QUESTIONS = msgspec.json.Decoder(tuple[Question, ...])
+_USAGES = msgspec.json.Decoder(tuple[tuple[str, Usage], ...])
+_RECORDS = msgspec.json.Decoder(tuple[InputRecord, ...])
+_KEYS = msgspec.json.Decoder(tuple[str, ...])
+
+
+def encode_run(run: Run) -> tuple[bytes, Mapping[str, bytes]]:
+    """Return a folded run, for a snapshot: its head, and the pages it names.
+
+    What grows with a run stands on pages of `PAGE` values. One that is full is the same in every later
+    snapshot: it has the same name, and is made only where it is asked for. So a snapshot costs what
+    came since the last one. The definition is in the head, and not what is derived from it.
+    """
+    written = _Written()
+    inbox = run.inbox if isinstance(run.inbox, Book) else Book(run.inbox)
+    lines = written.grown(inbox.log, _lines)
+    head = _Head(
+        run=replace(
+            _bare(run), definition=run.definition, contexts={}, questions=(), usages=(), inbox={}
+        ),
+        contexts={name: written.grown(each, _list) for name, each in run.contexts.items()},
+        questions=written.grown(run.questions, _list),
+        usages=written.grown(run.usages, _list),
+        inbox=_Grown(pages=lines.pages, rest=tuple(record for _, record in lines.rest)),
+        costs=tuple((*who, cost) for who, cost in costs(run.usages).rows.items()),
+    )
+    return _shape() + b"\n" + _ENCODER.encode(head), written
+
+
+class _Written(Mapping[str, bytes]):
+    """Pages by their names, which say what they hold. Each is made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Callable[[], bytes]] = {}
+
+    def grown(self, values: Sequence[T], encoded: Callable[[Sequence[T]], bytes]) -> _Grown[T]:
+        """Return what grew, with its full pages among these."""
+        log = values if isinstance(values, Log) else Log(values)
+        names, rest = log.on_pages(lambda page: _named(encoded(page)))
+        for number, name in enumerate(names):
+            self._made[name] = partial(_of_page, log, number, encoded)
+        return _Grown(pages=names, rest=rest)
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._made[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made  # without making it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _of_page(log: Log[T], number: int, encoded: Callable[[Sequence[T]], bytes]) -> bytes:
+    return encoded(log.page(number))
+
+
+def _named(page: bytes) -> str:
+    return hashlib.blake2b(page, digest_size=16).hexdigest()
+
+
+def _list(values: Sequence[object]) -> bytes:
+    return _ENCODER.encode(values)
+
+
+def _lines(lines: Sequence[tuple[str, InputRecord]]) -> bytes:
+    """Return lines of the user, with their keys before them: those are looked up without the lines."""
+    keys, records = zip(*lines, strict=True)
+    return _ENCODER.encode(keys) + b"\n" + _ENCODER.encode(records)
 
 
 def _bare(run: Run) -> Run:
@@ -159,19 +256,79 @@ def _bare_all(branches: dict[str, Run]) -> dict[str, Run]:
     return {name: _bare(branch) for name, branch in branches.items()}
 
 
-def decode_run(data: bytes) -> Run:
-    """Return the run of `encode_run`.
+def _never_changed(run: Run) -> Run:
+    """Return a run, just decoded, with its sequences as values that cannot be changed."""
+    cuts = tuple(replace(cut, branches=_never_changed_all(cut.branches)) for cut in run.cuts)
+    return replace(
+        run,
+        contexts={name: Log(messages) for name, messages in run.contexts.items()},
+        questions=Log(run.questions),
+        usages=Log(run.usages),
+        branches=_never_changed_all(run.branches),
+        cuts=cuts,
+    )
+
+
+def _never_changed_all(branches: dict[str, Run]) -> dict[str, Run]:
+    return {name: _never_changed(branch) for name, branch in branches.items()}
+
+
+def decode_run(head: bytes, pages: Mapping[str, bytes]) -> Run:
+    """Return the run of `encode_run`. Its pages, which are what was written, are read when asked for.
 
     Raises:
-        Undecodable: it is not one of this version; fold the facts instead.
+        Undecodable: it is not one of this version, or a page is not there; fold the facts instead.
     """
     try:
-        shape, _, body = data.partition(b"\n")
+        shape, _, body = head.partition(b"\n")
         if shape != _shape():
-            raise Undecodable("another version folded this run")
-        run = _RUNS.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Undecodable("another version wrote this run")
+        run = _whole(_HEADS.decode(body), pages)
+    except KeyError as error:
+        raise Undecodable(f"its page {error} is not there") from error
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Undecodable(str(error)) from error
     if run.definition is None:
         return run
     return with_definition(run, run.definition)
+
+
+def _whole(head: _Head, pages: Mapping[str, bytes]) -> Run:
+    rows = {(agent, model): cost for agent, model, cost in head.costs}
+    total = reduce(Cost.plus, rows.values(), Cost())
+    lines = tuple((record.id, record) for record in head.inbox.rest)
+    keys = [key for name in head.inbox.pages for key in _keys_of(pages[name])]
+    return replace(
+        _never_changed(head.run),
+        contexts={
+            name: Log.of_pages(_read(each.pages, pages, _MESSAGES.decode), each.rest)
+            for name, each in head.contexts.items()
+        },
+        questions=Log.of_pages(
+            _read(head.questions.pages, pages, _QUESTIONS.decode), head.questions.rest
+        ),
+        usages=Log.of_pages(
+            _read(head.usages.pages, pages, _USAGES.decode),
+            head.usages.rest,
+            {costs: Costs(rows=rows, total=total)},
+        ),
+        inbox=Book.of_pages(
+            Log.of_pages(_read(head.inbox.pages, pages, _lines_of), lines),
+            [*keys, *(key for key, _ in lines)],
+        ),
+    )
+
+
+def _read(
+    names: Sequence[str], pages: Mapping[str, bytes], decoded: Callable[[bytes], tuple[T, ...]]
+) -> Iterator[Page[T]]:
+    return (Page(name, partial(decoded, pages[name])) for name in names)
+
+
+def _keys_of(page: bytes) -> tuple[str, ...]:
+    return _KEYS.decode(memoryview(page)[: page.index(b"\n")])
+
+
+def _lines_of(page: bytes) -> tuple[tuple[str, InputRecord], ...]:
+    records = _RECORDS.decode(memoryview(page)[page.index(b"\n") :])
+    return tuple((record.id, record) for record in records)

@@ -10,11 +10,13 @@ whose own side is `user` sees the two sides swapped (`seen_by`). Tool calls belo
 the others see the words only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from midstream.core.growing import Log, gathered
 from midstream.core.names import Json, Outcome
 
 Side: TypeAlias = Literal["system", "user", "assistant"]
@@ -71,14 +73,15 @@ def length(message: Message) -> int:
     return size
 
 
-def trimmed(messages: tuple[Message, ...], max_length: int | None) -> tuple[Message, ...]:
+def trimmed(messages: Sequence[Message], max_length: int | None) -> Sequence[Message]:
     """Return the messages without the oldest non-system ones that exceed `max_length` characters.
 
     The newest message always stays, however long it is.
     """
     if max_length is None:
         return messages
-    excess = sum(map(length, messages)) - max_length
+    size = gathered(messages, length, _longer, 0)
+    excess = size - max_length
     if excess <= 0:
         return messages
     kept: list[Message] = []
@@ -88,7 +91,15 @@ def trimmed(messages: tuple[Message, ...], max_length: int | None) -> tuple[Mess
             excess -= length(message)
         else:
             kept.append(message)
-    return tuple(kept)
+    rest = Log(kept)
+    # What is left is known: it need not be measured when the next message comes.
+    rest.gathered(length, lambda *_: max_length + excess, 0)
+    return rest
+
+
+def _longer(size: int, messages: Sequence[Message]) -> int:
+    """Return a size in characters with that of more messages."""
+    return size + sum(map(length, messages))
 
 
 _SWAPPED: dict[Side, Side] = {"user": "assistant", "assistant": "user", "system": "system"}
@@ -100,7 +111,23 @@ def seen_by(messages: Iterable[Message], *, agent: str, side: Side) -> tuple[Mes
     Other agents' tool calls are left out; a message of theirs that held nothing else is left out
     whole. System messages stay as they are.
     """
-    view: list[Message] = []
+    more = partial(_seen_too, agent=agent, side=side)
+    return (*gathered(messages, (agent, side), more, Log[Message]()),)
+
+
+def _seen_too(
+    seen: Log[Message], messages: Sequence[Message], *, agent: str, side: Side
+) -> Log[Message]:
+    """Return what an agent sees of a conversation, with what it sees of more messages."""
+    more = _seen(messages, agent, side)
+    if not seen:
+        return Log(more)
+    for message in more:
+        seen = seen.and_also(message)
+    return seen
+
+
+def _seen(messages: Iterable[Message], agent: str, side: Side) -> Iterator[Message]:
     for message in messages:
         is_swapped = side == "user" and message.author not in (USER, SUMMARY)
         role = _SWAPPED[message.role] if is_swapped else message.role
@@ -108,12 +135,11 @@ def seen_by(messages: Iterable[Message], *, agent: str, side: Side) -> tuple[Mes
         if not message.text and not (is_own and message.calls):
             continue
         if is_own and message.calls:
-            view.append(msgspec.structs.replace(message, role="assistant"))
+            yield msgspec.structs.replace(message, role="assistant")
         elif message.calls or role != message.role:
-            view.append(msgspec.structs.replace(message, role=role, calls=(), results=()))
+            yield msgspec.structs.replace(message, role=role, calls=(), results=())
         else:
-            view.append(message)
-    return tuple(view)
+            yield message
 
 
 def ends_open(messages: Sequence[Message]) -> bool:

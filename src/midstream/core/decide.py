@@ -16,7 +16,7 @@ from midstream.core import compacting, steering
 from midstream.core.addressing import branch_at, living
 from midstream.core.budgets import narrower
 from midstream.core.call_words import with_change
-from midstream.core.calls import are_granted, begin_call, reviewed
+from midstream.core.calls import are_granted, begin_call, reviewed, unusable
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
@@ -31,6 +31,8 @@ from midstream.core.events import (
     PermissionRevoked,
     QuestionAnswered,
     QuestionSuperseded,
+    ReplyCut,
+    ReplyShown,
     RunRecovered,
     RunRenamed,
     RunResumed,
@@ -55,6 +57,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Rename,
+    ReplyCheckpoint,
     Resume,
     Revoke,
     Start,
@@ -65,8 +68,8 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.moving import failed
-from midstream.core.names import ErrorKind, Json
+from midstream.core.moving import enter, failed
+from midstream.core.names import INTERRUPTED, ErrorKind, Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
@@ -74,13 +77,16 @@ from midstream.core.question import Question
 from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
 from midstream.core.safety.capability import SHOWN
 from midstream.core.settling import settle
-from midstream.core.spec import parsing_tools, tools_for
+from midstream.core.spec import ToolSpec, parsing_tools, tools_for
 from midstream.core.story import BranchStory, Story
 from midstream.core.summaries import is_summary_key
 from midstream.core.timers import timer_rang, timer_started
 
 MAX_MISSES = 3
 """Unusable replies (empty, no required call, unreadable arguments) in one turn before it fails."""
+
+MAX_BREAKS = 2
+"""Replies in a row that break off in the middle and are asked on before the turn fails."""
 
 MAX_REQUESTS = 100
 """Model requests in one turn before it fails: a model that calls tools for ever is stopped."""
@@ -171,6 +177,7 @@ _OF_EFFECTS = (
     HandlerReturned,
     ModelFailed,
     ModelReplied,
+    ReplyCheckpoint,
     TimerRang,
     TimerStarted,
     ToolFinished,
@@ -202,7 +209,11 @@ def _judge(story: Story, input: AnyInput) -> None:
                 failed(story, "handler", input.error, input.hint, fault=input.fault)
         case ModelFailed():
             if input.key == _request_owed(story.run):
-                _turn_failed(story, input.error, input.hint, partial=input.shown)
+                _reply_failed(story, input)
+        case ReplyCheckpoint():
+            turn = story.run.turn
+            if turn is not None and input.text and input.key == _request_owed(story.run):
+                story.tell(ReplyShown(agent=turn.agent, text=input.text))
         case Halt():
             compacting.stop(story)
             steering.halted(story, input)
@@ -227,6 +238,8 @@ def _judge(story: Story, input: AnyInput) -> None:
         case Resume():
             if story.run.suspended:
                 story.tell(RunResumed())
+            elif story.run.phase == "held" and story.run.cuts:
+                enter(story, INTERRUPTED, "going on")
         case FileChanging():
             _file_changing(story, input)
         case TimerStarted():
@@ -345,12 +358,46 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
         return
     if not calls:
         return
-    offered = {
-        tool.name: tool
-        for tool in tools_for(definition_of(run), plan_for(run).agents[agent], state)
-    }
+    offered = _offered(story.run)
     for call, requested in zip(calls, sent, strict=True):
-        begin_call(story, agent, call, requested, offered)
+        # What can only fail waits for nothing.
+        if problem := unusable(requested, offered):
+            story.close_call(call.id, "failed", problem)
+    _begin_calls(story, offered)
+
+
+def _begin_calls(story: Story, offered: dict[str, ToolSpec]) -> None:
+    """Begin the calls of a reply whose turn has come, up to one that is to be looked at first.
+
+    Those that come after it are owed a look of their own (`ReviewCall`) when their turn comes.
+    """
+    while (turn := story.run.turn) is not None and (new := turn.next_new) is not None:
+        begin_call(story, turn.agent, new.call, offered)
+        if story.run.turn is not None and story.run.turn.next_new == new:
+            return
+
+
+def _offered(run: Run) -> dict[str, ToolSpec]:
+    """Return the tools that may be called now: an agent's, or all where the state itself calls one."""
+    definition = definition_of(run)
+    if run.turn is None or not run.turn.agent:
+        return definition.tools
+    agent, state = plan_for(run).agents[run.turn.agent], plan_for(run).states[run.state]
+    return {tool.name: tool for tool in tools_for(definition, agent, state)}
+
+
+def _reply_failed(story: Story, input: ModelFailed) -> None:
+    """Ask a model on whose reply broke off in the middle; else the turn has failed.
+
+    In a chat the person sees what happened and says how it goes on.
+    """
+    turn = story.run.turn
+    assert turn is not None
+    is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
+    if is_asked_on and turn.breaks < MAX_BREAKS:
+        story.tell(ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error))
+    else:
+        _turn_failed(story, input.error, input.hint, partial=input.shown)
 
 
 def _give_up(story: Story, turn: Turn, error: str, kind: ErrorKind = "model") -> None:
@@ -392,7 +439,7 @@ def _call_reviewed(story: Story, input: CallReviewed) -> None:
         return
     for open_call in run.turn.calls:
         if open_call.status == "new" and review_key(run, open_call.call.id) == input.key:
-            reviewed(story, run.turn.agent, open_call, input)
+            reviewed(story, run.turn.agent, open_call, input, _offered(run))
             return
 
 
@@ -489,10 +536,12 @@ CRASH_LOOP = "crash_loop"
 def _recovered(story: Story, input: Recovered) -> None:
     """Take up a run that another process held. Nothing that may have happened is repeated.
 
+    What was shown of replies that streamed is kept, as if a person had interrupted them just then.
+
     A `once` call that was in flight may have happened. Where it was being stopped the model is told
     so and hears the user's words next; else a person is asked first what became of it.
     """
-    definition = input.definition
+    definition, was_idle = input.definition, input.was_cut and story.run.is_parked
     if definition is not None and not misfit_of(story.run, definition):
         story.tell(DefinitionChanged(definition=definition))
     if input.is_foreign:
@@ -502,7 +551,8 @@ def _recovered(story: Story, input: Recovered) -> None:
                 reason = "the past is that of an import"
                 story.tell(QuestionSuperseded(question_id=question.id, reason=reason))
     _ask_of_calls(story)
-    story.tell(RunRecovered(was_cut=input.was_cut))
+    steering.keep_shown(story)
+    story.tell(RunRecovered(was_cut=input.was_cut, was_idle=was_idle))
     if story.run.crashes >= CRASHES and not story.run.suspended:
         story.tell(RunSuspended(reason=CRASH_LOOP))
 

@@ -86,7 +86,14 @@ class JournalFull(WorldTrouble):
 
     def again(self) -> "JournalFull":
         """Return the same error to be raised anew."""
-        return JournalFull(self.what, hint=self.hint)
+        return type(self)(self.what, hint=self.hint)
+
+
+class JournalLost(JournalFull):
+    """The journal's files are not those that were opened, or not what was written to them.
+
+    Nothing was kept. It may be tried again: somebody may put them back.
+    """
 
 
 class JournalDamaged(WorldTrouble):

@@ -134,7 +134,7 @@ class _Work:
         self.left -= steps
         if self.left < 0:
             raise ExpressionFailed(
-                "There is too much to look at: the values are too large for an expression.",
+                "The values are too large for an expression.",
                 "Let a handler work it out and keep the outcome in common_data.",
             )
 
@@ -337,12 +337,12 @@ def _calculated(work_out: Callable[[Any, Any], Any], sign: str, left: Any, right
         result = work_out(left, right)
     except ZeroDivisionError:
         raise ExpressionFailed(
-            "It divides by zero.", "Ask for the divisor first: n != 0 and x / n > 1."
+            "It divides by zero.", "Check the divisor first: n != 0 and x / n > 1."
         ) from None
     except OverflowError:
         raise ExpressionFailed("A number grows too large.") from None
     if isinstance(result, float) and not -_HUGE < result < _HUGE:
-        raise ExpressionFailed("A number grows too large, or is none.")
+        raise ExpressionFailed("A number grows too large or is not a number.")
     if isinstance(result, int) and not -MAX_INT <= result < MAX_INT:
         raise ExpressionFailed("A whole number grows beyond 64 bits.")
     return result
@@ -366,7 +366,7 @@ def _misfit(needs: str, *values: Any) -> ExpressionFailed:
         if not value.path:
             return ExpressionFailed(f"{needs}, not None.")
         state = "is not there" if value.missing else "is null"
-        ask = f"Where it may be missing, ask first: {value.path} is not None and ..."
+        ask = f"If it may be missing, check first: {value.path} is not None and ..."
         return ExpressionFailed(
             f"{needs}, and {value.path} {state}.", f"{value.missing} {ask}".strip()
         )

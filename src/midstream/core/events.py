@@ -64,9 +64,18 @@ class RunStarted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
 class RunRecovered(
     Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_recovered"
 ):
-    """A new process goes on with the run. `was_cut`: the last one died without letting go of it."""
+    """A new process goes on with the run. `was_cut`: the last one died without letting go of it.
+
+    `was_idle`: it only waited for a person by then, so nothing of it was cut.
+    """
 
     was_cut: bool = False
+    was_idle: bool = False
+
+    @property
+    def cut_work(self) -> bool:
+        """Return whether something that was under way was cut off."""
+        return self.was_cut and not self.was_idle
 
 
 class RunSuspended(
@@ -553,10 +562,26 @@ class Interrupted(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True,
 
 
 class ReplyCut(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_cut"):
-    """The agent's streaming words were cut so that new words of the user join its next request."""
+    """The agent's streaming words were cut, and it is asked on with its next request.
+
+    New words of the user join that; or the process died: `recovered`, and it is the same request once
+    more; or the stream broke off, for `reason`.
+    """
 
     agent: str
     partial: str
+    recovered: bool = False
+    reason: str = ""
+
+
+class ReplyShown(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="reply_shown"):
+    """More of an agent's streaming reply was shown: the words that came since the last such fact.
+
+    It is told a second behind at most, so that a reply whose process dies is kept as far as it was seen.
+    """
+
+    agent: str
+    text: str
 
 
 class RunRenamed(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="run_renamed"):
@@ -636,6 +661,7 @@ AnyFact: TypeAlias = (
     | WordsJoined
     | Interrupted
     | ReplyCut
+    | ReplyShown
     | CompactionBegan
     | ConversationCompacted
     | CompactionEnded

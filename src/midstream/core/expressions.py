@@ -117,10 +117,12 @@ def compiled(text: str) -> Expression:
     except SyntaxError as error:
         raise BadExpression(*_not_python(error, text, skipped)) from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        raise BadExpression("This is no expression.", f"Python says: {error}.") from None
+        raise BadExpression("This is not an expression.", f"Python says: {error}.") from None
     check = _Check(source, skipped)
     if isinstance(tree, ast.List | ast.Tuple):
-        check.refuse(tree, "A list is no condition: it is always true.", 'Join with "and" or "or".')
+        check.refuse(
+            tree, "A list is not a condition: it is always true.", 'Join with "and" or "or".'
+        )
     check.node(tree, 1)
     return Expression(text, tree, frozenset(check.names), check.patterns)
 
@@ -142,14 +144,14 @@ _SIGNS = {
     "&": 'Write "and".',
     "|": 'Write "or".',
     "!": 'Write "not", or "!=" for unequal.',
-    "$": "Names stand as they are here, without ${ }.",
-    "{": "Names stand as they are here, without ${ }.",
-    "}": "Names stand as they are here, without ${ }.",
-    "?": "What is not there is null here: it needs no default.",
-    "\\": "A backslash stands in texts only.",
+    "$": "Write names without ${ } here.",
+    "{": "Write names without ${ } here.",
+    "}": "Write names without ${ } here.",
+    "?": "A missing value is null here: it needs no default.",
+    "\\": "A backslash is allowed in texts only.",
     "#": "There are no comments in an expression.",
-    "'": "A text ends with the quote it began with. Inside it stands the other one.",
-    '"': "A text ends with the quote it began with. Inside it stands the other one.",
+    "'": "A text ends with the quote it began with. Inside it use the other one.",
+    '"': "A text ends with the quote it began with. Inside it use the other one.",
 }
 _NAMES_MEANT = {
     "true": "True",
@@ -196,7 +198,7 @@ def _without_backslashes(text: str) -> str:
 def _check_text_place(text: str, start: int, before: str, column: int) -> None:
     if before == "text":
         hint = "Join them with +, or write a quote of the other kind inside."
-        raise BadExpression("A text follows a text.", hint, column)
+        raise BadExpression("Two texts stand side by side.", hint, column)
     if (
         start
         and (text[start - 1].isalnum() or text[start - 1] == "_")
@@ -428,4 +430,4 @@ def _is_none(node: ast.expr) -> bool:
 
 _MAY = 'There are "and", "or", "not", comparisons, "in", + - * / // %, lists and functions.'
 _CALLS = f"There are: {', '.join(FUNCTIONS)}."
-_HANDLER = "Take several transitions, or let a transition_handler decide."
+_HANDLER = "Use several transitions, or let a transition_handler decide."

@@ -67,12 +67,16 @@ class ModelReplied(Input, frozen=True, kw_only=True, gc=False):
 
 
 class ModelFailed(Input, frozen=True, kw_only=True, gc=False):
-    """A model request failed for good. `shown` is what had been streamed of it."""
+    """A model request failed for good. `shown` is what had been streamed of it.
+
+    `is_broken`: the world failed in the middle of the reply, so that it may be asked on from there.
+    """
 
     key: EffectKey
     error: str
     hint: str = ""
     shown: str = ""
+    is_broken: bool = False
 
 
 class HandlerReturned(Input, frozen=True, kw_only=True, gc=False):
@@ -119,6 +123,13 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: EffectKey
     text: str
     has_calls: bool = False
+
+
+class ReplyCheckpoint(Input, frozen=True, kw_only=True, gc=False):
+    """A reply still streams; `text` was shown of it since the last checkpoint."""
+
+    key: EffectKey
+    text: str = ""
 
 
 class UserSaid(Input, frozen=True, kw_only=True, gc=False):
@@ -206,7 +217,7 @@ class Rename(Input, frozen=True, kw_only=True, gc=False):
 
 
 class Resume(Input, frozen=True, kw_only=True, gc=False):
-    """Let a suspended run go on."""
+    """Let a suspended run go on, or one that was stopped without words where it was cut."""
 
 
 class TimerStarted(Input, frozen=True, kw_only=True, gc=False):
@@ -237,6 +248,7 @@ AnyInput: TypeAlias = (
     Start
     | ModelReplied
     | ModelFailed
+    | ReplyCheckpoint
     | HandlerReturned
     | HandlerFailed
     | HandlerLogged

@@ -20,7 +20,6 @@ from midstream.core.events import (
     TimerSet,
     WorkDone,
 )
-from midstream.core.inputs import RequestedCall
 from midstream.core.moving import failed, join_words
 from midstream.core.names import ErrorKind, Json, Outcome
 from midstream.core.paths import look_up
@@ -168,7 +167,7 @@ def _plan_call(story: Story) -> None:
         return
     call = ToolCall(id=story.next_call_id(), name=name, arguments=arguments)
     story.tell(CallPlanned(call=call))
-    begin_call(story, "", call, RequestedCall(name=name, arguments=arguments), tools)
+    begin_call(story, "", call, tools)
 
 
 # --- questions and waits ------------------------------------------------------------------------

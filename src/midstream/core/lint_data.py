@@ -15,6 +15,7 @@ from midstream.core.lint_ways import Ways, stops
 from midstream.core.lint_writing import ROOT, Index, Path, by_branch, own_writings, path_of
 from midstream.core.names import RESUME, START, STOP
 from midstream.core.shape import Report, clip
+from midstream.core.spec import Input
 
 ALWAYS_THERE = ("resume_input", "interrupted_state", "interrupted_text")
 """What an interruption writes: see `docs/workflows.md`."""
@@ -24,7 +25,8 @@ def check_readings(names: Names, report: Report) -> None:
     """Report readings of what nothing writes, or nothing has surely written by then."""
     has_handler = any(is_given(s.members.get(key)) for s in names.every_state for key in HANDLERS)
     if not has_handler:
-        _Flow(names, report).check(names.scope, before=0, ever=0)
+        flow = _Flow(names, report)
+        flow.check(names.scope, before=flow.given, ever=flow.given)
 
 
 class _Flow:
@@ -34,6 +36,11 @@ class _Flow:
         for state in names.every_state:
             for writing in own_writings(state):
                 self.index.add(writing.path)
+        self.given = 0
+        wanted = names.root.get("input")
+        if wanted is not None and wanted.kind == "object":
+            named = text_of(wanted, "name")
+            self.given = self.index.add((Input().name if named is None else named.value,))
         self.shown = [".".join((ROOT, *path)) for path in self.index.paths]
 
     def check(self, scope: Scope, *, before: int, ever: int) -> None:

@@ -205,7 +205,9 @@ def _check_way_back(ways: Ways, report: Report) -> None:
     for name in ways.reached((START,), has_words=False):
         for way in ways.out_of(name):
             if way.target == INTERRUPTED and way.key != "resume":
-                message = f'"{INTERRUPTED}" leads nowhere before anything was interrupted.'
+                message = (
+                    f'"{INTERRUPTED}" has no state to go back to before anything was interrupted.'
+                )
                 hint = f'It belongs behind the state "{RESUME}".'
                 report.warning(way.node, message, hint)
 

@@ -71,6 +71,12 @@ def _spelled_out(tool: Node) -> Node:
         name = Member(key="name", line=tool.line, column=tool.column, start=tool.start, node=tool)
         value = {"name": tool.value, "parameters": FREE_FORM}
         return replace(tool, kind="object", members={"name": name}, value=value)
+    function = tool.get("function") if tool.kind == "object" else None
+    if function is not None and function.kind == "object":
+        # As providers take it, and as the older program wrote it: what it says stands one deeper.
+        ours = {key: m for key, m in function.members.items() if key != "strict"}
+        value = {key: each for key, each in function.value.items() if key != "strict"}
+        return _spelled_out(replace(function, members=ours, value=value))
     if tool.kind == "object" and "parameters" not in tool.members:
         return replace(tool, value={**tool.value, "parameters": FREE_FORM})
     return tool

@@ -1,7 +1,7 @@
 """The mode: whom a line without a slash speaks to. One value, written `type:name`."""
 
 import re
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,18 @@ _KINDS: tuple[ModeKind, ...] = ("role", "workflow")
 _MAX_SHOWN = 80
 _BAD_IN_NAME = re.compile(r"[\x00-\x1f\x7f/\\]")
 _EXAMPLES = "Write role:NAME or workflow:NAME, such as role:dude."
+
+
+CHAT: Final = "role:"
+"""How the mode of every chat begins."""
+
+
+def mode_words(mode: str, *, beside: str = "") -> str:
+    """Return a mode as a person calls it; a chat's role is left out `beside` words that name it."""
+    role = mode.removeprefix(CHAT)
+    if role == mode:
+        return mode
+    return "chat" if role in beside.split() else f"chat with {role}"
 
 
 class Mode(msgspec.Struct, frozen=True):

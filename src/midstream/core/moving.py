@@ -277,7 +277,7 @@ def output_of(run: Run) -> tuple[Json, str]:
 def _finish(story: Story) -> None:
     output, missing = output_of(story.run)
     if missing:
-        words = f"stop names {missing}, which nothing wrote; the last reply stands in."
+        words = f"stop names {missing}, which nothing wrote; the last reply is used instead."
         story.tell(WorkflowOutput(text=words))
     is_told = isinstance(output, str) and output and not story.path
     if is_told and definition_of(story.run).kind == "workflow":

@@ -82,10 +82,14 @@ class ListenerFailed(
 class JournalStalled(
     Notice, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="journal_stalled"
 ):
-    """What happened cannot be kept: the run waits until it can. Words are refused meanwhile."""
+    """What happened cannot be kept: the run waits until it can. Words are refused meanwhile.
+
+    `is_lost`: the journal's files were removed, replaced or cut short; that seldom ends by itself.
+    """
 
     error: str
     hint: str = ""
+    is_lost: bool = False
 
 
 class JournalWorks(

@@ -98,7 +98,9 @@ class _Reader:
         self.flags = flags[1] if flags else ""
         self.at = flags.end() if flags else 0
         if set(self.flags) - set("imsa"):
-            self.refuse(f'the flags "{self.flags}" are not kept.', "Of the flags, i m s a are.", 0)
+            self.refuse(
+                f'the flags "{self.flags}" are not supported.', "Supported flags: i m s a.", 0
+            )
 
     def refuse(self, message: str, hint: str = "", at: int | None = None) -> NoReturn:
         raise BadPattern(
@@ -110,7 +112,7 @@ class _Reader:
 
     def either(self, depth: int) -> _Part:
         if depth > MAX_DEPTH:
-            self.refuse(f"groups stand in each other more than {MAX_DEPTH} deep.")
+            self.refuse(f"groups are nested more than {MAX_DEPTH} deep.")
         options = [self.row(depth)]
         while self.peek() == "|":
             self.at += 1
@@ -184,7 +186,7 @@ class _Reader:
             return _At(sign)
         found = _ESCAPE.match(self.text, self.at)
         if found is None and sign.isdigit():
-            self.refuse(f'"\\{sign}" looks back at a group, which is not kept.')
+            self.refuse(f'"\\{sign}" looks back at a group, which is not supported.')
         if found is None:
             self.refuse(f'"\\{clip(sign)}" means nothing.', 'A backslash itself is "\\\\".')
         return self.one_of(found.group(), found.end())
@@ -227,7 +229,7 @@ class _Reader:
                 self.refuse(f'in "{counted.group()}" the first number is larger.')
             self.at = counted.end()
         if self.peek() == "+":
-            self.refuse("a possessive repetition is not kept.", 'Leave out the second "+".')
+            self.refuse("a possessive repetition is not supported.", 'Leave out the second "+".')
         if self.peek() == "?":
             self.at += 1
         if self.peek() and (self.peek() in "*+?" or self.count()):
@@ -263,7 +265,7 @@ class _Builder:
         if self.built > MAX_STEPS:
             raise BadPattern(
                 f"The pattern is too large: more than {MAX_STEPS} steps.",
-                "Count less far, or with + or * instead.",
+                "Use a smaller count, or + or *.",
             )
         match part:
             case _One() | _At():

@@ -40,7 +40,7 @@ class CallTool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ReviewCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One look at what a tool call would do, before it is made or asked about. Changes nothing."""
+    """One look at what a tool call would do, now that its turn has come. Changes nothing."""
 
     key: EffectKey
     agent: str
@@ -59,7 +59,8 @@ class RunHandler(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class AwaitTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A wait for a time: `until` (seconds since 1970), or first to find out when that is.
 
-    `until` None: the wait of so many `seconds` begins now.
+    `until` None: the wait of so many `seconds` begins now. 0 seconds: it is for a time of day, not for
+    so long.
     """
 
     key: EffectKey
@@ -143,7 +144,7 @@ def _timers(run: Run, owed: dict[str, float]) -> tuple[AnyEffect, ...]:
     return tuple(
         AwaitTime(key=set_key(run, name), seconds=seconds)
         if name not in run.timers
-        else AwaitTime(key=timer_key(run, name), until=run.timers[name])
+        else AwaitTime(key=timer_key(run, name), seconds=seconds, until=run.timers[name])
         for name, seconds in owed.items()
     )
 
@@ -221,8 +222,9 @@ def _handler(run: Run) -> RunHandler:
 def _calls(run: Run) -> tuple[AnyEffect, ...]:
     if run.turn is None:
         return ()
+    new = run.turn.next_new
     owed: list[AnyEffect] = []
-    for open_call in run.turn.calls:
+    for open_call in run.turn.due:
         if open_call.status in ("running", "stopping"):
             effect = CallTool(
                 key=call_key(run, open_call.call.id),
@@ -233,7 +235,7 @@ def _calls(run: Run) -> tuple[AnyEffect, ...]:
                 stopping=open_call.status == "stopping",
             )
             owed.append(effect)
-        elif open_call.status == "new":
+        elif open_call is new:
             owed.append(
                 ReviewCall(
                     key=review_key(run, open_call.call.id),

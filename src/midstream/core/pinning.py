@@ -77,7 +77,7 @@ def misfit_of(run: Run, definition: Definition) -> str:
         return "the run has ended"
     for name in (run.state, *(cut.state for cut in run.cuts)):
         if name and name not in states:
-            return f"it has no state {name!r}, where the run stands"
+            return f"it has no state {name!r}, where the run is now"
     stands = [(run.state, run.phase), *((cut.state, cut.phase) for cut in run.cuts)]
     if run.phase == "retrying":
         stands.append((run.state, run.retry_phase))

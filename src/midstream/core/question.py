@@ -7,7 +7,7 @@ import msgspec
 from midstream.core.names import Json, QuestionKind, Subject
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """An open or closed question. `number` is the `#2` a person answers by.
 
     `branch` is where in the run it was asked, "" for the run itself. Of an approval, `asks` are the

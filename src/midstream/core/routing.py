@@ -81,7 +81,7 @@ def route(
         if "." not in name and (meant := nearest(name, addressees)) is not None:
             return Returned(reason=f"No branch {name!r} is at work. Did you mean @{meant}?")
     if line.startswith("@") and line[1:].strip() in addressees:
-        return Returned(reason=f"Write what {line.strip()} is to be told behind it.")
+        return Returned(reason=f"Write what {line.strip()} should hear after its name.")
     waiting = next((q for q in open_questions if q.kind == "input"), None)
     cards = [question for question in open_questions if question.kind == "question"]
     if waiting is not None and not cards:
@@ -107,7 +107,7 @@ def route(
 def _by_number(number: int, text: str, cards: Sequence[Question]) -> Route:
     for question in cards:
         if question.number == number and not text.strip():
-            return Returned(reason=f"Write the answer to #{number} behind its number.")
+            return Returned(reason=f"Write the answer to #{number} after its number.")
         if question.number == number:
             return Answer(question=question.id, text=text)
     return Returned(reason=f"No open question has the number {number}. Open: {_numbers(cards)}.")
@@ -115,3 +115,8 @@ def _by_number(number: int, text: str, cards: Sequence[Question]) -> Route:
 
 def _numbers(questions: Sequence[Question]) -> str:
     return " or ".join(f"#{question.number}" for question in questions)
+
+
+def is_goodbye(line: str) -> bool:
+    """Return whether a line says what leaves a shell; where a question is open it is an answer."""
+    return line.strip().casefold() in ("exit", "quit")

@@ -19,6 +19,7 @@ A run moves through its states by phases. Which phases a state has is read off i
     ended     finished, failed or stopped
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -49,8 +50,8 @@ FREE: Final[tuple[Phase, ...]] = ("pre", "post", "transition", "resting")
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call of the current reply. `parked` waits for a person; `stopping` for its tool.
 
-    A `new` one is being reviewed. `granted` is what a person granted to it; `edited` are the arguments
-    it runs with instead of its own, where the person changed them.
+    A `new` one waits for its turn (`Turn.due`), or is being reviewed. `granted` is what a person granted
+    to it; `edited` are the arguments it runs with instead of its own, where the person changed them.
     """
 
     call: ToolCall
@@ -83,7 +84,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An agent's turn under way: either request number `request` is owed, or `calls` are open.
 
     `misses` counts the unusable replies, those with unusable calls included. `agent` is "" where the
-    state itself calls a tool. `is_prompted`: the state's prompt stands in the conversation.
+    state itself calls a tool. `is_prompted`: the state's prompt stands in the conversation. `shown` is
+    what is known to have been seen of the reply that streams, `breaks` how often one broke off by itself.
     """
 
     agent: str
@@ -93,6 +95,33 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     corrections: tuple[Correction, ...] = ()
     misses: int = 0
     is_prompted: bool = False
+    shown: str = ""
+    breaks: int = 0
+
+    @property
+    def due(self) -> tuple[OpenCall, ...]:
+        """Return the calls whose turn has come and that have not ended, in the model's order.
+
+        Neighbours that only read go side by side. One that changes or runs something waits until all
+        before it have ended, and all after it wait for it: a model writes the calls of a reply as a
+        list, and means the file it reads in the third to be the one it wrote in the first. A question
+        to the person is one that reads: what changes something after it waits for the answer.
+        """
+        due: list[OpenCall] = []
+        for call in self.calls:
+            if call.status == "done":
+                continue
+            changes = call.effect != "read"
+            if not (changes and due):
+                due.append(call)
+            if changes:
+                break
+        return tuple(due)
+
+    @property
+    def next_new(self) -> OpenCall | None:
+        """Return the call that is to begin next, None if none is yet. One at a time: so are their cards."""
+        return next((call for call in self.due if call.status == "new"), None)
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -160,7 +189,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     value: Json = None
 
 
-class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A line of the user in the run's inbox. `disposition` None: not yet delivered.
 
     `to` is the branch it is meant for, "" for the run itself.
@@ -192,7 +221,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     `cuts` are the halts nobody has gone back to (`$interrupted`), the last one last; a state stands in
     it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
     `open_questions` and `undelivered` are the parts of `questions` and `inbox` that still matter,
-    kept apart so that a long chat costs no more a step than a short one. `last_number` is the
+    kept apart so that a long chat costs no more a step than a short one. What grows with every turn
+    is a `Log` or a `Book` (`core.growing`) once it has grown. `last_number` is the
     highest number a question was given. `crashes` counts how often the process died since the run
     last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
 
@@ -232,7 +262,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     turn: Turn | None = None
     halting_for: Literal["", "words", "hold", "stop", "trouble"] = ""
     stop_reason: str = ""
-    contexts: dict[str, tuple[Message, ...]] = {}
+    contexts: dict[str, Sequence[Message]] = {}
     common_data: dict[str, Json] = {}
     variables: dict[str, Json] = {}
     input: Json = None
@@ -241,10 +271,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     is_heard: bool = True
     interrupted_state: str | None = None
     cuts: tuple[Cut, ...] = ()
-    questions: tuple[Question, ...] = ()
+    questions: Sequence[Question] = ()
     open_questions: tuple[Question, ...] = ()
     last_number: int = 0
-    inbox: dict[str, InputRecord] = {}
+    inbox: Mapping[str, InputRecord] = {}
     undelivered: tuple[InputRecord, ...] = ()
     interrupted_at: tuple[float, ...] = ()
     allowed: tuple[str, ...] = ()
@@ -252,7 +282,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     limits: Budget | None = None
     budget_times: int = 1
     is_over_budget: bool = False
-    usages: tuple[tuple[str, Usage], ...] = ()
+    usages: Sequence[tuple[str, Usage]] = ()
     output: Json = None
     error: str = ""
     workspace: str = ""
@@ -295,7 +325,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         if self.is_over_budget and self.phase in FREE:
             return True
         if (
-            self.phase in ("new", "ended")
+            self.phase in ("new", "ended", "leaving")
             or plan_for(self).states[self.state].timeout_s is not None
         ):
             return False
@@ -309,9 +339,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             return True
         if self.phase not in ("turn", "call") or self.turn is None or not self.turn.calls:
             return False
-        return all(call.status in ("parked", "done") for call in self.turn.calls) and any(
-            call.status == "parked" for call in self.turn.calls
-        )
+        return all(call.status == "parked" for call in self.turn.due)
 
     @property
     def _expires(self) -> bool:
@@ -330,6 +358,14 @@ def plan_for(run: Run) -> Plan:
     """Return the run's definition with its names looked up."""
     assert run.plan is not None, "the run has not started"
     return run.plan
+
+
+def question_of(run: Run, id: str) -> Question | None:
+    """Return a question of the run or of a run within it, None if it asked none of that id.
+
+    It is looked for from the end: those that matter were asked last.
+    """
+    return next((each for each in reversed(run.questions) if each.id == id), None)
 
 
 def owner_of(run: Run, key: "tuple[int | str, ...]") -> Run:

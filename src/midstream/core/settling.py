@@ -22,7 +22,7 @@ def settle(story: Story, *, is_new_request: bool) -> None:
     while run.phase != "ended":
         if run.step - first >= MAX_SILENT_TRANSITIONS:
             story.fail(
-                f"{MAX_SILENT_TRANSITIONS} transitions in a row, none with anything to do.",
+                f"{MAX_SILENT_TRANSITIONS} transitions in a row, and no state had work to do.",
                 "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
                 fault="author",
             )

@@ -226,6 +226,12 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     description: str = ""
 
 
+def named_input(workflow: "Workflow", input: Json) -> dict[str, Json]:
+    """Return the input under the name the workflow gives it, as `common_data` begins with it."""
+    wanted = workflow.input
+    return {} if wanted is None or input is None else {wanted.name: input}
+
+
 def input_schema(wanted: Input | None) -> dict[str, Json] | None:
     """Return the JSON Schema of an input that is not simply text, else None."""
     kinds = ("integer", "number", "boolean", "array", "object")
@@ -307,6 +313,16 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.includedTools is not None and tool not in self.includedTools:
             return False
         return self.excludedTools is None or tool not in self.excludedTools
+
+    def within(self, other: "Role") -> "Role":
+        """Return the role without the tools that another one may not use."""
+        included = self.includedTools
+        if other.includedTools is not None:
+            included = tuple(tool for tool in other.includedTools if self.may_use(tool))
+        excluded = self.excludedTools
+        if other.excludedTools is not None:
+            excluded = tuple(dict.fromkeys((*(excluded or ()), *other.excludedTools)))
+        return msgspec.structs.replace(self, includedTools=included, excludedTools=excluded)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -54,7 +54,7 @@ from midstream.core.outcomes import NOT_KNOWN as NOT_KNOWN
 from midstream.core.outcomes import OUTCOMES as OUTCOMES
 from midstream.core.pending import request_key
 from midstream.core.question import Question, chosen, misfit
-from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for
+from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
 from midstream.core.story import BranchStory, Story
 
 STOPPED = "Stopped: the user interrupted."
@@ -107,7 +107,7 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
     if waiting_for is not None and waiting_for.branch and addressed(run, input.text)[0]:
         waiting_for = None
     if input.question is not None:
-        _answer(story, input, next((q for q in run.questions if q.id == input.question), None))
+        _answer(story, input, question_of(run, input.question))
     elif waiting_for is not None:
         _answer(story, input, waiting_for)
     elif (path := _held_branch(story, input.text)) != "":
@@ -148,7 +148,7 @@ def _unasked(story: Story, input: UserSaid) -> None:
         _receive(story, input, "interrupt", at=input.at)
         halt(story, with_unheard(run, input.text), "words", shown_in(story, input.shown))
     elif policy == "reject":
-        _reject(story, input, f"the state {run.state!r} takes no words while it runs")
+        _reject(story, input, f"the state {run.state!r} accepts no input while it runs")
     elif policy == "steer":
         _receive(story, input, "steer")
         _cut_for_steer(story, shown_in(story, input.shown))
@@ -194,7 +194,7 @@ def _hand_over(story: Story, input: UserSaid) -> None:
     """Give a branch that waits for words the ones it was sent."""
     question = next(q for q in story.own_questions() if q.kind == "input")
     if question.schema is not None:
-        words = f"it is to be of the type {question.schema.get('type')}: say it without the @"
+        words = f"it must be of type {question.schema.get('type')}: write it without the @"
         input = replace(input, problem=words)
     _answer(story.whole, input, question)
 
@@ -526,6 +526,24 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     if part is not None and part.has_calls:
         return
     story.tell(ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
+
+
+def keep_shown(story: Story) -> None:
+    """Keep what was shown of replies that no process hears any more, as an interrupt keeps it.
+
+    A crash is an interrupt nobody typed: a chat holds after it as after Esc, and asks the model nothing
+    before its person has said so. A workflow goes on by itself, its agents with what they had said.
+    """
+    run = story.run
+    for inner in story.living():
+        keep_shown(inner)
+    if run.phase != "turn" or run.turn is None or run.turn.calls or not run.turn.shown:
+        return
+    shown = Shown(key=request_key(run), text=run.turn.shown)
+    if definition_of(run).kind == "chat":
+        halt(story, None, "hold", (shown,))
+    else:
+        story.tell(ReplyCut(agent=run.turn.agent, partial=shown.text, recovered=True))
 
 
 def deliver_steers(story: Story) -> None:

@@ -212,16 +212,18 @@ def _place(inside: str, column: int) -> Place:
         name = _NO_PART.split(root)[0].strip()[:100]
         hint = _LIST if name in ROOTS else did_you_mean(name, ROOTS)
         hint = f"Write .0 instead of [0]. {hint}" if "[" in root else hint
-        raise BadTemplate(f"${{{shown}}} begins with no name that is known.", hint, column)
+        raise BadTemplate(f"${{{shown}}} does not begin with a name that is known.", hint, column)
     if len(rest) >= MAX_PARTS:
         raise BadTemplate(f"${{{shown}}} has more than {MAX_PARTS} parts.", column=column)
     for part in rest:
         if not part.strip() or _NO_PART.search(part):
-            hint = "Parts stand between dots, items of a list by number: ${common_data.files.0}."
+            hint = (
+                "Separate parts with dots, and give list items by number: ${common_data.files.0}."
+            )
             raise BadTemplate(f"${{{shown}}} is no path.", hint, column)
     if "${" in default:
         raise BadTemplate(
-            f"The default of ${{{shown}}} holds a place of its own.",
+            f"The default of ${{{shown}}} contains a variable itself.",
             "A default is plain text.",
             column,
         )
@@ -237,7 +239,7 @@ def _value(place: Place, look_up: LookUp) -> Json:
         return place.default
     if isinstance(value, Missing):
         raise TemplateFailed(
-            f"${{{clip(place.path)}}} leads nowhere.", _nearest(place.path, look_up)
+            f"There is no value at ${{{clip(place.path)}}}.", _nearest(place.path, look_up)
         )
     return value
 

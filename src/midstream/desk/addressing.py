@@ -8,6 +8,7 @@ import msgspec
 
 from midstream.command.standing import run_line
 from midstream.config.manager import ConfigManager
+from midstream.config.newcomer import remember_coder
 from midstream.core.errors import UserMistake
 from midstream.core.mode import Mode
 from midstream.core.names import Json
@@ -42,7 +43,7 @@ class Addressing:
     """Which run a line is for. What changes that holds `in_order` meanwhile.
 
     Args:
-        config: the settings; the mode is saved there.
+        config: the settings; a mode a person chooses is saved there.
         face: where it is told.
         allowed: tools that need no approval in runs this starts.
         has_read: called after files were read, which may have brought notices.
@@ -71,6 +72,12 @@ class Addressing:
         self._has_read = has_read
         self._started_as: dict[str, str] = {}
         self._is_starting = False
+        self.is_ending = False
+        """Whether the person has the active workflow end just now."""
+        self.is_beginning = True
+        """Whether what the mode becomes follows from how the console was started: no choice of now."""
+        self._saved = config.saved_mode
+        self._saved_role = self._saved if self._saved and self._saved.kind == "role" else None
         self._saving: asyncio.Task[None] | None = None
         self._is_unsaved = False
 
@@ -152,10 +159,10 @@ class Addressing:
         self.ended = None
         if is_chat(machine):
             self.home = Mode("role", name_of(machine).removeprefix("role:"))
-            self.set_mode(self.home)
+            self.choose_mode(self.home)
         else:
             self.workflow = machine
-            self.set_mode(Mode("workflow", self._started_as[machine.run.id]))
+            self.choose_mode(Mode("workflow", self._started_as[machine.run.id]))
 
     def know(self, machine: Machine) -> None:
         """Let a run be found by what it was started as: a chat by its role from now on."""
@@ -174,16 +181,19 @@ class Addressing:
             if self.workflow is not None and self.workflow.run.is_over:
                 self.ended = self.workflow
             self.workflow = None
-            self.set_mode(self.home)
+            ended = self.mode
+            self._set_mode(self.home)
+            # Nobody chose a role now: the file says again what it did before the workflow was chosen.
+            if self._saved == ended:
+                self._save(self._saved_role)
 
-    def set_mode(self, mode: Mode) -> None:
-        """Change the mode, and write it down soon."""
-        self.mode = mode
-        self._config.set_mode(mode, save=False)
-        self._is_unsaved = True
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._save_mode())
-        self._face.refresh()
+    def choose_mode(self, mode: Mode) -> None:
+        """Change the mode as a person wants it, and write it down soon."""
+        self._set_mode(mode)
+        if not self.is_beginning:
+            if mode.kind == "role":
+                self._saved_role = mode
+            self._save(mode)
 
     async def saved(self) -> None:
         """Return when the mode is written down."""
@@ -210,7 +220,7 @@ class Addressing:
         shown = [number for number, machine in enumerate(running) if machine is self.active()]
         self.workflow = running[(shown[0] + 1) % len(running) if shown else 0]
         self._face.say(f"Back to {run_line(self.workflow.run)}", kind="note")
-        self._face.turned_to(where(self.workflow.run).questions)
+        self._face.turned_to(self.workflow.run.id, where(self.workflow.run).questions)
         return True
 
     async def _started(self, name: str, input: Json) -> Machine:
@@ -227,10 +237,24 @@ class Addressing:
             self._is_starting = False
         return machine
 
+    def _set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self._config.set_mode(mode, save=False)
+        if (machine := self.active()) is not None:
+            self._face.turned_to(machine.run.id, ())
+        self._face.refresh()
+
+    def _save(self, mode: Mode | None) -> None:
+        self._saved = mode
+        self._is_unsaved = True
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_mode())
+
     async def _save_mode(self) -> None:
         """Write the mode down off the loop; one that changed meanwhile is written after it."""
         while self._is_unsaved:
             self._is_unsaved = False
-            notice = await in_thread(partial(self._config.set_mode, self.mode))
+            notice = await in_thread(partial(self._config.save_mode, self._saved))
+            await in_thread(partial(remember_coder, self._config))
             if notice:
                 self._face.say(notice, kind="warning")

@@ -3,15 +3,25 @@
 The console asks it what to say of them, and `/commands` what can be done with them (`RunsOperator`).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 from midstream.command.standing import listed_line
 from midstream.console.painting import question_heading, question_summary
 from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
-from midstream.core.events import QuestionAsked
+from midstream.core.events import (
+    AgentResponded,
+    AnyFact,
+    Interrupted,
+    QuestionAsked,
+    RunFailed,
+    RunFinished,
+    RunStopped,
+)
 from midstream.core.nearest import nearest
-from midstream.core.notices import Envelope
+from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
 from midstream.core.views.chats import named_like
@@ -26,6 +36,7 @@ from midstream.desk.wording import (
     nothing_to_answer,
     receipt_words,
     short_of,
+    way_on_here,
     why_not,
 )
 from midstream.ports import Choice, Face, Machine, Receipt
@@ -33,6 +44,9 @@ from midstream.storage import KeptRun
 
 SHOWN_RUNS = 20
 """Runs of earlier days that are listed; the rest is counted."""
+
+OFFERED_RUNS = 100
+"""Runs of earlier days whose ids are completed."""
 
 
 class Background:
@@ -44,6 +58,7 @@ class Background:
         self._keeping: Keeping | None = None
         self._watched: dict[str, Machine] = {}
         self._known: tuple[KeptRun, ...] = ()
+        self._ids: list[str] = []
         self._arriving: set[str] = set()
 
     # --- for the console --------------------------------------------------------------------
@@ -73,7 +88,7 @@ class Background:
         """Tell which runs were left or cut, and how they go on; of several chats only how many."""
         chats = [kept for kept in left if _is_quiet(kept)]
         if len(chats) > 1:
-            left = [kept for kept in left if kept not in chats]
+            left = [kept for kept in left if not _is_quiet(kept)]
             self._face.say(
                 f"{len(chats)} chats were left or cut off in mid-turn: /sessions lists them.",
                 kind="note",
@@ -123,30 +138,57 @@ class Background:
     def short(self, id: str) -> str:
         """Return the shortest beginning of an id that names no other run known now."""
         own = [machine.run.id for machine in self._prompt.own_machines()]
-        return short_of(id, [*own, *(kept.id for kept in self._known)])
+        # Of all that are known, sorted, only a neighbour can begin as it does for longest.
+        place = bisect_left(self._ids, id)
+        return short_of(id, [*own, *self._ids[max(place - 1, 0) : place + 2]])
 
     def way_on(self, kept: KeptRun) -> str:
         """Return how a person goes on with a kept run."""
         if kept.owner:
-            return f"/attach {self.short(kept.id)} lets your lines go to it"
+            return f"/attach {self.short(kept.id)} sends your lines to it"
         return f"/resume {self.short(kept.id)} goes on"
 
     def asked(self, machine: Machine, event: QuestionAsked) -> None:
-        """Tell of a question that a run out of sight asks, unless it is about to come into sight."""
-        if machine.run.id in self._arriving:
-            return
+        """Tell of a question that a run out of sight asks."""
         short = self.short(machine.run.id)
         how = f"/attach {short} to decide" if event.kind == "approval" else f"/answer {short} TEXT"
         what = f"{question_heading(event)}: {question_summary(event)}"
-        words = f"{name_of(machine)} ({short}), in the background: {what}  ({how})"
+        words = f"{self.named(machine)}, in the background: {what}  ({how})"
         self._face.say(words, kind="warning")
+
+    def is_arriving(self, machine: Machine) -> bool:
+        """Return whether a run is about to come into sight."""
+        return machine.run.id in self._arriving
+
+    def named(self, machine: Machine) -> str:
+        """Return what tells a run from every other, such as `review (ab12)`."""
+        return f"{name_of(machine)} ({self.short(machine.run.id)})"
+
+    def milestone(self, machine: Machine, event: AnyFact | AnyNotice) -> None:
+        """Tell on one line how far a run out of sight has come; the rest is kept for who asks."""
+        named, shows = self.named(machine), "/last shows what it did."
+        attach = f"/attach {self.short(machine.run.id)} shows it."
+        match event:
+            case RunFinished():
+                self._face.say(f"{named} finished in the background. {shows}", kind="note")
+            case RunFailed():
+                words = f"{named} failed in the background: {event.error} {shows}"
+                self._face.say(words, kind="error")
+            case RunStopped() if not is_chat(machine):
+                self._face.say(f"{named} stopped in the background. {shows}", kind="note")
+            case Interrupted(branch="", text=None) if not is_chat(machine):
+                self._face.say(f"{named} was interrupted in the background: {attach}", kind="note")
+            case AgentResponded(is_final=True) if is_chat(machine):
+                self._face.say(f"{named} has answered: {attach}", kind="note")
+            case _:
+                pass
 
     def tell_kept(self, machine: Machine, receipt: Receipt) -> None:
         """Tell of words for a run on the screen that nobody runs: they are heard when it goes on."""
         if machine.run.id in self._watched and receipt.input_id not in machine.run.inbox:
             short = self.short(machine.run.id)
             self._face.say(
-                f"Nobody runs it now. Your words are kept: /resume {short} goes on with it here.",
+                f"No process runs it now. Your words are kept: /resume {short} goes on with it here.",
                 kind="note",
             )
 
@@ -157,8 +199,8 @@ class Background:
             return
         short = self.short(id)
         self._face.say(
-            f"{name_of(machine)} ({short}): its process is gone. It is kept where it stands: "
-            f"/resume {short} goes on with it here.",
+            f"{name_of(machine)} ({short}): its process has ended. "
+            f"{way_on_here(machine.run, short)}",
             kind="warning",
         )
 
@@ -168,9 +210,9 @@ class Background:
         """Return the runs known now; see the port `RunsOperator`."""
         own = [m.run for m in self._prompt.own_machines() if not m.is_closed]
         found = {run.id: listed_line(run).partition("  ")[2] for run in reversed(own)}
-        for kept in reversed(self._known):
-            if not kept.summary.is_over:
-                found.setdefault(kept.id, kept_line(kept).partition("  ")[2])
+        living = (kept for kept in reversed(self._known) if not kept.summary.is_over)
+        for kept in islice(living, OFFERED_RUNS):
+            found.setdefault(kept.id, kept_line(kept).partition("  ")[2])
         return list(found.items())
 
     async def lines(self) -> list[str]:
@@ -189,7 +231,7 @@ class Background:
         if more:
             lines.insert(0, f"  +{more} older: midstream runs lists them.")
         if ended:
-            lines.append(f"  {ended} of earlier have ended: midstream runs lists them.")
+            lines.append(f"  {ended} earlier ended: midstream runs lists them.")
         return lines
 
     async def ended(self) -> Run | None:
@@ -216,7 +258,8 @@ class Background:
             if machine.run.is_over:
                 raise UserMistake(f"Run {id} has ended.", hint=FORK)
             if choice == "stop":
-                await machine.stop()
+                is_active = machine is self._prompt.active() and not is_chat(machine)
+                await (self._prompt.stop_workflow() if is_active else machine.stop())
                 return
             await machine.unsuspend()
         else:
@@ -240,7 +283,7 @@ class Background:
                 hint = (
                     FORK if kept.summary.is_over else f"/resume {self.short(id)} goes on with it."
                 )
-                how = "has ended" if kept.summary.is_over else "is kept: nobody runs it now"
+                how = "has ended" if kept.summary.is_over else "is kept and not running"
                 raise UserMistake(f"Run {id} {how}.", hint=hint)
             machine = await self.kept_by().watch(id, self._prompt.hear, partial(self.owned, id))
             self._watched[id] = machine
@@ -253,7 +296,9 @@ class Background:
         machine = self._prompt.active()
         is_watched = machine is not None and machine.run.id in self._watched
         if machine is None or (is_chat(machine) and not is_watched):
-            raise UserMistake("Lines go to a role already.", hint="/attach RUN goes to a run.")
+            raise UserMistake(
+                "Your lines go to the chat already.", hint="/attach RUN goes to a run."
+            )
         await self._prompt.turn_home()
         short = self.short(machine.run.id)
         place = "its process" if is_watched else "the background"
@@ -269,8 +314,8 @@ class Background:
         """Answer what a run asks; see the port `RunsOperator`."""
         active = self._prompt.active()
         if not run and (active is None or not _asks(active)):
-            hint = "Words without a command go where the bottom line says."
-            raise UserMistake("Nothing is being asked.", hint=hint)
+            hint = "A line without a command goes where the bottom line says."
+            raise UserMistake("No question is open.", hint=hint)
         id = await self._found(run) if run else active.run.id  # type: ignore[union-attr]
         machine = self._own(id) or self._watched.get(id)
         if machine is not None:
@@ -328,7 +373,8 @@ class Background:
         except DefinitionDiffers as error:
             short = self.short(id)
             raise UserMistake(
-                f"What run {id} follows has changed since it began: {'; '.join(error.changes)}.",
+                f"The workflow or roles of run {id} have changed since it began: "
+                f"{'; '.join(error.changes)}.",
                 hint=f"/resume {short} old goes on with the old copy, /resume {short} new with what "
                 f"it is now, /resume {short} stop ends it.",
             ) from None
@@ -381,6 +427,7 @@ class Background:
     async def _listed(self) -> tuple[KeptRun, ...]:
         if self._keeping is not None:
             self._known = tuple(await self._keeping.listing())
+            self._ids = sorted(kept.id for kept in self._known)
         return self._known
 
     async def _only_one(self) -> str:
@@ -391,7 +438,7 @@ class Background:
         await self._listed()
         left = [k for k in await self.kept_by().left() if self._own(k.id) is None]
         if not left:
-            raise UserMistake("No run was left or cut off.", hint="/runs lists them.")
+            raise UserMistake("No run is waiting to be resumed.", hint="/runs lists them.")
         if len(left) > 1:
             ids = ", ".join(self.short(kept.id) for kept in left[-5:])
             raise UserMistake(f"Several runs can go on: {ids}.", hint="/resume RUN names one.")

@@ -22,7 +22,7 @@ def changed(config: ConfigManager, key: str, value: str | None) -> str:
     doubts = "" if value is None else check_name(config, key, value)
     now = unset_own(config, key) if value is None else set_own(config, key, value)
     if value is None and not now:
-        return f"{key} is not set any more. It counts from the next start on."
+        return f"{key} is not set any more. It takes effect at the next start."
     told = (explained(config, key), effect(config, key), doubts)
     return "\n".join(line for line in told if line)
 
@@ -38,8 +38,8 @@ def check_name(config: ConfigManager, key: str, value: str) -> str:
         config.check_mode(Mode.parse(plain))
     if key.partition(".")[0] != MODELS or not plain:
         return ""
-    # It imports a large library.
-    from midstream.ai.providers import doubts_about
+    # It reads a long list.
+    from midstream.ai.listed import doubts_about
 
     return doubts_about(checked(plain), os.environ)
 
@@ -53,5 +53,5 @@ async def configured_here(
         wanted = config.value(PERMISSION_MODE)
         if operator.permits.mode != wanted:
             operator.permits.switch(wanted)
-        return f"{explained(config, key)}\nIt counts now."
+        return f"{explained(config, key)}\nIt is in effect now."
     return told

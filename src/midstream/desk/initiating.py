@@ -100,7 +100,7 @@ async def initiate(operator: Operator, workspace: Path, note: str) -> None:
         await operator.enter(f"role:{role}")
     minded = f"{_MINDED}{note}" if note else ""
     await operator.say(f"{_ASKED}{_AGAIN if is_there else ''}{_ANEW}{minded}", "queue")
-    operator.tell(f"{role} writes it; you are asked before it is. {TRUST_IT}")
+    operator.tell(f"{role} writes it, and asks you before it is saved. {TRUST_IT}")
 
 
 def _writer(operator: Operator) -> str:

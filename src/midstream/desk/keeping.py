@@ -112,5 +112,8 @@ class Prompt(Protocol):
     async def turn_home(self) -> None:
         """Let lines go to the role again."""
 
+    async def stop_workflow(self) -> None:
+        """End the active workflow and go back to the role it was started from."""
+
     def hear(self, envelope: Envelope) -> None:
         """Show an event of a run that lives elsewhere."""

@@ -80,4 +80,4 @@ def _kind(path: str) -> str:
     if path.endswith("/"):
         return "folder"
     parts = tuple(path.split("/"))
-    return "file, kept from agents" if classify(parts).standing == "secret" else "file"
+    return "file, hidden from agents" if classify(parts).standing == "secret" else "file"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.views.amounts import duration
-from midstream.core.views.costs import costs, in_words
+from midstream.core.views.costs import Cost, costs, in_words, is_unknown
 from midstream.core.views.progress import progress_words
 from midstream.core.views.status import Lane
 from midstream.core.views.work import at_work, behind
@@ -25,7 +25,7 @@ class Outlook:
         self._now = now
         self._began: dict[str, float] = {}
         self._counted: tuple[object, str] = ((), "")
-        self._inherited: dict[str, int] = {}
+        self._inherited: dict[str, Cost] = {}
 
     def hear(self, envelope: Envelope) -> None:
         """Remember when a run began."""
@@ -64,17 +64,17 @@ class Outlook:
             for machine in machines:
                 if machine.run.id not in self._inherited:
                     self._inherited[machine.run.id] = _shared(machine, machines)
-            usages = [
-                usage
-                for machine in machines
-                for usage in machine.run.usages[self._inherited[machine.run.id] :]
-            ]
-            self._counted = (standing, in_words(costs(usages).total) if usages else "")
+            total = Cost()
+            for run in (machine.run for machine in machines):
+                total = total.plus(costs(run.usages).total).plus(self._inherited[run.id], -1)
+            # That there is no price stands in `/cost`, and where the first run ends.
+            is_told = bool(total.requests) and not is_unknown(total)
+            self._counted = (standing, in_words(total) if is_told else "")
         return self._counted[1]
 
 
-def _shared(machine: Machine, machines: Sequence[Machine]) -> int:
-    """Return how many requests a run that has just come up began with: a copy pays for none of them."""
+def _shared(machine: Machine, machines: Sequence[Machine]) -> Cost:
+    """Return what a run that has just come up began with had cost: a copy pays for none of it."""
     own = machine.run.usages
     longest = 0
     for other in machines:
@@ -83,4 +83,4 @@ def _shared(machine: Machine, machines: Sequence[Machine]) -> int:
             (at for at, pair in enumerate(zip(own, theirs, strict=False)) if pair[0] != pair[1]), -1
         )
         longest = max(longest, min(len(own), len(theirs)) if same < 0 else same)
-    return longest
+    return costs(own[:longest]).total

@@ -75,6 +75,11 @@ class Past:
         async with self._travelling:
             self._face.say("\n".join(await self._background.kept_by().put_back()))
 
+    @property
+    def is_travelling(self) -> bool:
+        """Return whether somebody is on the way back or forward."""
+        return self._travelling.locked()
+
     async def arrived(self) -> None:
         """Return once nobody is on the way back or forward any more."""
         async with self._travelling:
@@ -85,7 +90,7 @@ class Past:
         if machine is None:
             raise UserMistake("Nothing has run here yet.", hint="Say something first.")
         if machine in self._background.watched():
-            raise UserMistake("That run lives in another process.", hint="Do it there.")
+            raise UserMistake("That run is in another process.", hint="Do it there.")
         return machine
 
     async def _travelled(self, result: Travelled) -> None:

@@ -26,6 +26,7 @@ class Saying:
         past: going back in time; that may be under way.
         sessions: the chats; the next line may choose one.
         inbox: remembers the lines that wait.
+        source: whose the lines are, for the record.
     """
 
     def __init__(
@@ -36,7 +37,10 @@ class Saying:
         past: Past,
         sessions: Sessions,
         inbox: Inbox,
+        *,
+        source: str = "user",
     ) -> None:
+        self._source = source
         self._to = to
         self._face = face
         self._background = background
@@ -93,7 +97,11 @@ class Saying:
                         pass
             # A question that comes up in this very moment was not on the screen: it gets no answer.
             receipt = await machine.say(
-                words, question=question, unasked=question is None, policy=policy
+                words,
+                question=question,
+                unasked=question is None,
+                policy=policy,
+                source=self._source,
             )
         if not _is_taken(machine, receipt):
             way_out = way_past(machine.run, question, words)
@@ -112,7 +120,7 @@ class Saying:
         """
         async with self._to.in_order:
             machine = await self._to.addressee()
-            receipt = await machine.say(text, policy=policy)
+            receipt = await machine.say(text, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
         self._face.refresh()

@@ -56,10 +56,14 @@ class Sessions:
         prompt: the console's prompt.
         face: where it is told.
         background: the runs of the folder, wherever they live.
+        is_attended: a person types here; chats of pipes and of `midstream chat` are then left out.
     """
 
-    def __init__(self, prompt: Prompt, face: Face, background: Background) -> None:
+    def __init__(
+        self, prompt: Prompt, face: Face, background: Background, *, is_attended: bool = True
+    ) -> None:
         self._prompt = prompt
+        self._is_attended = is_attended
         self._face = face
         self._background = background
         self._listed: tuple[KeptRun, ...] = ()
@@ -114,7 +118,13 @@ class Sessions:
         return bool(text) and text.casefold() in (name.casefold() for name in names)
 
     async def _chats(self) -> tuple[KeptRun, ...]:
-        found = [kept for kept in await self._background.listed() if kept.summary.kind == "chat"]
+        found = [
+            kept
+            for kept in await self._background.listed()
+            if kept.summary.kind == "chat"
+            # A person looks for what they have said: a script's chats are in `midstream runs`.
+            and not (self._is_attended and kept.summary.is_unattended)
+        ]
         # What /undo and /redo have left comes last: whoever counts means one that goes on.
         found.sort(key=lambda kept: (not _is_stopped(kept), kept.summary.updated_at), reverse=True)
         shown = [await self._with_words(kept) for kept in found[:SHOWN_CHATS]]
@@ -197,11 +207,11 @@ class Sessions:
             return next(kept for kept in chats if kept.id == ids[0])
         if ids:
             some = ", ".join(self._background.short(id) for id in ids[:5])
-            raise UserMistake(f"Several chats are meant by {which!r}: {some}.", hint="Type more.")
+            raise UserMistake(f"Several chats match {which!r}: {some}.", hint="Type more.")
         hint = "/sessions lists them."
         if _is_number(which) and shown:
-            hint = f"{hint} 1 to {len(shown)} are numbers of that list, others begin an id."
-        raise UserMistake(f"No chat of this folder is {which!r}.", hint=hint)
+            hint = f"{hint} 1 to {len(shown)} are numbers in that list; others start an id."
+        raise UserMistake(f"No chat of this folder matches {which!r}.", hint=hint)
 
     # --- choosing at the start ------------------------------------------------------------------
 
@@ -247,8 +257,8 @@ class Sessions:
             )
         if name.isdigit():
             raise UserMistake(
-                "A name of digits alone would be taken for a number in the list.",
-                hint="Put a letter to it.",
+                "A name of only digits would be read as a number in the list.",
+                hint="Add a letter to it.",
             )
         others = [kept for kept in await self._background.listed() if kept.id != machine.run.id]
         taken = next(
@@ -261,7 +271,7 @@ class Sessions:
                 hint="Choose another name.",
             )
         if not name and not machine.run.name:
-            raise UserMistake("What is it to be called?", hint="/rename NAME")
+            raise UserMistake("The name is missing.", hint="/rename NAME")
         await machine.rename(name)
 
     async def compact(self, note: str) -> None:
@@ -313,8 +323,8 @@ class Sessions:
             return
         self._told[run] = reached
         self._face.say(
-            f"This conversation fills {share} % of what {name} takes ({token_words(used)} of "
-            f"{token_words(window)}): /compact lets a summary take the place of its older turns.",
+            f"This conversation fills {share} % of the context window of {name} ({token_words(used)} "
+            f"of {token_words(window)} tokens): /compact replaces its older turns by a summary.",
             kind="warning",
         )
 
@@ -376,6 +386,6 @@ def _where(kept: KeptRun, *, is_here: bool) -> str:
         return "asks you"
     if is_here:
         return "open here"
-    if kept.was_cut:
+    if kept.cut_work:
         return "cut off"
     return "" if kept.summary.awaits_input else "left in mid-turn"

@@ -16,6 +16,7 @@ from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.inbox import Inbox
 from midstream.desk.outlook import Outlook
+from midstream.desk.past import Past
 from midstream.desk.sessions import CHOOSES, ESC_CHOOSES, Sessions
 from midstream.desk.wording import is_done
 from midstream.ports import Machine, Permits, Status
@@ -29,15 +30,22 @@ class StatusLine:
         background: the runs that are not on the screen.
         sessions: the chats; one may be about to be chosen.
         inbox: the lines that wait.
+        past: who goes back in it ends the active run.
     """
 
     def __init__(
-        self, to: Addressing, background: Background, sessions: Sessions, inbox: Inbox
+        self,
+        to: Addressing,
+        background: Background,
+        sessions: Sessions,
+        inbox: Inbox,
+        past: Past,
     ) -> None:
         self._to = to
         self._background = background
         self._sessions = sessions
         self._inbox = inbox
+        self._past = past
         self._outlook = Outlook()
 
     def hear(self, envelope: Envelope) -> None:
@@ -48,7 +56,9 @@ class StatusLine:
         """Return what the bottom line says now."""
         mode, equipment = str(self._to.mode), self._to.equipment
         if equipment is None:
-            return Status(mode=mode, enter="is taken as soon as everything is loaded")
+            return Status(
+                mode=mode, enter=f"goes to {self._to.mode.name} once everything is loaded"
+            )
         machine = self._to.active()
         machines = (*self._to.own_machines(), *self._background.watched())
         cost = self._outlook.cost(machines)
@@ -75,7 +85,7 @@ class StatusLine:
             doing = f"{doing} until {time_of_day(stands.until, now=time.time())}"
         return Status(
             mode=mode,
-            enter=self._first_line() if run.is_over else stands.enter or "is not taken now",
+            enter=self._first_line() if run.is_over else stands.enter or "is not accepted now",
             permission=permission,
             state="" if is_chat else stands.state,
             # What is at work has lines of its own.
@@ -90,6 +100,9 @@ class StatusLine:
             shared=shared_names(run),
             run=run.id,
             progress=self._outlook.progress(machine, cost),
+            is_watched=machine in self._background.watched(),
+            is_ending=self._to.is_ending or self._past.is_travelling,
+            on_empty="resumes" if run.phase == "held" or run.suspended else "",
             tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
         )
 
@@ -118,9 +131,11 @@ class StatusLine:
 
 
 def permission_words(permits: Permits) -> str:
-    """Return how much happens unasked, and in what, in a word or two."""
+    """Return how much happens unasked, and in what, in a word or two: of a sandbox only what is known."""
     if permits.is_untrusted:
         return "not trusted: only reads"
+    if permits.sandbox is None:
+        return "asks" if permits.mode == "ask" else permits.mode
     if permits.sandbox == "full":
         return "asks first" if permits.mode == "ask" else permits.mode
     box = "no" if permits.sandbox == "none" else "partial"

@@ -56,8 +56,8 @@ def turns_to_kept(
     ways = [f"{background.way_on(each)} (in another process)" for each in elsewhere]
     ways.append(f"/workflow {wanted.name} starts another")
     face.say(
-        f"The mode is {to.mode}: {wanted.name} is not started again while a run of it "
-        f"goes on or is kept. {'; '.join(ways)}.",
+        f"The mode is {to.mode}: {wanted.name} is not started again, because a run of it "
+        f"is running or kept. {'; '.join(ways)}.",
         kind="note",
     )
     return True

@@ -9,7 +9,7 @@ from midstream.core.views.status import where
 from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.sessions import Sessions
-from midstream.desk.wording import is_chat, is_done, name_of
+from midstream.desk.wording import is_chat, is_done
 from midstream.ports import Face, Machine
 
 
@@ -32,6 +32,7 @@ class Turning:
         self._sessions = sessions
         self._known: set[str] = set()
         self._on_screen: set[str] = set()
+        self._cut: set[str] = set()
 
     def began(self, id: str) -> None:
         """Know that the face hears of a run from its first event on."""
@@ -43,6 +44,12 @@ class Turning:
         if machine.run.id not in self._known:
             self._known.add(machine.run.id)
             self._face.recall(machine.run)
+
+    def comes_back(self, machine: Machine, *, was_cut: bool) -> None:
+        """Show the past of a kept chat before anything else of it, and know how it ended there."""
+        if was_cut:
+            self._cut.add(machine.run.id)
+        self._show_past(machine)
 
     def has_seen(self, id: str) -> None:
         """Know that a person has the past of a chat before them; see the port `Prompt`."""
@@ -58,7 +65,7 @@ class Turning:
             self._sessions.has_chosen()
             left = self._to.active()
             if await self._to.open(wanted, input):
-                self._to.set_mode(wanted)
+                self._to.choose_mode(wanted)
             if left is not None and left is not self._to.active():
                 self._leave_behind(left)
 
@@ -68,7 +75,11 @@ class Turning:
             machine = self._to.workflow
             if machine is None or machine.run.is_over:
                 raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
-            await machine.stop()
+            self._to.is_ending = True
+            try:
+                await machine.stop()
+            finally:
+                self._to.is_ending = False
             self._to.go_home()
 
     async def turn_to(self, machine: Machine, *, is_told: bool) -> None:
@@ -81,13 +92,13 @@ class Turning:
             if left is not None and left is not machine:
                 self._leave_behind(left)
                 self._on_screen.discard(left.run.id)
-            if is_chat(machine) and machine.run.id not in self._on_screen:
-                self._on_screen.add(machine.run.id)
-                self._face.past(machine.run)
-                self._tell_outdated(machine)
+            if is_chat(machine):
+                self._show_past(machine)
             if not (is_told and is_chat(machine)):
-                self._face.say(here_line(machine.run), kind="note")
-            self._face.turned_to(where(machine.run).questions)
+                was_cut = machine.run.id in self._cut
+                self._face.say(here_line(machine.run, was_cut=was_cut), kind="note")
+            self._cut.discard(machine.run.id)
+            self._face.turned_to(machine.run.id, where(machine.run).questions)
 
     async def turn_home(self) -> None:
         """Let lines go to the role again; a run of another process is watched no more."""
@@ -106,16 +117,28 @@ class Turning:
         self._sessions.has_chosen()
         async with self._to.in_order:
             name = self._to.mode.name if self._to.mode.kind == "role" else self._to.home.name
-            machine = self._to.chats.pop(name, None)
+            machine = self._to.chats.get(name)
+            if (
+                machine is not None
+                and not is_done(machine)
+                and machine not in self._background.watched()
+            ):
+                # Before the chat is out of sight: what that cuts off is shown.
+                await machine.halt()
+            self._to.chats.pop(name, None)
             if machine is not None:
                 self._on_screen.discard(machine.run.id)
             if machine in self._background.watched():
                 await self._background.forget(machine)
-            elif machine is not None and not is_done(machine):
-                await machine.halt()
             back = "" if machine is None else " /sessions goes back to the one before."
-            self._face.say(f"The chat with {name} begins anew.{back}", kind="note")
+            self._face.say(f"A new chat with {name} begins.{back}", kind="note")
             self._face.refresh()
+
+    def _show_past(self, machine: Machine) -> None:
+        if machine.run.id not in self._on_screen:
+            self._on_screen.add(machine.run.id)
+            self._face.past(machine.run)
+            self._tell_outdated(machine)
 
     def _leave_behind(self, machine: Machine) -> None:
         if is_done(machine) or is_chat(machine):
@@ -123,12 +146,13 @@ class Turning:
         way = f"/workflow {self._to.started_as(machine)}"
         if machine in self._background.watched():
             way = f"/attach {self._background.short(machine.run.id)}"
-        words = f"{name_of(machine)} goes on in the background: {way} returns to it."
+        name = self._background.named(machine)
+        words = f"{name} goes on in the background: {way} returns to it."
         self._face.say(words, kind="note")
 
     def _tell_outdated(self, machine: Machine) -> None:
         """Say that a chat follows the AGENTS.md it began with, where that is another one now."""
         definition, library = machine.run.definition, self._to.equipped().library
         if definition is not None and is_outdated(definition, library.guidance()):
-            words = f"{AGENTS_FILE} has changed: this chat keeps to what it said when it began."
-            self._face.say(f"{words} /clear begins one with what it says now.", kind="note")
+            words = f"{AGENTS_FILE} has changed: this chat still follows the version it began with."
+            self._face.say(f"{words} /clear begins a chat with the new version.", kind="note")

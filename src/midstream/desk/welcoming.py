@@ -1,7 +1,7 @@
 """The first five minutes: what there is for a person to begin with."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -9,11 +9,13 @@ from typing import Final
 from midstream.ai.localhost import USUAL, servers_here
 from midstream.ai.naming import KEYS, OFFLINE, is_configured, is_offline
 from midstream.config.manager import ConfigManager
-from midstream.core.views.welcome import Found, Key, welcome
+from midstream.config.newcomer import may_need_coder, remember_coder
+from midstream.core.views.welcome import CODER, Found, Key, welcome
+from midstream.desk.addressing import HOME
 from midstream.offloop import in_thread
+from midstream.storage import KeptRun
 
 _EXTRAS: Final = {
-    "anthropic": ("anthropic", "anthropic"),
     "google": ("google", "google.genai"),
 }
 """The providers whose library comes with an extra: its name, and what is there once it is installed."""
@@ -55,6 +57,18 @@ async def told_welcome(config: ConfigManager, model: str, *, width: int) -> str:
     """Return the first screen; `model` is what answers now, "" where nothing is loaded yet."""
     found = await found_here(config.workspace, model or model_to_answer(config, os.environ))
     return welcome(found, width=width)
+
+
+async def told_coder(config: ConfigManager, runs: Iterable[KeptRun]) -> str:
+    """Return how one gets the role that works on code, once in a repository; "" for who needs no telling.
+
+    That is also who chose a mode in one of the `runs`, those of the workspace.
+    """
+    if not await in_thread(lambda: may_need_coder(config)):
+        return ""
+    await in_thread(lambda: remember_coder(config))
+    has_chosen = any(run.summary.workflow != HOME and not run.is_foreign for run in runs)
+    return "" if has_chosen else f"This is a git repository: {CODER} works on its code."
 
 
 async def found_here(

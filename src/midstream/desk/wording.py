@@ -6,6 +6,7 @@ from midstream.command.standing import begun_with
 from midstream.core.question import Question, chosen
 from midstream.core.run import Run
 from midstream.core.views.listing import Summary
+from midstream.core.views.status import way_on
 from midstream.ports import Machine, Receipt
 from midstream.storage import KeptRun
 
@@ -54,11 +55,19 @@ def left_words(run: Run, name: str, short: str, *, is_lasting: bool) -> str:
     if run.is_over or (is_idle_chat and run.phase == "waiting"):
         return ""
     if not is_lasting:
-        return f"{name} ({run.id}) ends here: nothing keeps it beyond this process."
-    return (
-        f"{name} ({run.id}) is kept where it stands: /resume {short} or "
-        f"`midstream resume {short}` goes on."
-    )
+        return f"{name} ({run.id}) ends here: it is not kept after this process."
+    resume = f"/resume {short} or `midstream resume {short}`"
+    return f"{name} ({run.id}) {way_on(run, short, resume=resume)}"
+
+
+def way_on_here(run: Run, short: str) -> str:
+    """Return how a run that no process runs any more is taken up in this console, as a sentence."""
+    resume = f"/resume {short}"
+    if any(question.kind != "input" for question in run.open_questions):
+        return f"The run is kept: {resume} asks here what it waits for."
+    if run.phase == "held" and not run.suspended:
+        return f"The run is stopped: after {resume} your next line tells it what to do."
+    return f"The run is kept: {resume} goes on with it here."
 
 
 def kept_line(kept: KeptRun) -> str:
@@ -83,7 +92,7 @@ def _how(kept: KeptRun, summary: Summary) -> str:
     elif kept.is_foreign:
         parts.append("imported")
     else:
-        parts.append("was cut off" if kept.was_cut else "was left")
+        parts.append("was cut off" if kept.cut_work else "was left")
     count = len(summary.asking)
     if count:
         parts.append(f"waits for your answer{f' to {count} questions' if count > 1 else ''}")
@@ -96,7 +105,7 @@ def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
     """Return why a line answers nothing a run asks."""
     if asked:
         return f"Words do not approve a tool call: /attach {short} and press y or n."
-    return f"It asks nothing now: /send {short} TEXT tells it something."
+    return f"It asks nothing now: /send {short} TEXT sends it a message."
 
 
 def way_past(run: Run, question_id: str | None, words: str) -> str:
@@ -104,7 +113,7 @@ def way_past(run: Run, question_id: str | None, words: str) -> str:
     asked = next((each for each in run.open_questions if each.id == question_id), None)
     if asked is None or asked.kind != "question" or chosen(asked, words) is not None:
         return ""
-    return "/interrupt TEXT says something else."
+    return "/interrupt TEXT sends a new instruction instead."
 
 
 def receipt_words(receipt: Receipt) -> str:
@@ -122,4 +131,4 @@ def receipt_words(receipt: Receipt) -> str:
 
 def why_not(machine: Machine, receipt: Receipt) -> str:
     """Return why a run took no words."""
-    return receipt.reason or f"Run {machine.run.id} took no words."
+    return receipt.reason or f"Run {machine.run.id} accepted no input."

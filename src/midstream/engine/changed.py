@@ -51,7 +51,7 @@ def _compared(name: str, before: bytes | None, change: FileChange, workspace: Pa
     if before is None and now is not None:
         notes.append("new")
     if now is None:
-        notes.append("no more there" if change.after is not None else "removed")
+        notes.append("no longer there" if change.after is not None else "removed")
     if change.is_mixed:
         notes.append("changed by others in between")
     if now is not None and key not in (change.after, *change.or_else):

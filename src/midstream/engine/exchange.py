@@ -36,10 +36,9 @@ from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.safety.redaction import Redactor
-from midstream.engine.travel import lineage
 from midstream.offloop import in_thread
 from midstream.process import own_redactor
-from midstream.storage import Store
+from midstream.storage import KeptRun, Store
 from midstream.store.sealing import fact_of
 from midstream.tool.writing import MAX_KEPT_BYTES
 from midstream.workflow.state_machine import new_run_id
@@ -136,7 +135,9 @@ async def exported(store: Store, id: str, *, made_by: str, with_files: bool = Fa
     facts = await store.read(id)
     if not facts:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
-    line = lineage(await store.listing(), id)
+    line: list[KeptRun] = []
+    with contextlib.suppress(WorldTrouble):  # a journal that was lost lists nothing any more
+        line = await store.lineage(id)
     parents = tuple(Parent(run=kept.parent, seq=kept.parent_seq) for kept in line if kept.parent)
     files, missing = await _contents(store, facts) if with_files else ([], 0)
     header = Header(
@@ -264,12 +265,12 @@ def read_parcel(path: Path) -> Parcel:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):  # a pipe or a device may never end
             os.close(handle)
-            raise UserMistake(f"{path} is not a regular file.", hint="Name one that is.")
+            raise UserMistake(f"{path} is not a regular file.", hint="Name a regular file.")
         with open(handle, "rb") as stream:
             if about.st_size > MAX_FILE_BYTES:
                 raise UserMistake(
                     f"{path} is larger than {MAX_FILE_BYTES:,} bytes.",
-                    hint="No run is: check the name.",
+                    hint="No exported run is that large: check the name.",
                 )
             return _Reading(path, stream).parcel()
     except OSError as error:
@@ -319,7 +320,7 @@ class _Reading:
         try:
             versions = msgspec.json.decode(first, type=_Versions)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._wrong(1, "this is no exported run") from error
+            raise self._wrong(1, "this is not an exported run") from error
         if versions.midstream_run > LAYOUT or versions.format > FORMAT:
             raise UserMistake(
                 f"{self._path}:1: it was made by a newer version ({versions.made_by[:80]!r}).",
@@ -327,9 +328,9 @@ class _Reading:
             )
         header = self._decoded(1, Header, first)
         if versions.midstream_run < 1 or header.facts < 1 or header.files < 0:
-            raise self._wrong(1, "this is no exported run")
+            raise self._wrong(1, "this is not an exported run")
         if not _ID.fullmatch(header.run):
-            raise self._wrong(1, f"{header.run[:80]!r} is no id of a run")
+            raise self._wrong(1, f"{header.run[:80]!r} is not the id of a run")
         return header
 
     def _facts(self, header: Header) -> Iterator[Envelope]:
@@ -354,7 +355,7 @@ class _Reading:
 
     def _folded(self, number: int, run: Run, fact: AnyFact) -> Run:
         if isinstance(fact, RunStarted) != (run.seq == 0):
-            raise self._wrong(number, "a run begins with its start, and once")
+            raise self._wrong(number, "the start of a run must come first, and only once")
         if run.is_over:
             raise self._wrong(number, "the run had ended before")
         try:
@@ -370,7 +371,7 @@ class _Reading:
             except (binascii.Error, ValueError) as error:
                 raise self._wrong(number, "this is no base64") from error
             if hashlib.sha256(data).hexdigest() != line.key or len(data) > MAX_KEPT_BYTES:
-                raise self._wrong(number, "the contents are not what they are named by")
+                raise self._wrong(number, "the contents are not what their checksum says")
             yield data
 
     def _decoded(self, number: int, wanted: type[_T], line: bytes | None = None) -> _T:

@@ -1,16 +1,20 @@
 """The runs of one workspace, as a console uses them: kept ones, and those of other processes."""
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from midstream.config.files import make_private
+from midstream.config.places import user_state_dir
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.notices import Envelope
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.side_effects import in_words, short_path
 from midstream.core.views.spending import Spent
+from midstream.core.views.transcript import markdown_of
 from midstream.core.views.turns import Turn, turns_of
 from midstream.engine.changed import changed_files
 from midstream.engine.exchange import exported, write_new
@@ -37,6 +41,7 @@ from midstream.engine.travel import (
 )
 from midstream.offloop import in_thread
 from midstream.ports import ChangedFile, Choice, Library, Machine
+from midstream.process import own_redactor
 from midstream.storage import KeptRun
 
 
@@ -53,27 +58,24 @@ class WorkspaceRuns:
     Args:
         engine: where runs go on.
         library: what workflows and roles are now.
-        is_lasting: whether the store outlives this process.
     """
 
-    def __init__(self, engine: LocalEngine, library: Library, *, is_lasting: bool) -> None:
+    def __init__(self, engine: LocalEngine, library: Library) -> None:
         self._engine = engine
         self._library = library
-        self._is_lasting = is_lasting
         self._last_fork: Fork | None = None
 
     @property
     def is_lasting(self) -> bool:
         """Return whether runs are kept beyond this process."""
-        return self._is_lasting
+        return self._engine.store.is_lasting
 
     async def listing(self) -> list[KeptRun]:
         """Return every run of the workspace, the oldest first; owned ones are of other processes."""
         here, me = str(self._engine.world.workspace), self._engine.store.me
         return [
             msgspec.structs.replace(kept, owner="") if kept.owner == me else kept
-            for kept in await self._engine.store.listing()
-            if kept.summary.workspace == here
+            for kept in await self._engine.store.listing(workspace=here)
         ]
 
     async def left(self) -> list[KeptRun]:
@@ -174,11 +176,13 @@ class WorkspaceRuns:
         """
         last = self._last_fork
         if last is None or not last.effects.files:
-            raise UserMistake("No file is to be put back.", hint="/fork and /undo say which were.")
+            raise UserMistake(
+                "There is no file to put back.", hint="/fork and /undo name such files."
+            )
         self._last_fork = None
         workspace = self._engine.world.workspace
         done = await put_back(self._engine.store, last.effects.files, workspace)
-        return _returned_words(done, str(workspace))
+        return returned_words(done, str(workspace))
 
     async def turns(self, id: str) -> tuple[Turn, ...]:
         """Return the turns of a run that words began, the oldest first."""
@@ -186,7 +190,10 @@ class WorkspaceRuns:
         return await in_thread(partial(turns_of, id, facts))
 
     async def export(self, id: str, file: str) -> str:
-        """Write a run as one file, "" for a name made of its id; return where it is, in words.
+        """Write a run as one file; return where it is, in words.
+
+        A name that ends in `.md` gets what a person reads, any other the facts. "" is a file named by
+        the run's id in the folder of state: nothing comes into a repository that nobody asked for.
 
         Raises:
             UserMistake: the file is there already.
@@ -194,7 +201,20 @@ class WorkspaceRuns:
         """
         from midstream import __version__
 
-        path = _named(self._engine.world.workspace, file or f"midstream-{id}.jsonl")
+        path = _named(self._engine.world.workspace, file)
+        if not file:
+            folder = user_state_dir(os.environ) / "exports"
+            await in_thread(partial(make_private, folder))
+            path = folder / f"{id}.jsonl"
+        if path.suffix == ".md":
+            differences = {
+                f"{each.diff.path} +{each.diff.added} -{each.diff.removed}": each.diff.diff
+                for each in await self.changes(id)
+            }
+            facts = await self._engine.store.read(id)
+            text = own_redactor().redacted(markdown_of(facts, differences))
+            await in_thread(partial(write_new, path, [text.encode("utf-8", "replace")]))
+            return f"Run {id} is in {path}, to be read. Check it before you share it."
         made = await exported(self._engine.store, id, made_by=f"midstream {__version__}")
         await in_thread(partial(write_new, path, made.lines))
         return (
@@ -225,7 +245,9 @@ class WorkspaceRuns:
             told.append("What was done after that point stays done:")
             told += _shown(effects)
         if made.damaged is not None:
-            told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
+            told.append(
+                f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+            )
         if made.effects.files and not made.is_foreign:
             told.append("/putback puts the files back as they were then.")
         return Travelled(id=made.id, told=tuple(told))
@@ -244,10 +266,11 @@ def _named(folder: Path, file: str) -> Path:
     return folder / Path(file).expanduser()
 
 
-def _returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+def returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+    """Return what became of files that were to be put back, a line each."""
     return tuple(
         f"{short_path(each.path, workspace)}: "
-        f"{each.result.replace('_', ' ')}{f', {each.why}' if each.why else ''}"
+        f"{_IN_SHORT[each.result]}{f', {each.why}' if each.why else ''}"
         for each in returned
     )
 
@@ -262,7 +285,9 @@ def undone_in_chat(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
     elif stays:
         told += ["Not taken back:", *_shown(stays)]
     if made.damaged is not None:
-        told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
+        told.append(
+            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+        )
     return tuple(told)
 
 
@@ -270,12 +295,12 @@ def redone_in_chat(
     way: WayForward, made: Fork | None, returned: Sequence[Returned]
 ) -> tuple[str, ...]:
     """Return what a person hears of having gone forward again in a chat."""
-    what = f"Brought forward: {_quoted(way.words)}" if way.words else "As it was before /undo"
+    what = f"Redone: {_quoted(way.words)}" if way.words else "As it was before /undo"
     back = [each for each in returned if each.result != "left"]
     left = [each for each in returned if each.result == "left"]
     over = () if made is not None else ("it had ended",)
     told = [_in_a_line(what, *_again_in_short(way, back), *over)]
-    return (*told, *_shown(_returned_words(left, way.workspace)))
+    return (*told, *_shown(returned_words(left, way.workspace)))
 
 
 def _in_a_line(*parts: str) -> str:
@@ -287,7 +312,12 @@ def _taken_back(made: Fork) -> str:
 
 
 _FILES_BY_NAME = 3
-_IN_SHORT = {"put_back": "put back", "removed": "removed", "already": "as it was"}
+_IN_SHORT = {
+    "put_back": "put back",
+    "removed": "removed",
+    "already": "as it was",
+    "left": "left",
+}
 
 
 def _files_in_short(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
@@ -314,11 +344,12 @@ def _files_of(returned: Sequence[Returned]) -> int:
 
 def _staying(made: Fork, returned: Sequence[Returned]) -> list[str]:
     """Return what could not be taken back."""
-    others = msgspec.structs.replace(made.effects, files=())
+    files = () if returned else made.effects.files
+    others = msgspec.structs.replace(made.effects, files=files)
     left = [one for one in returned if one.result == "left"]
     return [
         *in_words(others, workspace=made.workspace),
-        *_returned_words(left, made.workspace),
+        *returned_words(left, made.workspace),
     ]
 
 
@@ -329,14 +360,16 @@ def undone_words(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
         told.append(_taken_back(made))
     back = [each for each in returned if each.result != "left"]
     if back:
-        told.append("Files as they were before that turn:")
-        told += _shown(_returned_words(back, made.workspace))
+        told.append("Files as they were then:")
+        told += _shown(returned_words(back, made.workspace))
     stays = _staying(made, returned)
     if stays:
         told.append("Not taken back:")
         told += _shown(stays)
     if made.damaged is not None:
-        told.append(f"What was done from event {made.damaged} on is not known: it is damaged.")
+        told.append(
+            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+        )
     return tuple(told)
 
 
@@ -345,11 +378,11 @@ def redone_words(
 ) -> tuple[str, ...]:
     """Return what a person hears of having gone forward again."""
     if made is None:
-        told = [f"Run {way.target} stands as it had ended."]
+        told = [f"Run {way.target} is as it was when it ended."]
     else:
         told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}, as it was."]
     if way.words:
-        told.append(f"Brought forward: {_quoted(way.words)}")
+        told.append(f"Redone: {_quoted(way.words)}")
     if returned:
         told.append("Files as they were before it was undone:")
         words = ((each.path, again_words(way, each)) for each in returned)

@@ -16,7 +16,7 @@ from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.spec import Budget, Definition
-from midstream.engine.opening import SNAPSHOT_EVERY, keep, opened
+from midstream.engine.opening import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
 from midstream.engine.postman import Postman, deliver
 from midstream.engine.travel import is_unbound
 from midstream.ports import Handlers, World
@@ -91,6 +91,7 @@ class LocalEngine:
         *,
         handlers: Handlers | None = None,
         definition: Definition | None = None,
+        known: Run | None = None,
     ) -> WorkflowStateMachine:
         """Return a run of the store that goes on here. It hears first what it was sent meanwhile.
 
@@ -98,6 +99,7 @@ class LocalEngine:
             id: the run's whole id.
             handlers: the functions of the script of `definition`, or of what it is pinned to.
             definition: what it follows from here on; None: what it is pinned to.
+            known: the run as it was read a moment ago: it is not folded once more.
 
         Raises:
             UserMistake: there is no such run, it is over, the definition does not fit.
@@ -106,15 +108,16 @@ class LocalEngine:
         """
         # One at a time: whoever comes second gets the machine the first has made.
         async with self._doors.setdefault(id, asyncio.Lock()):
-            known = self._machines.get(id)
-            if known is not None and not known.is_closed:
-                return known
-            return await self._taken_up(id, handlers, definition)
+            machine = self._machines.get(id)
+            if machine is not None and not machine.is_closed:
+                return machine
+            run = known or await opened(self.store, id)
+            return await self._taken_up(run, handlers, definition)
 
     async def _taken_up(
-        self, id: str, handlers: Handlers | None, definition: Definition | None
+        self, run: Run, handlers: Handlers | None, definition: Definition | None
     ) -> WorkflowStateMachine:
-        run = await opened(self.store, id)
+        id = run.id
         if run.is_over:
             raise UserMistake(
                 f"Run {id} has ended.", hint="Fork it to go on from an earlier point."
@@ -126,9 +129,11 @@ class LocalEngine:
         self._taking_up.add(id)
         try:
             was_cut = await self._take_in(machine)
-            # Once more: until it was ours, its owner may have gone on.
-            run = await opened(self.store, id)
-            self._told[id] = self._snapped[id] = run.seq
+            # Until it was ours, its owner may have gone on.
+            run = await opened(self.store, id, known=run)
+            self._told[id] = run.seq
+            if run.seq < SNAPSHOT_EVERY:
+                self._snapped[id] = run.seq
             await machine.resume(
                 run,
                 was_cut=was_cut,
@@ -259,7 +264,7 @@ class LocalEngine:
         if run.is_over:
             if seq == run.seq:
                 self._do(self._let_go(run))
-        elif seq - self._snapped.get(id, 0) >= SNAPSHOT_EVERY:
+        elif seq - self._snapped.get(id, 0) >= max(SNAPSHOT_EVERY, seq // SNAPSHOT_SHARE):
             self._snapped[id] = seq
             self._do(keep(self.store, run))
 

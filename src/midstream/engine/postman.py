@@ -107,9 +107,9 @@ class Postman:
         if not letters or now < self._sweeps_at:
             return
         self._sweeps_at = now + SWEEP_EVERY_S
-        kept = {run.id: run for run in await self._store.listing()}
+        kept = {id: await self._store.lineage(id) for id in {letter.run for letter in letters}}
         for letter in letters:
-            run = kept.get(letter.run)
+            run = next(iter(kept[letter.run]), None)
             if run is None or run.owner or run.damaged:
                 continue  # its owner sees to it
             if run.summary.is_over:

@@ -76,7 +76,7 @@ async def files_undone(
     """
 
     async def record(found: Sequence[Found]) -> None:
-        kept = next(kept for kept in await store.listing() if kept.id == made.id)
+        kept = (await store.lineage(made.id))[0]
         facts = [
             Envelope(
                 run=made.id,
@@ -107,7 +107,7 @@ async def way_forward(store: Store, id: str) -> WayForward:
         UserMistake: the run did not come of an undo, something was said or done in it since, or a
             file that was put back has been changed since.
     """
-    runs = {kept.id: kept for kept in await store.listing()}
+    runs = {kept.id: kept for kept in await store.lineage(id)}
     facts, _ = await whole_facts(store, id)
     while True:
         kept = runs.get(id)
@@ -116,7 +116,7 @@ async def way_forward(store: Store, id: str) -> WayForward:
         own = await in_thread(partial(_own, id, facts, kept.parent_seq))
         if why := _gone_on(own):
             raise UserMistake(
-                f"There is no way forward: {why} since then.",
+                f"Redo is not possible: {why} since then.",
                 hint="/undo takes that back; what was undone before it stays in the journal, and "
                 f"midstream fork {kept.parent} goes on with it.",
             )
@@ -163,7 +163,7 @@ def again_words(way: WayForward, one: Returned) -> str:
 
 def _nothing() -> UserMistake:
     return UserMistake(
-        "There is nothing to go forward to: no turn of this run was undone.",
+        "There is nothing to redo: no turn of this run was undone.",
         hint="/undo takes the last turn back.",
     )
 
@@ -246,6 +246,6 @@ async def _require_unchanged(store: Store, files: Sequence[FileChange], workspac
         named = "; ".join(f"{short_path(each.path, workspace)}: {each.why}" for each in left[:5])
         more = f"; +{len(left) - 5} more" if len(left) > 5 else ""
         raise UserMistake(
-            f"There is no way forward that loses nothing: {named}{more}.",
+            f"Redo would lose changes: {named}{more}.",
             hint="Nothing was changed. Move such a file away, or put it as it was, and try again.",
         )

@@ -20,7 +20,7 @@ from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
 from midstream.core.names import Policy
 from midstream.core.notices import Envelope
-from midstream.core.run import InputRecord, Run
+from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
 from midstream.engine.doorbell import ring
 from midstream.engine.opening import opened
@@ -31,7 +31,7 @@ from midstream.workflow.words import only_question, readable
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
 
-NOBODY = "nobody runs this run now: it is kept until it is resumed"
+NOBODY = "the run is not running now: your line is kept until it is resumed"
 ENDED = "the run has ended"
 
 
@@ -236,7 +236,8 @@ class RemoteMachine:
             raise UserMistake(f"Nothing was compacted: {why}.")
         if not await self.owner():
             raise UserMistake(
-                f"Nobody runs {self.id} now.", hint=f"/resume {self.id[:4]} goes on with it here."
+                f"No process runs {self.id} now.",
+                hint=f"/resume {self.id[:4]} goes on with it here.",
             )
         await self._send(self._letter("compact", text=note))
 
@@ -255,11 +256,11 @@ class RemoteMachine:
         letter = self._letter("stop", text=reason)
         if not await self.owner() or not await self._send(letter):
             raise UserMistake(
-                f"Nobody runs {self.id} now.", hint=f"End it with: midstream stop {self.id}"
+                f"No process runs {self.id} now.", hint=f"End it with: midstream stop {self.id}"
             )
 
     async def unsuspend(self) -> None:
-        """Let a suspended run go on."""
+        """Let a suspended or halted run go on."""
         await self._send(self._letter("unsuspend"))
 
     async def wait(self) -> Run:
@@ -286,7 +287,7 @@ class RemoteMachine:
 
     def _ended(self, id: str, question: str | None) -> Receipt:
         """Return the receipt of words that came after the end: an answer may only have been second."""
-        asked = next((each for each in self._run.questions if each.id == question), None)
+        asked = None if question is None else question_of(self._run, question)
         is_answered = asked is not None and asked.status == "answered"
         reason = "already answered" if is_answered else ENDED
         return Receipt(input_id=id, handling="reject", reason=reason)

@@ -91,7 +91,7 @@ async def _kept(store: Snapshots, id: str) -> Run | None:
     if kept is None:
         return None
     try:
-        run = await in_thread(lambda: decode_run(kept[1]))
+        run = await in_thread(lambda: decode_run(*kept[1:]))
     except Undecodable:
         return None
     return msgspec.structs.replace(run, id=id)

@@ -72,7 +72,7 @@ async def take_up(
         return known
     run = await _resumable(engine, id)
     pinned = definition_of(run)
-    if has_foreign_past(await engine.store.listing(), id):
+    if await has_foreign_past(engine.store, id):
         _refuse_foreign_powers(run)
         if not pinned.found_as and pinned.kind != "chat":
             await _refuse_foreign_copy(engine.store, id)
@@ -80,10 +80,10 @@ async def take_up(
     differences = _differences(pinned, now)
     if not differences:
         handlers = now.handlers or await library.pinned(pinned)
-        return await engine.resume(id, handlers=handlers)
+        return await engine.resume(id, handlers=handlers, known=run)
     if choice == "ask":
         raise DefinitionDiffers(
-            f"What run {id} follows is not what it was when it began: {'; '.join(differences)}.",
+            f"The workflow or roles of run {id} have changed since it began: {'; '.join(differences)}.",
             run=id,
             changes=differences,
             hint=f"Go on with the old copy (midstream resume {id} --old) or with what it is now "
@@ -91,11 +91,11 @@ async def take_up(
         )
     if choice == "old":
         await _refuse_foreign_copy(engine.store, id)
-        return await engine.resume(id, handlers=await library.pinned(pinned))
+        return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
     if now.definition is None:
         assert now.error is not None
         raise now.error
-    return await engine.resume(id, handlers=now.handlers, definition=now.definition)
+    return await engine.resume(id, handlers=now.handlers, definition=now.definition, known=run)
 
 
 async def cut_runs(store: Store, workspace: Path) -> list[KeptRun]:
@@ -107,9 +107,8 @@ async def cut_runs(store: Store, workspace: Path) -> list[KeptRun]:
     written_to = {letter.run for letter in await store.letters()}
     return [
         kept
-        for kept in await store.listing()
-        if kept.summary.workspace == str(workspace)
-        and not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+        for kept in await store.listing(workspace=str(workspace))
+        if not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
         and (kept.summary.kind == "workflow" or _is_owed(kept) or kept.id in written_to)
     ]
 
@@ -225,15 +224,11 @@ async def _refuse_foreign_copy(store: Store, id: str) -> None:
     Raises:
         UserMistake: the run is a fork of an imported one.
     """
-    kept = {each.id: each for each in await store.listing()}
-    ancestor = kept.get(id)
-    while ancestor is not None:
-        if ancestor.is_foreign:
-            raise UserMistake(
-                f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
-                hint="Go on with what the workflow is now (--new), or stop it.",
-            )
-        ancestor = kept.get(ancestor.parent)
+    if await has_foreign_past(store, id):
+        raise UserMistake(
+            f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
+            hint="Go on with what the workflow is now (--new), or stop it.",
+        )
 
 
 def _refuse_foreign_powers(run: Run) -> None:
@@ -245,14 +240,14 @@ def _refuse_foreign_powers(run: Run) -> None:
     """
     if run.allowed:
         raise UserMistake(
-            f"Run {run.id} has the past of an import that lets {', '.join(run.allowed)} run without "
+            f"Run {run.id} comes from an import that lets {', '.join(run.allowed)} run without "
             "asking.",
-            hint="It can be looked at; start the workflow anew to go on with it.",
+            hint="It can be looked at; start the workflow again to go on with it.",
         )
     is_asking = any(question.kind == "approval" for question in run.open_questions)
     if is_asking or any(call.status not in ("parked", "done") for call in _calls_of(run)):
         raise UserMistake(
-            f"Run {run.id} has the past of an import and stands in the middle of tool calls, which "
+            f"Run {run.id} comes from an import and stopped in the middle of tool calls, which "
             "nobody here has approved.",
             hint="Fork the import at an earlier event.",
         )

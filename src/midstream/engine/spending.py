@@ -18,9 +18,11 @@ async def spent_here(
     Imported runs spent elsewhere. Of a damaged run counts what stands before the damage.
     """
     found: list[Spent] = []
-    for kept in await store.listing():
-        is_wanted = kept.id in whole or kept.summary.updated_at >= since
-        if kept.is_foreign or kept.summary.workspace != str(workspace) or not is_wanted:
+    here = await store.listing(workspace=str(workspace), since=since)
+    for id in set(whole) - {kept.id for kept in here}:
+        here += (await store.lineage(id))[:1]
+    for kept in here:
+        if kept.is_foreign or kept.summary.workspace != str(workspace):
             continue
         own = await _spent(store, kept)
         found += [each for each in own if each.at >= since or kept.id in whole]

@@ -17,7 +17,7 @@ stays done; `Fork.effects` lists it, and `put_back` puts files back.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -51,7 +51,7 @@ from midstream.core.views.turns import turns_of
 from midstream.engine.folders import folders_away, place_of, standing
 from midstream.offloop import in_thread
 from midstream.ports import Shelf
-from midstream.storage import KeptRun, Store
+from midstream.storage import Store
 from midstream.tool.paths import Place
 from midstream.tool.writing import contents_of, put_in_place, take_away
 from midstream.workflow.state_machine import new_run_id
@@ -135,10 +135,10 @@ async def fork(store: Store, source: str, at: int | None = None) -> Fork:
         raise damage
     if at < 1 or at > len(facts):
         raise UserMistake(
-            f"Run {source} has {counted(len(facts), 'fact')}; {at} is none of them.",
+            f"Run {source} has {counted(len(facts), 'fact')}; there is no fact {at}.",
             hint=f"midstream events {source} lists them.",
         )
-    is_foreign = has_foreign_past(await store.listing(), source)
+    is_foreign = await has_foreign_past(store, source)
     id = new_run_id()
     seq = await store.fork(source, _whole_append(facts, at) if is_foreign else at, id)
     await _take_back(store, id, facts, seq)
@@ -241,19 +241,9 @@ async def whole_facts(store: Store, id: str) -> tuple[list[Envelope], JournalDam
     return facts, damage
 
 
-def lineage(listing: Iterable[KeptRun], id: str) -> list[KeptRun]:
-    """Return a run and the runs it was forked from, the run itself first."""
-    runs: Mapping[str, KeptRun] = {kept.id: kept for kept in listing}
-    found: list[KeptRun] = []
-    while id in runs and runs[id] not in found:
-        found.append(runs[id])
-        id = runs[id].parent
-    return found
-
-
-def has_foreign_past(listing: Iterable[KeptRun], id: str) -> bool:
+async def has_foreign_past(store: Store, id: str) -> bool:
     """Return whether a run, or one it was forked from, was imported."""
-    return any(kept.is_foreign for kept in lineage(listing, id))
+    return any(kept.is_foreign for kept in await store.lineage(id))
 
 
 async def is_unbound(store: Store, id: str) -> bool:
@@ -261,7 +251,7 @@ async def is_unbound(store: Store, id: str) -> bool:
 
     Only what was told here counts: the import itself could say so, too.
     """
-    line = lineage(await store.listing(), id)
+    line = await store.lineage(id)
     foreign = next((n for n, kept in enumerate(line) if kept.is_foreign), None)
     if foreign is None:
         return False

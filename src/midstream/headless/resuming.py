@@ -1,14 +1,13 @@
 """Going on with a run that was left or cut off, without a person at the keyboard."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from midstream.core.addressing import branch_at
 from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.capability import SHOWN, quoted
-from midstream.core.safety.rules import capability_of, covers
+from midstream.core.safety.rules import capability_of, covers, is_told_by_name
 from midstream.headless.run import ANSWER, Asking, Given, is_wanted
 from midstream.ports import Machine
 
@@ -65,20 +64,14 @@ def _asked(question: Question) -> list[str]:
 
 
 def _is_allowed(run: Run, question: Question, allowed: Sequence[str]) -> bool:
-    """Return whether an approval is asked for that was given beforehand.
-
-    A yes to a whole tool is none to files that decide what runs later.
-    """
+    """Return whether an approval is asked for that was given beforehand."""
     name = _tool_of(run, question)
     if not name:
         return False
     return all(
-        _covers(allowed, ask) or (name in allowed and not ask.startswith(_PROTECTED))
+        _covers(allowed, ask) or (name in allowed and is_told_by_name(ask))
         for ask in _asked(question) or (name,)
     )
-
-
-_PROTECTED: Final = "write_protected: "
 
 
 def _covers(allowed: Sequence[str], ask: str) -> bool:

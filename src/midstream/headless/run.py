@@ -8,6 +8,7 @@ ever invented.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -19,12 +20,15 @@ from midstream.core.errors import (
     WorldTrouble,
 )
 from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
+from midstream.core.growing import latest
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import ToolSpec, chat_definition
+from midstream.core.views.listing import HEADLESS
+from midstream.core.views.status import way_on
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.headless.variables import changed
 from midstream.ports import Engine, Library, Machine
@@ -95,7 +99,7 @@ async def chat_once(
     machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
     await machine.settled()
     asking = Asking(engine)
-    await machine.say(prompt)
+    await machine.say(prompt, source=HEADLESS)
     return await _answered(machine, given.answers, asking)
 
 
@@ -164,18 +168,18 @@ def unanswered(run: Run) -> str | None:
     question = None if run.is_over else _wanted(run)
     if question is None:
         return None
-    refused: list[str] = []
-    for each in run.inbox.values():
-        # What was refused before another question got its answer may have been meant for that one.
-        if each.disposition == "answered":
-            refused = []
-        elif each.disposition == "rejected" and each.handling == "answer":
-            refused.append(repr(each.text))
+    # What was refused before another question got its answer may have been meant for that one.
+    since = takewhile(lambda each: each.disposition != "answered", latest(run.inbox))
+    refused = [
+        repr(each.text)
+        for each in since
+        if each.disposition == "rejected" and each.handling == "answer"
+    ][::-1]
     wants = f"waits for an answer that fits (not {', '.join(refused)})"
     where = f" in the branch {question.branch}" if question.branch else ""
     choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
     return (
-        f"Run {run.id} {wants if refused else 'waits for an answer nobody gave'}{where}: "
+        f"Run {run.id} {wants if refused else 'waits for an answer that was not given'}{where}: "
         f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
     )
 
@@ -185,10 +189,7 @@ def left_words(run: Run) -> str:
     is_chat = run.definition is not None and run.definition.kind == "chat"
     if run.is_over or run.definition is None or (is_chat and run.phase == "waiting"):
         return ""
-    if _wanted(run) is not None:
-        send = f"`midstream send {run.id} TEXT` answers it"
-        return f"Run {run.id} is kept: {send}, and `midstream resume {run.id}` goes on."
-    return f"Run {run.id} is kept where it stands: `midstream resume {run.id}` goes on."
+    return f"Run {run.id} {way_on(run, run.id, resume=f'`midstream resume {run.id}`')}"
 
 
 def _wanted(run: Run) -> Question | None:

@@ -39,7 +39,7 @@ _WORDS: dict[KeptStatus, str] = {
     "running": "running in another process",
     "waiting": "waits for you",
     "cut_off": "cut off",
-    "left": "left, nobody runs it",
+    "left": "left, not running",
 }
 
 _SHOWN_EVENTS = 10
@@ -88,7 +88,7 @@ def status_words(kept: KeptRun) -> str:
     if status == "waiting" and not kept.summary.asking:
         words = "waits for its next line"
     if status in ("waiting", "suspended") and not kept.owner:
-        return f"{words} ({'cut off' if kept.was_cut else 'nobody runs it'})"
+        return f"{words} ({'cut off' if kept.cut_work else 'no process runs it'})"
     return words
 
 

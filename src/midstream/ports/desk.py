@@ -17,6 +17,7 @@ from midstream.core.views.waiting import Waiting
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What the bottom line says. `enter` is what Enter will do now, in words; empty parts are left out.
 
+    `on_empty` is what Enter does on an empty line, such as "resumes", "" where it does nothing.
     `tab` is what Tab does with a line instead, such as "queues", "" where it does nothing else.
     `thinking` is what the active run is doing, such as "reviewer is thinking". `busy`: it is in a
     turn or a handler, be it one that waits for the person, so that Esc has something to stop; `esc`
@@ -26,6 +27,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     names of branches that have ended, and `shared` those that mean several branches, with these.
     `permission` is how much happens unasked, in a word or two. `progress` is how far the active
     workflow is, such as "step 2 of 5 · 3 min". Lanes may also be of the run itself and of others.
+    `is_watched`: another process runs the active run. `is_ending`: the person has it end just now, to be
+    done with it or to go back in it.
     """
 
     mode: str
@@ -45,6 +48,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     progress: str = ""
     tab: str = ""
+    on_empty: str = ""
+    is_watched: bool = False
+    is_ending: bool = False
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +102,14 @@ class Desk(Protocol):
         says which one it answers, `as_new` that it answers none.
         """
 
+    async def answered(self) -> None:
+        """Return once the chat that lines go to waits for a person; at once if they go to a workflow."""
+
     async def halt(self) -> None:
         """Stop the active run's current turn (Esc)."""
+
+    async def go_on(self) -> None:
+        """Let the active run go on where it was stopped; where nothing was, nothing happens."""
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call that waits for approval, after a fresh key press."""

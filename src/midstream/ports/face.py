@@ -16,8 +16,12 @@ InFull: TypeAlias = Literal["on", "off", "last"]
 class Face(Protocol):
     """Where the console shows things: a terminal, plain lines, JSON lines."""
 
-    def show(self, envelope: Envelope) -> None:
-        """Show an event of a run. Returns at once; drawing may come later."""
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
+        """Show an event of a run. Returns at once; drawing may come later.
+
+        `is_behind`: lines do not go to that run. What it does is kept until they do (`turned_to`),
+        or, once it has ended, until the last is asked for in full.
+        """
 
     def say(self, text: str, *, kind: Literal["info", "note", "warning", "error"] = "info") -> None:
         """Show the console's own words (they may hold foreign text: sanitize before drawing)."""
@@ -28,8 +32,8 @@ class Face(Protocol):
     def past(self, run: Run) -> None:
         """Show the last turns of a chat that is gone on with, so that a person sees where they were."""
 
-    def turned_to(self, questions: Sequence[Question]) -> None:
-        """Show what a run had asked before the lines went to it, where nothing else shows it."""
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Show what a run did and asked before the lines went to it, where nothing else shows it."""
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files, each with its difference."""
@@ -45,6 +49,9 @@ class Face(Protocol):
 
         The `last` again, with nothing new since, is the one before it.
         """
+
+    def copy(self, text: str) -> bool:
+        """Put a text into the person's clipboard; return False where that cannot be done for sure."""
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep the graph of a workflow's run above the prompt while it goes on; None: no more.

@@ -72,7 +72,7 @@ class Machine(Protocol):
         """End the run; returns when it has ended."""
 
     async def unsuspend(self) -> None:
-        """Let a suspended run go on."""
+        """Let a suspended run go on, or one that was halted, where it was cut."""
 
     async def wait(self) -> Run:
         """Return the run once it has ended."""

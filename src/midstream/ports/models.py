@@ -103,7 +103,7 @@ class Models(Protocol):
         """Return the names of further models that are known now, of providers that are set up."""
 
     async def look_here(self) -> None:
-        """Ask servers of models on this machine what they have, where that is not known: for `names`."""
+        """Look for `names`: ask servers on this machine what they have, and load the list of the others."""
 
     async def window(self, level: str) -> tuple[str, int | None]:
         """Return the model that answers a level now, and how many tokens it takes, None: unknown."""

@@ -81,6 +81,9 @@ class Operator(Protocol):
     async def welcome(self) -> None:
         """Tell what this is, what was found to begin with, and what to try."""
 
+    async def trust(self, code: str) -> None:
+        """Show the workspace's own files ("" for the code), or trust those that were shown with it."""
+
     async def examine(self) -> None:
         """Tell what is there and what is missing, as `midstream doctor` does."""
 
@@ -101,6 +104,9 @@ class Operator(Protocol):
 
     def show_last(self) -> None:
         """Show the last tool result or reasoning in full, the one before it if asked again."""
+
+    async def copy(self, text: str) -> str:
+        """Put a text into the clipboard, or where that cannot be done into a file; say which."""
 
     def follow(self, machine: Machine | None) -> bool:
         """Keep the graph of a run above the prompt; see `Face.follow`."""

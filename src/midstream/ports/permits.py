@@ -13,8 +13,8 @@ class Permits(Protocol):
         """Return how much happens unasked now."""
 
     @property
-    def sandbox(self) -> SandboxLevel:
-        """Return what commands run in."""
+    def sandbox(self) -> SandboxLevel | None:
+        """Return what commands run in, None while that is being measured."""
 
     @property
     def is_untrusted(self) -> bool:

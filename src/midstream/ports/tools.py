@@ -13,6 +13,7 @@ from midstream.core.spec import ToolSpec
 
 if TYPE_CHECKING:
     from midstream.core.safety.protected import Purpose
+    from midstream.core.safety.rules import Rule
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,11 @@ def forbids_secrets(request: Capability) -> str:
     return f"{request.target}: {reason}" if standing == "secret" else ""
 
 
+def keeps_nothing(command: Capability) -> "tuple[Rule, ...]":
+    """Keep a command from reading nothing: what a context does that no policy stands behind."""
+    return ()
+
+
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
     """What was done to a file, for a person: see the notice `FileChanged`."""
 
@@ -104,7 +110,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     `binds` is the digest of the plan this call was judged by (`tool.base.Planned`), "" where nobody
     judged it: a tool that writes does so only if what it is about to do has the same. `forbids(request)`
     says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
-    not; it may be called from any thread. `changed(diff)` hears what was done to a file once it is done,
+    not; it may be called from any thread. `kept_from(command)` are the rules on reading that hold for
+    what a command reads without naming it. `changed(diff)` hears what was done to a file once it is done,
     from any thread.
     """
 
@@ -117,6 +124,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     granted: tuple[str, ...] = ()
     binds: str = ""
     forbids: Callable[[Capability], str] = forbids_secrets
+    kept_from: "Callable[[Capability], tuple[Rule, ...]]" = keeps_nothing
     changed: Callable[[FileDiff], None] = _unseen
 
 

@@ -15,7 +15,10 @@ class Clock(Protocol):
     """The time. Tests have one that jumps (`midstream.testing.fakes.JumpingClock`)."""
 
     def now(self) -> float:
-        """Return the time in seconds since 1970 (UTC)."""
+        """Return the time in seconds since 1970 (UTC). Somebody may set it, on or back."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow, from wherever: their differences are how long things took."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after so many seconds."""

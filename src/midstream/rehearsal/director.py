@@ -133,6 +133,8 @@ class Director:
             case form.TimeCame():
                 return self._ring(step)
             case form.ProcessChanged():
+                self._see(step.shown, step.shown_in)
+                await self.puppet.life.checkpoint()
                 await self.revive(was_cut=step.was_cut)
         return None
 
@@ -285,7 +287,7 @@ class Director:
                     got=message_in_words(after),
                 )
         return Misfit(
-            expected=f"{step.agent} in {step.state} is shown what it was shown then",
+            expected=f"{step.agent} in {step.state} gets the messages it got when recorded",
             got="other messages: " + " | ".join(map(message_in_words, model.request.messages[-3:])),
         )
 
@@ -293,7 +295,7 @@ class Director:
 def answer(puppet: Puppet, model: Standing, step: form.ModelReplied | form.ModelFailed) -> None:
     """Let a model's request end as a step says."""
     if isinstance(step, form.ModelFailed):
-        model.show(step.shown)
+        model.show(step.shown, calling=step.calling)
         puppet.life.finish(model, WorldTrouble(step.error, hint=step.hint))
         return
     model.show(step.text, calling=bool(step.calls))

@@ -63,13 +63,14 @@ class ModelReplied(Step, frozen=True, kw_only=True, omit_defaults=True, tag="mod
 
 
 class ModelFailed(Step, frozen=True, kw_only=True, omit_defaults=True, tag="model_failed"):
-    """An agent's request failed for good, after the words in `shown`."""
+    """An agent's request failed for good, after the words in `shown` or in a call (`calling`)."""
 
     agent: str
     state: str
     error: str
     hint: str = ""
     shown: str = ""
+    calling: bool = False
     seen: str = ""
 
 
@@ -181,9 +182,14 @@ class TimeCame(Step, frozen=True, kw_only=True, omit_defaults=True, tag="time_ca
 
 
 class ProcessChanged(Step, frozen=True, kw_only=True, omit_defaults=True, tag="process_changed"):
-    """Another process went on with the run. `was_cut`: the one before had died."""
+    """Another process went on with the run. `was_cut`: the one before had died.
+
+    `shown` is what was kept of a reply that streamed then, `shown_in` of those in branches.
+    """
 
     was_cut: bool = False
+    shown: str = ""
+    shown_in: dict[str, str] = {}
 
 
 AnyStep: TypeAlias = (
@@ -294,7 +300,7 @@ def _plain(data: bytes) -> bytes:
     return data
 
 
-_PLACE = re.compile(r" ?\(\S*\.py:\d+\)")
+_PLACE = re.compile(r" ?\([^\s(]*\.py:\d+\)")
 
 
 def without_places(error: str) -> str:

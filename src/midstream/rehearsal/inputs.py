@@ -42,6 +42,7 @@ from midstream.core.events import (
     QuestionAsked,
     QuestionExpired,
     ReplyCut,
+    ReplyShown,
     RunFailed,
     RunRecovered,
     RunRenamed,
@@ -49,6 +50,7 @@ from midstream.core.events import (
     RunStarted,
     StateFailed,
     StateRetried,
+    StateTransition,
     TimerSet,
     TimeSpent,
     ToolCalled,
@@ -71,6 +73,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Rename,
+    ReplyCheckpoint,
     RequestedCall,
     Resume,
     Revoke,
@@ -138,8 +141,8 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
                 break
         else:
             raise UserMistake(
-                f"Fact {done + 1} ({type(rest[0]).__struct_config__.tag}) is none this midstream "
-                "would come to there, so the run cannot be rehearsed.",
+                f"Fact {done + 1} ({type(rest[0]).__struct_config__.tag}) is not what this version "
+                "would do there, so the run cannot be rehearsed.",
                 hint="The run failed from outside, or another version made it: record it again.",
             )
         input = _as_cut(guess, run, story.facts)
@@ -191,8 +194,13 @@ def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]
             )
         case ToolReturned() | RunRecovered() | DefinitionChanged() | LimitsSet() | QuestionAsked():
             yield from _recoveries(rest)
+        case Interrupted() | ReplyCut():
+            yield from _of_person(run, rest, at)
+            yield from _recoveries(rest)
         case RunResumed():
             yield from _of_person(run, rest[1:], at)
+            yield Resume()
+        case StateTransition(resumes=True) if run.phase == "held":
             yield Resume()
         case _:
             yield from _of_person(run, rest, at)
@@ -213,6 +221,12 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
             yield from _summaries(run, fact)
         case AgentResponded():
             yield from _replies(run, here, fact, rest)
+        case ReplyCut() if fact.reason and here.turn is not None:
+            yield ModelFailed(
+                key=key(request_key(here)), error=fact.reason, shown=fact.partial, is_broken=True
+            )
+        case ReplyShown():
+            yield ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
         case AgentFailed() if here.turn is not None:
             yield ModelFailed(
                 key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
@@ -278,6 +292,7 @@ def _reviews(
             yield CallReviewed(key=key, kind="ask", asks=fact.asks, shows=shows, reason=fact.why)
         case ToolReturned():
             yield CallReviewed(key=key, kind="deny", reason=fact.result.removeprefix(REFUSED))
+            yield CallReviewed(key=key, kind="allow")  # and the budget was used up
 
 
 def _of_handler(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:

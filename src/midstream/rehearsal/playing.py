@@ -160,7 +160,7 @@ class Play:
         if id in machine.run.inbox:
             self._said.append(id)
         elif not machine.run.is_over and not machine.is_closed:
-            self.broken.append(f"the words were not taken: {receipt.reason}")
+            self.broken.append(f"the words were not accepted: {receipt.reason}")
 
     async def _went_on(self) -> bool:
         """Disturb the run where it is due, and take it up where it was killed."""
@@ -190,6 +190,7 @@ class Play:
         self._fire()
         self._show_half()
         if kind == "kill":
+            await self._puppet.life.checkpoint()
             await self._revived()
             return
         await self._interrupt(kind)
@@ -329,5 +330,5 @@ class Play:
         if isinstance(last, RunFailed) and not may_fail:
             broken.append(clipped(f"the run failed in {last.state}: {last.error}"))
         if any(id not in run.inbox for id in self._said):
-            broken.append("the words were taken and are lost")
+            broken.append("the words were accepted, but lost")
         return broken

@@ -77,8 +77,8 @@ def _parts(name: str, part: str) -> tuple[Kind, int, Moment]:
 
 def _no_point(name: str) -> UserMistake:
     return UserMistake(
-        f"{name!r} names no point.",
-        hint="One is kill:17, interrupt:4:flying or, for two, kill:17:lost+interrupt:2.",
+        f"{name!r} is not a point.",
+        hint="Write one such as kill:17, interrupt:4:flying or, for two, kill:17:lost+interrupt:2.",
     )
 
 

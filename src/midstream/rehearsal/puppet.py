@@ -40,6 +40,7 @@ from midstream.ports import (
     World,
 )
 from midstream.rehearsal.within import path_of, timer_of
+from midstream.workflow.effects import CHECKPOINT_S
 from midstream.workflow.state_machine import WorkflowStateMachine
 
 RUN_ID = "rehearsal"
@@ -145,11 +146,18 @@ class _Clock:
             return self._life.puppet.clock.time
         return math.inf if key in self._rung else -math.inf
 
-    async def sleep(self, seconds: float) -> None:
-        """Return when the director says so; to whom waits for no timer of the run, never."""
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
         key = self._life.key_of_timer()
         if key is None:
-            await asyncio.get_running_loop().create_future()
+            return self._life.puppet.clock.time
+        return math.inf if key in self._rung else 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when the director says so; else never (checkpoints: `nap`)."""
+        key = self._life.key_of_timer()
+        if key is None:
+            await self._life.nap(seconds)
             return
         await self._life.wait(key)
         self._rung.add(key)
@@ -250,6 +258,7 @@ class _Life:
         self._is_killed = False
         self._at_work = 0
         self._rested = asyncio.Event()
+        self._checkpoints: list[asyncio.Future[None]] = []
         self._notebook = puppet.notebook
         self._notebook.is_dead = False
         world = World(
@@ -309,6 +318,23 @@ class _Life:
         self.standing.clear()
         if not self.machine.is_closed:
             await self.machine.leave()
+
+    async def checkpoint(self) -> None:
+        """Have what was shown of replies journaled, as after a while; return once it is."""
+        await asyncio.sleep(0)  # who was just shown something begins to wait for it
+        due, self._checkpoints = self._checkpoints, []
+        for checkpoint in due:
+            if not checkpoint.done():
+                checkpoint.set_result(None)
+        await asyncio.sleep(0)
+        await self.machine.withdraw("")  # it changes nothing: once it is taken, so is all before it
+
+    async def nap(self, seconds: float) -> None:
+        """Return when a checkpoint is due, if that is waited for; else never."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if seconds == CHECKPOINT_S:
+            self._checkpoints.append(waiter)
+        await waiter
 
     # --- the model, the tools and the handlers -------------------------------------------------
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from midstream.core.addressing import branch_at
+from midstream.core.addressing import branch_at, living
 from midstream.core.apply import apply
 from midstream.core.call_words import REFUSED, shown_of
 from midstream.core.errors import UserMistake
@@ -76,7 +76,7 @@ def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:
             branches={path: tuple(states) for path, states in ways.items()},
             output=run.output if run.status == "finished" else msgspec.UNSET,
             error=form.without_places(run.error) if run.status == "failed" else "",
-            contexts=run.contexts,
+            contexts={name: tuple(messages) for name, messages in run.contexts.items()},
             is_midway=_has_handler_at_work(run),
         ),
     )
@@ -149,7 +149,12 @@ def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep
         case Withdraw():
             return form.UserWithdrew(text=run.inbox[input.input_id].text)
         case Recovered():
-            return form.ProcessChanged(was_cut=input.was_cut)
+            seen = {inner.path: inner.turn.shown for inner in (run, *living(run)) if inner.turn}
+            return form.ProcessChanged(
+                was_cut=input.was_cut,
+                shown=seen.pop("", ""),
+                shown_in={path: text for path, text in seen.items() if text},
+            )
         case Resume():
             return form.UserResumed()
         case _:
@@ -205,6 +210,7 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
             error=input.error,
             hint=input.hint,
             shown=input.shown,
+            calling=input.is_broken and not input.shown,
             seen=seen,
             branch=run.path,
         )

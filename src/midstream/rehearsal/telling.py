@@ -49,7 +49,7 @@ def _in_words(step: form.AnyStep) -> str:
         case form.UserWithdrew():
             return clipped(f"the user takes back: {step.text}")
         case form.UserResumed():
-            return "the run is suspended, and the user lets it go on"
+            return "the run is suspended, and the user resumes it"
         case form.UserCompacted():
             return clipped(f"the user has the older turns summarised {step.note}".rstrip())
         case form.UserRenamed():

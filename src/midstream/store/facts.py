@@ -60,6 +60,15 @@ class Prefix(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary
 
 
+# Judged where the rows are: of a thousand runs elsewhere no line is read. What is damaged is of nowhere.
+_TEXT = "cast(summary as text)"
+_SAYS = (
+    f"case when json_valid({_TEXT}) then coalesce(json_extract({_TEXT}, '$.{{}}'), {{}}) {{}} ? end"
+)
+
+_LAST = "\U0010ffff"
+"""Sorts behind whatever an id goes on with."""
+
 # What was damaged need not be text any more: it is read as bytes.
 _COLUMNS = (
     "number, cast(id as blob), seq, cast(head as blob), cast(summary as blob), parent, parent_seq,"
@@ -80,10 +89,35 @@ def head_of(connection: apsw.Connection, run: str, *, expected: bool = False) ->
     return head_in(rows[0]) if rows else None
 
 
-def heads(connection: apsw.Connection) -> Iterator[Head]:
-    """Return the rows of all runs, the oldest first."""
-    for row in connection.execute(f"select {_COLUMNS} from runs order by number"):  # nosec B608  # columns of ours
+def heads(
+    connection: apsw.Connection,
+    *,
+    workspace: str | None = None,
+    begins: str = "",
+    since: float = 0.0,
+) -> Iterator[Head]:
+    """Return the rows of the runs, the oldest first; see `midstream.storage.Catalogue.listing`."""
+    wanted: dict[str, str | float] = {}
+    if begins:
+        wanted["id >= ? and id < ?"] = begins
+    if workspace is not None:
+        wanted[_SAYS.format("workspace", "''", "=")] = workspace
+    if since:
+        wanted[_SAYS.format("updated_at", "0", ">=")] = since
+    rules = " and ".join(wanted) or "true"
+    query = f"select {_COLUMNS} from runs where {rules} order by number"  # nosec B608  # columns of ours
+    values = [*wanted.values()]
+    if begins:
+        values.insert(1, begins + _LAST)
+    for row in connection.execute(query, values):
         yield head_in(row)
+
+
+def head_numbered(connection: apsw.Connection, number: int) -> Head | None:
+    """Return the row of the run with this number, None where there is none."""
+    query = f"select {_COLUMNS} from runs where number=?"  # nosec B608  # columns of ours
+    rows = connection.execute(query, (number,)).fetchall()
+    return head_in(rows[0]) if rows else None
 
 
 def head_in(row: Sequence[Any]) -> Head:

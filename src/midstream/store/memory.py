@@ -6,7 +6,7 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +14,7 @@ from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary, summarised
 from midstream.offloop import call_soon
-from midstream.storage import Claim, KeptRun, Letter
+from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.refusals import (
     closed,
     elsewhere,
@@ -56,7 +56,7 @@ class _Contents:
         self.letters: dict[tuple[str, str], Letter] = {}
         self.delivered: set[tuple[str, str]] = set()
         self.leases: dict[str, str] = {}
-        self.snapshots: dict[str, tuple[int, bytes]] = {}
+        self.snapshots: dict[str, tuple[int, bytes, dict[str, bytes]]] = {}
         self.shelf: dict[str, bytes] = {}
         self.owners: dict[str, MemoryStore] = {}
         self.owners_made = 0
@@ -71,6 +71,7 @@ class MemoryStore:
     """See `midstream.storage.Store`."""
 
     def __init__(self) -> None:
+        self.is_lasting = False
         self._open(_Contents())
 
     def beside(self) -> "MemoryStore":
@@ -132,22 +133,39 @@ class MemoryStore:
 
     # --- the catalogue --------------------------------------------------------------------------
 
-    async def listing(self) -> list[KeptRun]:
-        """Return every run, the oldest first."""
+    async def listing(
+        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
+    ) -> list[KeptRun]:
+        """Return the runs, the oldest first."""
         self._refuse_closed()
         return [
-            KeptRun(
-                id=id,
-                seq=len(run.facts),
-                summary=run.summary(),
-                parent=run.parent,
-                parent_seq=run.parent_seq,
-                is_foreign=run.is_foreign,
-                owner=self._contents.living(id),
-                was_cut=id in self._contents.leases and not self._contents.living(id),
-            )
+            kept
             for id, run in self._contents.runs.items()
+            if id.startswith(begins)
+            and (kept := self._kept(id, run)).summary.updated_at >= since
+            and workspace in (None, kept.summary.workspace)
         ]
+
+    async def lineage(self, id: str) -> list[KeptRun]:
+        """Return a run and the runs it was forked from, the run itself first."""
+        self._refuse_closed()
+        found: list[KeptRun] = []
+        while (run := self._contents.runs.get(id)) is not None:
+            found.append(self._kept(id, run))
+            id = run.parent
+        return found
+
+    def _kept(self, id: str, run: _Run) -> KeptRun:
+        return KeptRun(
+            id=id,
+            seq=len(run.facts),
+            summary=run.summary(),
+            parent=run.parent,
+            parent_seq=run.parent_seq,
+            is_foreign=run.is_foreign,
+            owner=self._contents.living(id),
+            was_cut=id in self._contents.leases and not self._contents.living(id),
+        )
 
     async def fork(self, source: str, at: int, id: str) -> int:
         """Make the run `id` of the first facts of `source`."""
@@ -264,13 +282,17 @@ class MemoryStore:
 
     # --- snapshots and the shelf ----------------------------------------------------------------
 
-    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
+    async def keep_snapshot(
+        self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+    ) -> None:
         """Keep how the run stood after fact `seq`."""
         self._refuse_closed()
-        self._contents.snapshots[run] = (seq, data)
+        kept = self._contents.snapshots.get(run, (0, b"", {}))[2]
+        whole = {name: kept[name] if name in kept else pages[name] for name in pages}
+        self._contents.snapshots[run] = (seq, data, whole)
 
-    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
-        """Return the newest snapshot and its seq."""
+    async def snapshot(self, run: str) -> tuple[int, bytes, Mapping[str, bytes]] | None:
+        """Return the newest snapshot."""
         self._refuse_closed()
         return self._contents.snapshots.get(run)
 

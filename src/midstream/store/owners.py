@@ -13,6 +13,8 @@ import os
 import secrets
 from pathlib import Path
 
+from midstream.config.files import make_private
+
 
 class Owners:
     """This owner, and whether others live.
@@ -22,7 +24,7 @@ class Owners:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         self._folder = folder
         self.me = new_name()
         # The runs of dead owners I claimed, and how many facts each had: no more yet, still cut.

@@ -21,14 +21,14 @@ def elsewhere(run: str) -> JournalMoved:
     """Return the refusal of an append to a run that another owner has."""
     return JournalMoved(
         f"Run {run} belongs to another process now.",
-        hint="It goes on there; `midstream runs` lists who has what.",
+        hint="It goes on there; `midstream runs` shows which process runs what.",
     )
 
 
 def owned(run: str, owner: str) -> RunOwned:
     """Return the refusal to claim a run that another owner has."""
     return RunOwned(
-        f"Another process has run {run}.",
+        f"Another process is running {run}.",
         owner=owner,
         hint=f"Watch it with `midstream events {run} --follow`; talk to it with `midstream send`.",
     )

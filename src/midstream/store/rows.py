@@ -1,15 +1,27 @@
 """The other tables: the listing, the inbox, the leases and the snapshots.
 
-Every function but `listed`, `posted`, `Waiting` and `newest_snapshot` writes, inside a transaction of the
-writing thread, and raises a refusal only before it has written anything.
+Every function but `listed`, `lineage`, `posted`, `Waiting`, `kept_pages` and `newest_snapshot` writes,
+inside a transaction of the writing thread, and raises a refusal only before it has written anything.
 """
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from zlib import crc32
 
 import apsw
 import msgspec
 
 from midstream.core.errors import WorldTrouble
 from midstream.storage import Claim, KeptRun, Letter
-from midstream.store.facts import head_of, heads, lease_of, summary_of, text_in
+from midstream.store.facts import (
+    Head,
+    head_numbered,
+    head_of,
+    heads,
+    lease_of,
+    summary_of,
+    text_in,
+)
 from midstream.store.owners import Owners, new_name
 from midstream.store.refusals import owned
 from midstream.store.schema import DELIVERED
@@ -21,42 +33,76 @@ _COLUMNS = (
 )
 
 
-def listed(connection: apsw.Connection, owners: Owners) -> list[KeptRun]:
-    """Return every run, the oldest first. One that is damaged says so; the others are as ever."""
-    leases = {
-        text_in(run): text_in(owner)
-        for run, owner in connection.execute(
-            "select cast(run as blob), cast(owner as blob) from leases"
+def listed(
+    connection: apsw.Connection,
+    owners: Owners,
+    *,
+    workspace: str | None = None,
+    begins: str = "",
+    since: float = 0.0,
+) -> list[KeptRun]:
+    """Return the runs, the oldest first. One that is damaged says so; the others are as ever."""
+    found = list(heads(connection, workspace=workspace, begins=begins, since=since))
+    names: dict[int | None, str] = {None: "", **{head.number: head.id for head in found}}
+    for number in {head.parent for head in found} - names.keys():
+        parent = None if number is None else head_numbered(connection, number)
+        names[number] = "?" if parent is None else parent.id
+    is_alive = cache(owners.is_alive)
+    # Asked once for all: most runs have nobody, and no letter ever came to them.
+    every = connection.execute("select cast(run as blob), cast(owner as blob) from leases")
+    leases = {text_in(run): text_in(owner) for run, owner in every}
+    lettered = connection.execute("select cast(run as blob) from inbox group by run")
+    addressed = {text_in(run) for (run,) in lettered}
+    return [
+        _kept(
+            head,
+            names[head.parent],
+            is_alive,
+            owner=leases.get(head.id, ""),
+            damaged=_damage(connection, head, is_addressed=head.id in addressed),
         )
-    }
-    alive = {owner: owners.is_alive(owner) for owner in set(leases.values())}
-    broken = _damaged_letters(connection)
-    found = list(heads(connection))
-    names = {head.number: head.id for head in found}
-    runs = []
-    for head in found:
-        owner = leases.get(head.id, "")
-        lives = bool(owner) and alive[owner]
-        runs.append(
-            KeptRun(
-                id=head.id,
-                seq=head.seq,
-                summary=summary_of(head),
-                parent=names.get(head.parent, "?") if head.parent is not None else "",
-                parent_seq=head.parent_seq,
-                is_foreign=head.is_foreign,
-                owner=owner if lives else "",
-                was_cut=bool(owner) and not lives,
-                damaged=_damage(head.is_whole, head.id in broken),
-            )
-        )
-    return runs
+        for head in found
+    ]
 
 
-def _damage(is_whole: bool, has_broken_letter: bool) -> str:
-    if not is_whole:
+def lineage(connection: apsw.Connection, run: str, owners: Owners) -> list[KeptRun]:
+    """Return a run and the runs it was forked from, the run itself first."""
+    head = head_of(connection, run, expected=True)
+    found: list[KeptRun] = []
+    while head is not None:
+        parent = None if head.parent is None else head_numbered(connection, head.parent)
+        name = "" if head.parent is None else "?" if parent is None else parent.id
+        owner, damaged = lease_of(connection, head.id), _damage(connection, head)
+        found.append(_kept(head, name, owners.is_alive, owner=owner, damaged=damaged))
+        # A parent is older than its fork; a row that says otherwise is damaged.
+        head = parent if parent is not None and parent.number < head.number else None
+    return found
+
+
+def _kept(
+    head: Head, parent: str, is_alive: Callable[[str], bool], *, owner: str, damaged: str
+) -> KeptRun:
+    lives = bool(owner) and is_alive(owner)
+    return KeptRun(
+        id=head.id,
+        seq=head.seq,
+        summary=summary_of(head),
+        parent=parent,
+        parent_seq=head.parent_seq,
+        is_foreign=head.is_foreign,
+        owner=owner if lives else "",
+        was_cut=bool(owner) and not lives,
+        damaged=damaged,
+    )
+
+
+def _damage(connection: apsw.Connection, head: Head, *, is_addressed: bool = True) -> str:
+    if not head.is_whole:
         return "its row is not what was written"
-    return "words sent to it are not what was written" if has_broken_letter else ""
+    if not is_addressed:
+        return ""
+    is_broken = any(_letter_in(row) is None for row in _undelivered(connection, head.id))
+    return "words sent to it are not what was written" if is_broken else ""
 
 
 # --- the inbox ----------------------------------------------------------------------------------
@@ -106,6 +152,9 @@ class Waiting:
 
     def letters(self, connection: apsw.Connection, run: str | None) -> list[Letter]:
         """Return them, of one run or of all, the oldest first. Damaged ones are left out."""
+        if run is not None:
+            rows = _undelivered(connection, run)
+            return [letter for row in rows if (letter := _letter_in(row)) is not None]
         found: list[Letter] = []
         is_gapless = True
         for row in connection.execute(
@@ -118,7 +167,7 @@ class Waiting:
                 continue
             is_gapless = False
             letter = _letter_in(row)
-            if letter is not None and (run is None or letter.run == run):
+            if letter is not None:
                 found.append(letter)
         return found
 
@@ -135,10 +184,10 @@ def _letter_in(row: tuple[object, ...]) -> Letter | None:
         return None
 
 
-def _damaged_letters(connection: apsw.Connection) -> set[str]:
-    """Return the runs some undelivered letter of which cannot be read."""
-    rows = connection.execute(f"select {_COLUMNS} from inbox where delivered!=?", (DELIVERED,))  # nosec B608  # columns of ours
-    return {text_in(row[1]) for row in rows if _letter_in(row) is None}
+def _undelivered(connection: apsw.Connection, run: str) -> apsw.Cursor:
+    """Return the rows of the letters to a run that are not delivered, the oldest first."""
+    query = f"select {_COLUMNS} from inbox where run=? and delivered!=? order by number"  # nosec B608  # columns of ours
+    return connection.execute(query, (run, DELIVERED))
 
 
 # --- who has which run --------------------------------------------------------------------------
@@ -190,27 +239,81 @@ def living_owner(connection: apsw.Connection, run: str, owners: Owners) -> str:
 # --- snapshots ----------------------------------------------------------------------------------
 
 
-def keep_snapshot(connection: apsw.Connection, run: str, seq: int, data: bytes) -> None:
-    """Keep the snapshot instead of the one before."""
+def kept_pages(connection: apsw.Connection, run: str) -> set[str]:
+    """Return the names of the pages that are kept of a run."""
+    rows = connection.execute("select cast(name as blob) from pages where run=?", (run,))
+    return {text_in(name) for (name,) in rows}
+
+
+def keep_snapshot(
+    connection: apsw.Connection,
+    run: str,
+    seq: int,
+    data: bytes,
+    names: Collection[str],
+    new: Mapping[str, bytes],
+) -> None:
+    """Keep the snapshot and its pages instead of the one before.
+
+    Nothing is kept where one of its pages is neither new nor kept any more: another snapshot of the run
+    came meanwhile.
+    """
+    kept = kept_pages(connection, run)
+    if not kept | new.keys() >= set(names):
+        return
     connection.execute(
         "insert or replace into snapshots values(?,?,?,?)", (run, seq, data, seal((run, seq, data)))
     )
+    connection.executemany(
+        "delete from pages where run=? and name=?", [(run, name) for name in kept - set(names)]
+    )
+    connection.executemany(
+        "insert or replace into pages values(?,?,?,?)",
+        [(run, name, page, crc32(page, crc32(name.encode()))) for name, page in new.items()],
+    )
 
 
-def newest_snapshot(connection: apsw.Connection, run: str) -> tuple[int, bytes] | None:
-    """Return the snapshot of a run if it is what was kept."""
+class Damaged(msgspec.Struct, frozen=True):
+    """Something of a snapshot is not what was written."""
+
+
+def newest_snapshot(
+    connection: apsw.Connection, run: str
+) -> tuple[int, bytes, Mapping[str, bytes]] | Damaged | None:
+    """Return the snapshot of a run if it and its pages are what was kept."""
     rows = connection.execute(
         "select seq, data, seal from snapshots where run=?", (run,)
     ).fetchall()
     for seq, data, sealed in rows:
-        if seal((run, seq, data)) == sealed and isinstance(seq, int) and isinstance(data, bytes):
-            return seq, data
+        pages = _pages_of(connection, run)
+        if pages is None or seal((run, seq, data)) != sealed:
+            return Damaged()
+        if not (isinstance(seq, int) and isinstance(data, bytes)):
+            return Damaged()
+        return seq, data, pages
     return None
+
+
+def _pages_of(connection: apsw.Connection, run: str) -> dict[str, bytes] | None:
+    """Return the pages kept of a run, None where one is not what was written.
+
+    Their checksum is a small one that costs a quarter of a seal: they may be megabytes, and they are
+    a cache. It notices what disks do; whoever can write to the journal can write a seal as well.
+    """
+    pages: dict[str, bytes] = {}
+    for name, page, check in connection.execute(
+        "select cast(name as blob), data, checksum from pages where run=?", (run,)
+    ):
+        if not isinstance(page, bytes) or crc32(page, crc32(name)) != check:
+            return None
+        pages[text_in(name)] = page
+    return pages
 
 
 def forget_snapshots(connection: apsw.Connection, run: str | None) -> None:
     """Delete the snapshots of one run, or all."""
-    if run is None:
-        connection.execute("delete from snapshots")
-    else:
-        connection.execute("delete from snapshots where run=?", (run,))
+    for table in ("snapshots", "pages"):
+        if run is None:
+            connection.execute(f"delete from {table}")  # nosec B608  # a table of ours
+        else:
+            connection.execute(f"delete from {table} where run=?", (run,))  # nosec B608

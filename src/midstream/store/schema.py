@@ -5,6 +5,7 @@
     inbox      letters to runs; `delivered` is 0 or DELIVERED, far enough apart for a flipped bit
     leases     which owner has which run (see `midstream.store.owners`)
     snapshots  a cache of folded runs
+    pages      what has grown long of them, in parts that are the same in every later snapshot
     meta       the format of it all
 
 Facts know their run by its small number, so that a row stays short. A fork has a `parent` and the
@@ -13,7 +14,9 @@ over the row. A row that is not what was written is noticed and never used.
 """
 
 import contextlib
+import itertools
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -21,11 +24,19 @@ from pathlib import Path
 
 import apsw
 
+from midstream.config.files import make_private
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
+from midstream.process import complain
 
 BUSY_MS = 15_000
 """How long to wait for another process's write. Each takes milliseconds."""
+
+WORD_AFTER_MS = 2_000
+"""After how long of it a person hears what is being waited for."""
+
+LEAST_BYTES = 512
+"""The smallest page there is: no journal is shorter."""
 
 DELIVERED = 0x5AA5
 
@@ -48,6 +59,14 @@ create table snapshots(
 """
 
 
+_PAGES = """
+create table if not exists pages(
+    run text not null, name text not null, data blob not null, checksum integer not null,
+    primary key(run, name));
+"""
+"""Made in journals of earlier versions, too, which do not look at it."""
+
+
 def prepared(path: Path, vfs: str | None) -> apsw.Connection:
     """Return the writing connection of a journal, which is made where there is none. Blocking.
 
@@ -56,7 +75,7 @@ def prepared(path: Path, vfs: str | None) -> apsw.Connection:
         WorldTrouble: it is no journal, is damaged, or cannot be opened.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         if _exists(path):
             _refuse_foreign(path, vfs)
         connection = _connected(path, vfs, apsw.SQLITE_OPEN_READWRITE)
@@ -65,8 +84,9 @@ def prepared(path: Path, vfs: str | None) -> apsw.Connection:
     except apsw.Error as error:
         raise trouble(error, path) from error
     except OSError as error:
+        where = "" if error.filename in (None, str(path)) else f" ({error.filename})"
         raise WorldTrouble(
-            f"The journal {path} cannot be opened: {error.strerror or error}.",
+            f"The journal {path} cannot be opened: {error.strerror or error}{where}.",
             hint="Make its folder writable, or name another file in MIDSTREAM_JOURNAL.",
         ) from error
     return connection
@@ -111,17 +131,28 @@ def trouble(error: apsw.Error, path: Path, *, is_writing: bool = False) -> Midst
     """Return what SQLite's error means for a person."""
     match error:
         case apsw.FullError():
-            return _full(path, "there is no room left")
+            return JournalFull(
+                f"The journal {path} cannot grow: there is no room left.",
+                hint=f"Free some space where {path.parent} is; {_GOES_ON}",
+            )
         case apsw.IOError() if is_writing:
-            return _full(path, str(error))
+            return JournalFull(
+                f"The journal {path} cannot be written: {error}.",
+                hint=f"Check the disk that holds {path.parent}; {_GOES_ON}",
+            )
+        case apsw.IOError():
+            return WorldTrouble(
+                f"The journal {path} cannot be read: {error}.",
+                hint=f"Check the disk that holds {path.parent}. {_SALVAGE}",
+            )
         case apsw.CorruptError() | apsw.NotADBError():
             return damaged_file(path, str(error))
         case apsw.BusyError() | apsw.LockedError():
             # A stopped process may hold it for ever; nobody's run has failed because of that.
             kind = JournalFull if is_writing else WorldTrouble
             return kind(
-                f"The journal {path} is locked by another process.",
-                hint="See which process holds it for so long; then try again.",
+                f"The journal {path} is locked by another program.",
+                hint=f"See which program holds it for so long (`fuser {path}`); then try again.",
             )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return WorldTrouble(
@@ -135,29 +166,39 @@ def trouble(error: apsw.Error, path: Path, *, is_writing: bool = False) -> Midst
 def damaged_file(path: Path, why: str) -> WorldTrouble:
     """Return the trouble with a file that is no journal any more, or never was."""
     return WorldTrouble(
-        f"The file {path} is no journal that can be read: {why}.",
-        hint=f"Move it aside (mv {path} {path}.broken) and a new one is made, or name another file "
-        "in MIDSTREAM_JOURNAL.",
+        f"The file {path} is not a readable journal: {why}.",
+        hint=f"{_SALVAGE} Or move it aside (mv {path} {path}.broken) for a new one, or name another "
+        "file in MIDSTREAM_JOURNAL.",
     )
 
 
-def _full(path: Path, why: str) -> JournalFull:
-    return JournalFull(
-        f"The journal {path} cannot grow: {why}.",
-        hint=f"Free some space where {path.parent} is; nothing was lost, and it goes on from there.",
-    )
+_GOES_ON = "nothing was lost, and it goes on from there."
+_SALVAGE = "`midstream doctor --salvage` recovers what is intact."
 
 
 def _exists(path: Path) -> bool:
     """Return whether there is something at the path; where nothing is, an empty private file is made.
 
+    An empty file is where a journal begins. What was a journal before has a folder or a log beside it:
+    SQLite would throw away that log with all that is in it.
+
     It is never opened here once it exists: closing a file drops the locks SQLite holds on it for
     every connection of the process. SQLite gives its side files the permissions of the file.
     """
+    had_owners = Path(f"{path}.d").exists()
+    log = Path(f"{path}-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    if has_log and not path.exists():
+        raise damaged_file(path, f"it is gone, and its log {log} is still there")
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         return False
-    return path.stat().st_size > 0
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise damaged_file(path, "it is no regular file")
+    if 0 < about.st_size < LEAST_BYTES or (about.st_size == 0 and (had_owners or has_log)):
+        raise damaged_file(path, "it was emptied, nothing of it is left in this file")
+    return about.st_size > 0
 
 
 def _refuse_foreign(path: Path, vfs: str | None) -> None:
@@ -166,9 +207,23 @@ def _refuse_foreign(path: Path, vfs: str | None) -> None:
         return
     connection = _connected(path, vfs, apsw.SQLITE_OPEN_READONLY)
     try:
-        _look(connection, path)
+        with _told_if_cut(connection, path):
+            _look(connection, path)
     finally:
         connection.close()
+
+
+@contextlib.contextmanager
+def _told_if_cut(connection: apsw.Connection, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (apsw.CorruptError, apsw.IOError) as error:
+        header, size = connection.read("main", 0, 0, 32)[1], path.stat().st_size
+        whole = int.from_bytes(header[16:18]) * int.from_bytes(header[28:32])
+        if size < whole:
+            why = f"it was cut short, {size} of {whole} bytes are left"
+            raise damaged_file(path, why) from error
+        raise
 
 
 def _look(connection: apsw.Connection, path: Path) -> bool:
@@ -188,14 +243,14 @@ def _look(connection: apsw.Connection, path: Path) -> bool:
     refuse_newer(format, path)
     if made_up:
         # Triggers, views and virtual tables do things of their own when others are used.
-        raise damaged_file(path, "it holds what is no table")
+        raise damaged_file(path, "it holds something that is not a table")
     return True
 
 
 def _connected(path: Path, vfs: str | None, flags: int) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    with _closed_on_error(connection):
-        connection.set_busy_timeout(BUSY_MS)
+    with _closed_on_error(connection), _told_if_cut(connection, path):
+        connection.set_busy_handler(_Patience(path))
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.execute("pragma cell_size_check=1").fetchall()
@@ -204,12 +259,9 @@ def _connected(path: Path, vfs: str | None, flags: int) -> apsw.Connection:
 
 
 def _make(connection: apsw.Connection, path: Path) -> None:
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode):
-        raise damaged_file(path, "it is no regular file")
-    if about.st_uid == os.getuid():
+    if os.stat(path).st_uid == os.getuid():
         os.chmod(path, 0o600)
-    _turn_to_wal(connection)
+    _turn_to_wal(connection, path)
     connection.execute("pragma journal_size_limit=8388608").fetchall()
     connection.execute("begin immediate")
     try:
@@ -218,23 +270,57 @@ def _make(connection: apsw.Connection, path: Path) -> None:
             connection.execute("insert into meta values('format', ?)", (FORMAT,))
         elif format_of(connection) != FORMAT:
             connection.execute("update meta set value=? where key='format'", (FORMAT,))
+        connection.execute(_PAGES)
+        _name(connection)
         connection.execute("commit")
     finally:
         if connection.in_transaction:
             connection.execute("rollback")
 
 
-def _turn_to_wal(connection: apsw.Connection) -> None:
+def _name(connection: apsw.Connection) -> None:
+    """Give a journal that has none a number by which it is told from any other (see `guarding`)."""
+    ((name,),) = connection.execute("pragma user_version").fetchall()
+    if name == 0:
+        connection.execute(f"pragma user_version={secrets.randbelow(2**31 - 1) + 1}").fetchall()
+
+
+def _turn_to_wal(connection: apsw.Connection, path: Path) -> None:
     """Turn the write-ahead log on. SQLite does not wait here for others that do the same."""
-    deadline = time.monotonic() + BUSY_MS / 1000
-    while True:
+    patience = _Patience(path)
+    for count in itertools.count():
         try:
             connection.execute("pragma journal_mode=wal").fetchall()
             return
         except apsw.BusyError:
-            if time.monotonic() > deadline:
+            if not patience(count):
                 raise
-            time.sleep(0.005)
+
+
+class _Patience:
+    """Waits for a lock of another program, as SQLite asks for it; after a while a person hears so."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._since = 0.0
+        self._is_told = False
+
+    def __call__(self, count: int) -> bool:
+        """Wait a little, unless it has been too long; `count` is how often that was already done."""
+        now = time.monotonic()
+        if count == 0:
+            self._since, self._is_told = now, False
+        waited_ms = (now - self._since) * 1000
+        if waited_ms > BUSY_MS:
+            return False
+        if waited_ms > WORD_AFTER_MS and not self._is_told:
+            self._is_told = True
+            complain(
+                f"The journal {self._path} is locked by another program; midstream waits until it "
+                "is free."
+            )
+        time.sleep(min(0.0005 * 2**count, 0.02) if count < 8 else 0.02)
+        return True
 
 
 @contextlib.contextmanager

@@ -44,7 +44,12 @@ def _review(definition: dict[str, Any]) -> None:
 
 _REVIEWED_SINCE_3 = {"edit_file", "execute_terminal", "write_file"}
 
-UPGRADES: dict[int, Upgrade] = {1: lambda fact: fact, 2: _with_reviews, 3: lambda fact: fact}
+UPGRADES: dict[int, Upgrade] = {
+    1: lambda fact: fact,
+    2: _with_reviews,
+    3: lambda fact: fact,
+    4: lambda fact: fact,
+}
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
 
@@ -108,7 +113,7 @@ def _refuse_strange(fact: AnyFact) -> None:
             case dict() as mapping:
                 todo += mapping.values()
                 if strange := [key for key in mapping if not isinstance(key, str)]:
-                    raise ValueError(f"{strange[0]!r} is a key and no text")
+                    raise ValueError(f"{strange[0]!r} is a key but not text")
             case list() | tuple() as sequence:
                 todo += sequence
             case float() as number if not math.isfinite(number):
@@ -156,7 +161,7 @@ def fact_of(body: bytes, format: int) -> AnyFact:
     except Undecodable:
         raise
     except KeyError as error:
-        raise Undecodable(f"nothing is known of its format, {format}") from error
+        raise Undecodable(f"its format is unknown, {format}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, TypeError) as error:
         raise Undecodable(str(error)) from error
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from midstream.config.files import make_private
 from midstream.core.errors import JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -105,7 +106,7 @@ class FileShelf:
     def _made(self, folder: Path) -> None:
         if folder.is_dir():
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         _flush_folder(self._folder.parent)
         _flush_folder(self._folder)

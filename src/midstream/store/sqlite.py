@@ -11,20 +11,22 @@ done in threads: one writes, with group commit, one reads, one watches. What an 
 from is on the disk (`synchronous=FULL`). A store may be used from any event loop of its process.
 """
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 import apsw
 
-from midstream.core.errors import WorldTrouble
+from midstream.core.errors import MidstreamError, WorldTrouble
 from midstream.core.notices import Envelope
 from midstream.offloop import in_thread
-from midstream.storage import Claim, KeptRun, Letter
+from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
+from midstream.store.guarding import Guard
 from midstream.store.owners import Owners
-from midstream.store.schema import prepared, reading
+from midstream.store.schema import prepared, reading, trouble
 from midstream.store.shelf import FileShelf
 from midstream.store.watching import Watch
 from midstream.store.writer import Committing, Reading, Worker
@@ -36,6 +38,7 @@ class SqliteStore:
     def __init__(
         self,
         path: Path,
+        guard: Guard,
         owners: Owners,
         writing: apsw.Connection,
         reading: apsw.Connection,
@@ -44,8 +47,12 @@ class SqliteStore:
         self._owners = owners
         self._shelf = FileShelf(Path(f"{path}.d") / "shelf", owners.me)
         self._waiting = rows.Waiting()
+        self._guard = guard
+        self._is_closed = self._was_lost = False
+        self._own: dict[str, list[Envelope]] = {}
         self._watch = Watch(watching)
-        self._writer = Worker("midstream-journal", writing, Committing(path, self._watch.note))
+        committing = Committing(path, guard, self._watch.note)
+        self._writer = Worker("midstream-journal", writing, committing)
         self._reader = Worker("midstream-reading", reading, Reading(path))
         self._shelf.sweep(owners.is_alive)
 
@@ -65,18 +72,28 @@ class SqliteStore:
         try:
             connections.append(prepared(path, vfs))
             connections += [reading(path, vfs), reading(path, vfs)]
+            guard = Guard(path, vfs, connections[0])
             owners = Owners(Path(f"{path}.d"))
         except BaseException as error:
             for connection in connections:
                 connection.close()
+            if isinstance(error, apsw.Error):
+                raise schema.trouble(error, path) from error
             if isinstance(error, OSError):
                 raise WorldTrouble(
                     f"The folder {path}.d cannot be used: {error.strerror or error}.",
                     hint="It belongs to the journal beside it: move aside what is in its place.",
                 ) from error
+            if isinstance(error, apsw.Error):
+                raise trouble(error, path) from error
             raise
         owners.sweep()
-        return cls(path, owners, *connections)
+        return cls(path, guard, owners, *connections)
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether the journal's files are still in their place."""
+        return not (self._was_lost if self._is_closed else self._guard.is_lost())
 
     # --- the journal ----------------------------------------------------------------------------
 
@@ -84,9 +101,24 @@ class SqliteStore:
         """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
         appending = journal.Append(run, expected, facts, self._owners)
         await self._writer.submit(appending, prepare=appending.prepare)
+        self._own.setdefault(run, []).extend(facts)
 
     async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
-        """Return the run's facts after position `after`."""
+        """Return the run's facts after position `after`.
+
+        Where the journal was lost meanwhile, those kept through this store are still there.
+        """
+        own = self._own.get(run)
+        if not own or not self._guard.is_lost():
+            return await self._read(run, after, upto)
+        before = (own[0].seq or 1) - 1
+        early: list[Envelope] = []
+        if after < before:
+            early = await self._read(run, after, before if upto is None else min(before, upto))
+        end = None if upto is None else max(upto - before, 0)
+        return early + own[max(after - before, 0) : end]
+
+    async def _read(self, run: str, after: int, upto: int | None) -> list[Envelope]:
         return await self._reader.submit(partial(journal.read, run=run, after=after, upto=upto))
 
     async def runs(self) -> list[str]:
@@ -95,9 +127,16 @@ class SqliteStore:
 
     # --- the catalogue --------------------------------------------------------------------------
 
-    async def listing(self) -> list[KeptRun]:
-        """Return every run, the oldest first."""
-        return await self._reader.submit(partial(rows.listed, owners=self._owners))
+    async def listing(
+        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
+    ) -> list[KeptRun]:
+        """Return the runs, the oldest first."""
+        listed = partial(rows.listed, workspace=workspace, begins=begins, since=since)
+        return await self._reader.submit(partial(listed, owners=self._owners))
+
+    async def lineage(self, id: str) -> list[KeptRun]:
+        """Return a run and the runs it was forked from, the run itself first."""
+        return await self._reader.submit(partial(rows.lineage, run=id, owners=self._owners))
 
     async def fork(self, source: str, at: int, id: str) -> int:
         """Make the run `id` of the first facts of `source`, by reference."""
@@ -141,6 +180,7 @@ class SqliteStore:
 
     async def release(self, run: str) -> None:
         """Let go of a run that is ours."""
+        self._own.pop(run, None)
         await self._writer.submit(partial(rows.release, run=run, owners=self._owners))
 
     async def owner_of(self, run: str) -> str:
@@ -149,13 +189,23 @@ class SqliteStore:
 
     # --- snapshots and the shelf ----------------------------------------------------------------
 
-    async def keep_snapshot(self, run: str, seq: int, data: bytes) -> None:
-        """Keep how the run stood after fact `seq`."""
-        await self._writer.submit(partial(rows.keep_snapshot, run=run, seq=seq, data=data))
+    async def keep_snapshot(
+        self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+    ) -> None:
+        """Keep how the run stood after fact `seq`: of its pages only those are written that are new."""
+        kept = await self._reader.submit(partial(rows.kept_pages, run=run)) if pages else set()
+        new = await in_thread(lambda: {name: pages[name] for name in pages.keys() - kept})
+        keep = partial(rows.keep_snapshot, run=run, seq=seq, data=data)
+        await self._writer.submit(partial(keep, names=pages.keys(), new=new))
 
-    async def snapshot(self, run: str) -> tuple[int, bytes] | None:
-        """Return the newest snapshot and its seq."""
-        return await self._reader.submit(partial(rows.newest_snapshot, run=run))
+    async def snapshot(self, run: str) -> tuple[int, bytes, Mapping[str, bytes]] | None:
+        """Return the newest snapshot. A damaged one is deleted: its pages would else be taken for kept."""
+        kept = await self._reader.submit(partial(rows.newest_snapshot, run=run))
+        if not isinstance(kept, rows.Damaged):
+            return kept
+        with contextlib.suppress(MidstreamError):
+            await self.forget_snapshots(run)
+        return None
 
     async def forget_snapshots(self, run: str | None = None) -> None:
         """Delete the snapshots of one run, or all."""
@@ -189,6 +239,9 @@ class SqliteStore:
 
     def close(self, *, is_cut: bool = False) -> None:
         """Close, without a loop. Blocking. `is_cut`: leave everything as a killed process would."""
+        if not self._is_closed:
+            self._was_lost = self._guard.is_lost()
+            self._is_closed = True
         self._watch.close()
         self._reader.close()
         letting_go = partial(rows.release, run=None, owners=self._owners)

@@ -17,6 +17,7 @@ import apsw
 
 from midstream.core.errors import MidstreamError, OurBug, WorldTrouble
 from midstream.offloop import call_soon
+from midstream.store.guarding import Guard
 from midstream.store.refusals import closed
 from midstream.store.schema import damaged_file, format_of, refuse_newer, trouble
 
@@ -164,11 +165,13 @@ class Committing:
 
     Args:
         path: the journal's, for errors.
+        guard: knows whether it is still the journal.
         committed: is called in the thread after each commit that may have changed something.
     """
 
-    def __init__(self, path: Path, committed: Callable[[], None]) -> None:
+    def __init__(self, path: Path, guard: Guard, committed: Callable[[], None]) -> None:
         self._path = path
+        self._guard = guard
         self._committed = committed
 
     def __call__(self, connection: apsw.Connection, group: list[Job[Any]]) -> None:
@@ -188,6 +191,7 @@ class Committing:
     def _transact(self, connection: apsw.Connection, group: list[Job[Any]]) -> None:
         try:
             connection.execute("begin immediate")
+            self._guard.check()
             refuse_newer(format_of(connection), self._path)
             for job in group:
                 job.run(connection)
@@ -195,9 +199,13 @@ class Committing:
         finally:
             if connection.in_transaction:
                 _rolled_back(connection)
+        self._guard.committed()
         self._committed()
 
     def _explained(self, error: Exception) -> Exception:
+        if isinstance(error, apsw.Error) and (lost := self._guard.explained(error)) is not None:
+            lost.__cause__ = error
+            return lost
         return explained(error, self._path, is_writing=True)
 
 

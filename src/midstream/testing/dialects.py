@@ -105,10 +105,10 @@ def _client() -> AIAPIClient:
     )
 
 
-def _keep(request: "httpx2.Request") -> "httpx2.Response":
+async def _keep(request: "httpx2.Request") -> "httpx2.Response":
     import httpx2
 
-    _SENT.get().append(msgspec.json.decode(request.content))
+    _SENT.get().append(msgspec.json.decode(await request.aread()))
     return httpx2.Response(400, json={"error": {"message": "kept"}})
 
 

@@ -80,13 +80,22 @@ class JumpingClock:
     """A clock that stands still until the test jumps. See the port `Clock`."""
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
-        self._now = now
+        self._began = now
+        self._passed = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
     def now(self) -> float:
         """Return the time in seconds since 1970 (UTC)."""
-        return self._now
+        return self._began + self._passed
+
+    def monotonic(self) -> float:
+        """Return how many seconds have passed."""
+        return self._passed
+
+    def set(self, now: float) -> None:
+        """Set the clock, as people and time servers do: no time passes, nobody wakes."""
+        self._began = now - self._passed
 
     async def sleep(self, seconds: float) -> None:
         """Return once the clock has jumped so far. No time, or less, passes at once."""
@@ -94,13 +103,13 @@ class JumpingClock:
             await asyncio.sleep(0)
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), waiter))
+        heapq.heappush(self._sleepers, (self._passed + seconds, next(self._order), waiter))
         await waiter
 
     def jump(self, seconds: float) -> None:
         """Move the time on and wake whose time has come, the earliest first."""
-        self._now += seconds
-        while self._sleepers and self._sleepers[0][0] <= self._now:
+        self._passed += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._passed:
             _, _, waiter = heapq.heappop(self._sleepers)
             if not waiter.done():
                 waiter.set_result(None)
@@ -222,10 +231,10 @@ class ScriptedModel:
                 asked.streamed.append(piece)
                 listener.text(piece)
                 await asyncio.sleep(0)
-        if line.error is not None:
-            raise line.error
         if line.calls:
             listener.calling()
+        if line.error is not None:
+            raise line.error
         return ModelReply(text="".join(line.pieces), calls=line.calls, usage=line.usage)
 
 

@@ -46,7 +46,7 @@ class Moment:
         """Return whether it has happened."""
         return self._future.done()
 
-    def wait(self, timeout_s: float = 10.0) -> None:
+    def wait(self, timeout_s: float = 120.0) -> None:
         """Return when it has happened; blocks the thread.
 
         Raises:
@@ -217,7 +217,8 @@ class ModelServer:
     """The server. Use it as a context manager, or `start` and `stop` it.
 
     With `api_key` every other key is refused, with `models` every other model. `requests` and
-    `exchanges` grow in the order of arrival, refused requests included. A subclass says which
+    `exchanges` grow in the order of arrival, refused requests included; `connections` counts those that
+    were made. A subclass says which
     `speech` it has, and nothing else.
     """
 
@@ -233,6 +234,7 @@ class ModelServer:
         port: int = 0,
     ) -> None:
         self.exchanges: list[Exchange] = []
+        self.connections = 0
         self._script: list[Scripted] = []
         self._default = default
         self._api_key = api_key
@@ -308,6 +310,7 @@ class ModelServer:
         lines: set[asyncio.Task[None]] = set()
 
         def connected(line: _Line) -> None:
+            self.connections += 1
             task = asyncio.get_running_loop().create_task(self._converse(line))
             lines.add(task)
             task.add_done_callback(lines.discard)

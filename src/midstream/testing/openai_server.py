@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -156,10 +157,16 @@ def _head(kind: str, asked: Asked) -> dict[str, Json]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1767225600, "model": asked.model}
 
 
+@cache
 def refused_url() -> str:
-    """Return a base URL on which nothing listens: connections to it are refused."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    """Return a base URL on which nothing listens: connections to it are refused.
+
+    Its port is held for as long as the process lives, so that nobody else comes to listen there.
+    """
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
+    held.detach()
     return f"http://127.0.0.1:{port}/v1"
 
 

@@ -131,7 +131,7 @@ def _loop() -> Reference:
 
 
 def _parallel() -> Reference:
-    """One reply with a call of each effect, all at once."""
+    """One reply with a call of each effect, made in its order."""
     tools = (LOOK, TOUCH, RECORD)
 
     def model(request: ModelRequest) -> Reply:

@@ -238,13 +238,19 @@ async def perform(machine: Machine, reference: Reference, stage: Stage) -> Run:
     """
     while not (machine.run.is_over or machine.is_closed):
         stage.changed.clear()
+        seq = machine.run.seq
         if not await _acted(machine, reference, stage):
-            await _something_new(machine, stage)
+            await _something_new(machine, stage, seq)
     return machine.run
 
 
-async def _something_new(machine: Machine, stage: Stage) -> None:
-    await _first_of(stage.changed.wait(), machine.settled())
+async def _something_new(machine: Machine, stage: Stage, seq: int) -> None:
+    await _first_of(stage.changed.wait(), machine.settled(), _moved(machine, seq))
+
+
+async def _moved(machine: Machine, seq: int) -> None:
+    while machine.run.seq == seq:  # noqa: ASYNC110  # a machine may be of another process
+        await asyncio.sleep(0.01)
 
 
 async def _first_of(*awaited: Awaitable[object]) -> None:

@@ -468,6 +468,39 @@ class StoreContract(JournalContract):
         assert await store.runs() == ["b", "c", "a", "0"]
 
     @soon
+    async def test_a_listing_is_narrowed_to_what_is_wanted(self, store: Store) -> None:
+        for run in ("aa", "ab", "b"):
+            await store.append(run, 0, started(run))
+        await store.append("c", 0, [fact("c", 1)])
+        await store.append("ab", 1, [fact("ab", 2)])
+        await store.fork("ab", 1, "f")
+
+        async def ids(**wanted: Any) -> list[str]:
+            return [kept.id for kept in await store.listing(**wanted)]
+
+        assert await ids(begins="a") == ["aa", "ab"]
+        assert await ids(begins="f") == ["f"]
+        assert [kept.parent for kept in await store.listing(begins="f")] == ["ab"]
+        assert await ids(begins="%") == []
+        assert await ids(workspace="/home/me") == ["aa", "ab", "b", "f"]
+        assert await ids(workspace="/home") == []
+        assert await ids(workspace="") == ["c"]
+        assert await ids(since=2.0) == ["ab"]
+        assert await ids(workspace="/home/me", begins="a", since=1.0) == ["aa", "ab"]
+
+    @soon
+    async def test_a_lineage_begins_with_the_run_itself(self, store: Store) -> None:
+        await store.append("r", 0, started("r"))
+        await store.append("other", 0, started("other"))
+        await store.fork("r", 1, "f")
+        await store.fork("f", 1, "g")
+        every = {kept.id: kept for kept in await store.listing()}
+
+        assert await store.lineage("g") == [every["g"], every["f"], every["r"]]
+        assert await store.lineage("other") == [every["other"]]
+        assert await store.lineage("nobody") == []
+
+    @soon
     async def test_the_listing_is_the_same_when_opened_again(
         self, store: Store, another: Another
     ) -> None:
@@ -903,20 +936,44 @@ class StoreContract(JournalContract):
         await store.keep_snapshot("r", 20, b"twenty\0\xff")
         await store.keep_snapshot("s", 1, b"")
 
-        assert await store.snapshot("r") == (20, b"twenty\0\xff")
+        assert await store.snapshot("r") == (20, b"twenty\0\xff", {})
         again = await _reopened(store, another)
-        assert await again.snapshot("r") == (20, b"twenty\0\xff")
-        assert await again.snapshot("s") == (1, b"")
+        assert await again.snapshot("r") == (20, b"twenty\0\xff", {})
+        assert await again.snapshot("s") == (1, b"", {})
+
+    @soon
+    async def test_pages_of_a_snapshot_are_asked_for_once(
+        self, store: Store, another: Another
+    ) -> None:
+        asked: list[str] = []
+
+        class Pages(dict[str, bytes]):
+            def __getitem__(self, name: str) -> bytes:
+                asked.append(name)
+                return super().__getitem__(name)
+
+        await store.keep_snapshot("r", 1, b"one", Pages(a=b"A\0", b=b""))
+        await store.keep_snapshot("other", 1, b"one", Pages(a=b"A\0"))
+        assert sorted(asked) == ["a", "a", "b"]
+        await store.keep_snapshot("r", 2, b"two", Pages(b=b"", c=b"C"))
+
+        assert sorted(asked) == ["a", "a", "b", "c"]
+        assert await store.snapshot("r") == (2, b"two", {"b": b"", "c": b"C"})
+        again = await _reopened(store, another)
+        assert await again.snapshot("r") == (2, b"two", {"b": b"", "c": b"C"})
+        assert await again.snapshot("other") == (1, b"one", {"a": b"A\0"})
+        await again.keep_snapshot("r", 3, b"three")
+        assert await again.snapshot("r") == (3, b"three", {})
 
     @soon
     async def test_snapshots_can_be_forgotten(self, store: Store) -> None:
         for run in ("a", "b", "c"):
             await store.append(run, 0, [fact(run, 1)])
-            await store.keep_snapshot(run, 1, b"x")
+            await store.keep_snapshot(run, 1, b"x", {"p": b"P"})
         await store.forget_snapshots("a")
 
         assert await store.snapshot("a") is None
-        assert await store.snapshot("b") == (1, b"x")
+        assert await store.snapshot("b") == (1, b"x", {"p": b"P"})
         await store.forget_snapshots()
         assert await store.snapshot("c") is None
         assert await store.read("a") == [fact("a", 1)]

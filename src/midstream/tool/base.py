@@ -32,12 +32,14 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What a call would do: the capabilities it needs, and exactly that, shown to a person.
 
     `binds` is a digest of all that the plan was made of, also of what `shows` leaves out; "" where
-    that says it all. The call gets it back as `ToolContext.binds`.
+    that says it all. The call gets it back as `ToolContext.binds`. `is_done`: all is as the call would
+    have it, so that nothing would happen.
     """
 
     requests: tuple[Capability, ...]
     shows: str = ""
     binds: str = ""
+    is_done: bool = False
 
 
 ToolPlan: TypeAlias = Callable[[dict[str, Json], ToolContext], Planned]

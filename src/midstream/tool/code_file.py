@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from midstream.tool.file_imports import EXACT, imports_in
 from midstream.tool.import_graph import imports_of
 from midstream.tool.source_files import read_regular
 
@@ -79,7 +80,10 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read off one file. `functions` is None where they could not be; `imports` are modules."""
+    """What was read off one file. `functions` is None where they could not be.
+
+    `imports` are the known modules a Python file imports; of other languages, what is written there.
+    """
 
     path: str
     language: str
@@ -116,7 +120,13 @@ def read_file(
         language=language,
         lines=lines,
         functions=() if is_generated or language in NOT_CODE else _functions(path, source, guard),
-        imports=_known_imports(path, source, module, known) if module else (),
+        imports=()
+        if is_generated
+        else _known_imports(path, source, module, known)
+        if module
+        else imports_in(source, language, path)
+        if language in EXACT
+        else (),
     )
 
 

@@ -26,7 +26,7 @@ from midstream.tool.paths import (
 )
 from midstream.tool.reading import shown_lines
 from midstream.tool.text import MAX_CHARS
-from midstream.tool.writing import Change, contents_of, make, planned, writable
+from midstream.tool.writing import Change, contents_of, guards, make, planned, writable
 
 MAX_READ_BYTES: Final = 100_000_000
 MAX_WRITE_CHARS: Final = 5_000_000
@@ -175,6 +175,8 @@ async def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
     """Write a whole file, folders included: afterwards it is all there, or as it was before."""
     change = await in_thread(partial(_replacing, arguments, context))
     await make(change, context)
+    if change.before == change.after:
+        return f"No change: {change.place.name} holds exactly this already."
     lines = len(change.after.splitlines())
     done = "Created" if change.before is None else "Replaced"
     return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'}).{_lost(change)}"
@@ -204,7 +206,8 @@ def _encoded(content: str) -> bytes:
 def _replacing(arguments: dict[str, Json], context: ToolContext) -> Change:
     wanted = typed(arguments, WriteFile)
     place = writable(context, wanted.path)
-    return Change(place=place, before=contents_of(place), after=_encoded(wanted.content))
+    before, after = contents_of(place), _encoded(wanted.content)
+    return Change(place=place, before=before, after=after, guards=guards(place))
 
 
 def _plan_of_writing(arguments: dict[str, Json], context: ToolContext) -> Planned:
@@ -253,7 +256,8 @@ def _edited(arguments: dict[str, Json], context: ToolContext) -> tuple[Change, s
             f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
         ) from error
     after, report = edited(before, wanted.edits)
-    return Change(place=place, before=data, after=_encoded(after)), report
+    change = Change(place=place, before=data, after=_encoded(after), guards=guards(place))
+    return change, report
 
 
 TOOLS: tuple[Tool, ...] = (

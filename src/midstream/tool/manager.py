@@ -19,8 +19,8 @@ from midstream.core.errors import MidstreamError
 from midstream.core.names import Json, Outcome
 from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import SHOWN, Capability
-from midstream.core.safety.policy import Policy, Verdict, judged, may_ask_about
-from midstream.core.safety.rules import covers
+from midstream.core.safety.policy import Policy, Verdict, judged, kept_from, may_ask_about
+from midstream.core.safety.rules import covers, is_told_by_name
 from midstream.core.spec import ToolSpec
 from midstream.offloop import in_thread
 from midstream.ports import Review, ToolContext, ToolOutcome
@@ -110,12 +110,11 @@ class ToolManager:
         if verdict.kind != "ask":
             return verdict
         granted = context.granted
-        # A yes to a whole tool is none to files that decide what runs later.
         is_known = tool.spec.name in granted
         left = [
             each
             for each in verdict.asked
-            if not covers(granted, each) and not (is_known and each.kind != "write_protected")
+            if not covers(granted, each) and not (is_known and is_told_by_name(str(each)))
         ]
         if verdict.asked and not left:
             return Verdict(kind="allow", reason="granted for this run")
@@ -146,7 +145,9 @@ class ToolManager:
                 return ""
             return f"{request.target}: {verdict.reason} {verdict.hint}".strip()
 
-        return msgspec.structs.replace(context, forbids=forbids)
+        return msgspec.structs.replace(
+            context, forbids=forbids, kept_from=lambda command: kept_from(command, policy)
+        )
 
     async def _refused(
         self, tool: Tool, arguments: dict[str, Json], context: ToolContext
@@ -164,7 +165,8 @@ class ToolManager:
         if verdict.kind != "allow":
             return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
         seen = [each for each in context.granted if each.startswith(SHOWN)]
-        if seen and _seen(planned) not in seen:
+        # Made again after a crash, a call may find that all it was allowed to do has happened.
+        if seen and _seen(planned) not in seen and not planned.is_done:
             return ToolOutcome(
                 outcome="failed",
                 text="Not done: what it would do now is not what the user saw and allowed. "

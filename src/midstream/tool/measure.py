@@ -168,7 +168,8 @@ TOOLS: tuple[Tool, ...] = (
             name="measure_code",
             description=(
                 "Measure the code of the workspace. Returns JSON: totals, languages, largest files, "
-                "most complex functions, Python imports and cycles, and from git history the most "
+                "most complex functions, imports and their cycles (Python, JavaScript, TypeScript, Go, "
+                "Rust, Java), and from git history the most "
                 "changed files and the ranking of changes times complexity. Reads only."
             ),
             parameters=parameters_of(MeasureCode),

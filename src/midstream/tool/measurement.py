@@ -10,9 +10,10 @@ changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 
 import io
 import os
+import posixpath
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from midstream.tool.code_file import FILE_S, NOT_CODE, Function, Guard, ReadFile, at_most, read_file
+from midstream.tool.file_imports import EXACT, file_imports, go_modules
 from midstream.tool.import_graph import cycles, imported_by, module_names
 from midstream.tool.source_files import changes, listed
 
@@ -65,18 +67,24 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """A Python module and how many others import it."""
+    """A module (see `Imports`) and how many others import it."""
 
     module: str
     by: int
 
 
 class Imports(msgspec.Struct, frozen=True, kw_only=True):
-    """The import graph of the folder's Python modules. A cycle's modules all reach each other."""
+    """Which modules of the folder import which. A cycle's modules all reach each other.
 
+    A module is, by language, one of Python by its dotted name, a package of Go by its folder, a file of
+    another language by its path. `languages` are those whose imports were measured. Where there is none,
+    `cycle_count` is None: nobody looked.
+    """
+
+    languages: tuple[str, ...] = ()
     modules: int
     edges: int
-    cycle_count: int
+    cycle_count: int | None
     cycles: tuple[tuple[str, ...], ...]
     most_imported: tuple[Imported, ...]
 
@@ -154,6 +162,9 @@ def measure(
         notes.append(f"{looked_at} of {len(paths)} files were looked at; the rest is not in here.")
     if unread:
         notes.append(f"Files whose functions could not be read, only their lines: {unread}.")
+    unmeasured = sorted({one.language for one in read if one.functions} - EXACT - {"Python"})
+    if unmeasured:
+        notes.append(f"Imports were not measured in: {', '.join(unmeasured)}.")
     if history is None:
         notes.append("No git history here: changes are not counted.")
     return _measured(root, read, names, history, top=top, skipped=skipped, notes=notes)
@@ -187,7 +198,7 @@ def _measured(
         ranking=tuple(
             sorted((f for f in files if f.score), key=lambda f: (-f.score, f.path))[:top]
         ),
-        imports=_imports({names[one.path]: one.imports for one in read if one.path in names}, top),
+        imports=_imports(read, names, go_modules(root, (one.path for one in read)), top),
         history=History(available=history is not None, commits=seen),
         notes=tuple(notes),
     )
@@ -230,18 +241,38 @@ def _languages(read: Iterable[ReadFile]) -> tuple[Language, ...]:
     return tuple(sorted(named, key=lambda one: (-one.lines, one.name)))
 
 
-def _imports(graph: dict[str, tuple[str, ...]], top: int) -> Imports:
-    graph = {
-        module: tuple(name for name in targets if name in graph)
-        for module, targets in sorted(graph.items())
+def _imports(
+    read: Sequence[ReadFile], names: Mapping[str, str], go: Mapping[str, str], top: int
+) -> Imports:
+    written = {
+        # That a module has another below it is no import of Rust's.
+        one.path: (one.language, [name for name in one.imports if not name.startswith("mod ")])
+        for one in read
+        if one.language in EXACT
     }
+    modules = {
+        path: posixpath.dirname(path) or "." if language == "Go" else path
+        for path, (language, _) in written.items()
+    }
+    found: dict[str, set[str]] = {
+        names[one.path]: set(one.imports) for one in read if one.path in names
+    }
+    for path, targets in file_imports(written, go=go).items():
+        reached = {modules[target] for target in targets} - {modules[path]}
+        found.setdefault(modules[path], set()).update(reached)
+    graph = {
+        module: tuple(sorted(name for name in targets if name in found))
+        for module, targets in sorted(found.items())
+    }
+    languages = {one.language for one in read if one.path in names or one.path in written}
     by = sorted(imported_by(graph).items(), key=lambda item: (-item[1], item[0]))
-    found = cycles(graph)
+    rings = cycles(graph)
     return Imports(
+        languages=tuple(sorted(languages)),
         modules=len(graph),
         edges=sum(map(len, graph.values())),
-        cycle_count=len(found),
-        cycles=tuple(cycle[:MAX_CYCLE_SHOWN] for cycle in found[:top]),
+        cycle_count=len(rings) if graph else None,
+        cycles=tuple(cycle[:MAX_CYCLE_SHOWN] for cycle in rings[:top]),
         most_imported=tuple(Imported(module=module, by=count) for module, count in by[:top]),
     )
 

@@ -182,8 +182,13 @@ def _renameat2() -> Callable[[int, bytes, bytes], int] | None:
 
 def is_made_up(handle: int) -> bool:
     """Return whether an opened file's contents are the kernel's answers, as in `/proc` and `/sys`."""
+    return file_system(handle) in _MADE_UP
+
+
+def file_system(handle: int) -> int:
+    """Return statfs(2)'s type of what an opened file is on; 0 where that cannot be said."""
     call = _type_of()
-    return call is not None and call(handle) in _MADE_UP
+    return 0 if call is None else call(handle)
 
 
 @lru_cache(maxsize=1)

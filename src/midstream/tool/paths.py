@@ -26,7 +26,7 @@ from midstream.config.places import (
 )
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.safety.capability import Capability, Kind
-from midstream.core.safety.protected import Purpose, classify
+from midstream.core.safety.protected import Purpose, classify, folded
 from midstream.tool.openat2 import is_made_up, opened
 from midstream.tool.twins import is_twin_of_a_secret
 
@@ -217,27 +217,29 @@ def _own_places(*_values: str | None) -> tuple[tuple[Path, ...], Path]:
     return real, Path(os.path.realpath(journal))
 
 
-_OF_GIT: Final = frozenset({"HEAD", "objects", "refs"})
-_IN_GIT: Final = _OF_GIT | {"config", "config.worktree", "commondir", "hooks", "info"}
+_GIT_NAMES: Final = {
+    name.casefold(): name
+    for name in ("HEAD", "objects", "refs", "commondir", "config", "config.worktree", "hooks")
+}
 
 
 def _guarded_by_neighbours(root: Path, parts: tuple[str, ...]) -> str:
     """Return why writing there is guarded by what stands around it, whatever it is called.
 
-    A folder with HEAD, objects and refs is a git repository under any name, and its `config` names
-    programs that the next `git status` in it runs.
+    git takes a folder with HEAD, objects and refs for a repository under any name, and so one with
+    HEAD and a `commondir` that leads to the rest; its `config` names programs that the next
+    `git status` in it runs. What counts is how the folders would be once the write has landed.
     """
     for depth, part in enumerate(parts):
-        if part.casefold() not in _IN_GIT_FOLDED:
-            continue
         folder = root.joinpath(*parts[:depth])
-        missing = {name for name in _OF_GIT if not os.path.lexists(folder / name)}
-        if missing <= {name for name in _OF_GIT if name.casefold() == part.casefold()}:
+        itself = _GIT_NAMES.get(folded(part), "")
+        has = {name for name in _GIT_NAMES.values() if os.path.lexists(folder / name)} | {itself}
+        is_common = {"objects", "refs"} <= has
+        if "HEAD" in has and (is_common or "commondir" in has):
             return "the folder is, or becomes, a git repository without a work tree"
+        if itself and is_common and has & {"config", "config.worktree", "hooks"}:
+            return "the folder holds what git repositories share"
     return ""
-
-
-_IN_GIT_FOLDED: Final = frozenset(name.casefold() for name in _IN_GIT)
 
 
 # --- opening ------------------------------------------------------------------------------------

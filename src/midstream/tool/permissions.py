@@ -20,11 +20,15 @@ class Permissions:
 
     Args:
         rules: the policy of the settings; its mode is the one to begin with.
-        sandbox: the level measured so far; called at each verdict, it returns at once.
+        sandbox: the level measured, None before that, which is judged as none; called at each verdict,
+            it returns at once.
     """
 
     def __init__(
-        self, rules: Policy | None = None, *, sandbox: Callable[[], SandboxLevel] | None = None
+        self,
+        rules: Policy | None = None,
+        *,
+        sandbox: Callable[[], SandboxLevel | None] | None = None,
     ) -> None:
         self._rules = rules or Policy()
         self._sandbox = sandbox
@@ -35,9 +39,9 @@ class Permissions:
         return self._rules.mode
 
     @property
-    def sandbox(self) -> SandboxLevel:
-        """Return what commands run in."""
-        return self.policy().sandbox
+    def sandbox(self) -> SandboxLevel | None:
+        """Return what commands run in, None while that is being measured."""
+        return self._rules.sandbox if self._sandbox is None else self._sandbox()
 
     def switch(self, mode: str) -> None:
         """Let more, or less, happen unasked from now on. Calls that run already go on.
@@ -55,8 +59,8 @@ class Permissions:
                 self._rules = msgspec.structs.replace(self._rules, mode=known)
                 return
         if mode == "full":
-            hint = "Start midstream with --permission-mode full; it asks for a word."
-            raise UserMistake("full is not a mode to switch to.", hint=hint)
+            hint = "Start midstream with --permission-mode full; you will be asked to type a word."
+            raise UserMistake("You cannot switch to full while midstream runs.", hint=hint)
         raise UserMistake(
             f"There is no permission mode {mode!r}.",
             hint=did_you_mean(mode, SWITCHABLE),
@@ -82,4 +86,4 @@ class Permissions:
         """Return what calls are judged by now."""
         if self._sandbox is None:
             return self._rules
-        return msgspec.structs.replace(self._rules, sandbox=self._sandbox())
+        return msgspec.structs.replace(self._rules, sandbox=self._sandbox() or "none")

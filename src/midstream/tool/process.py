@@ -71,13 +71,14 @@ called in the command's thread.
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended. `exit_code` is negative when a signal did it, as in `subprocess`.
 
-    `cause` is what made us end it, "" when it ended by itself. `left_behind` counts processes that
-    it had started, that outlived it and that were ended; `survivors` are the ids of those that
-    could not be.
+    `cause` is what made us end it, "" when it ended by itself; `ran_s` is how long it went on.
+    `left_behind` counts processes that it had started, that outlived it and that were ended;
+    `survivors` are the ids of those that could not be.
     """
 
     exit_code: int
     cause: Cause = ""
+    ran_s: float = 0.0
     left_behind: int = 0
     survivors: tuple[int, ...] = ()
 
@@ -216,7 +217,8 @@ class _Command:
         first: process_tree.First | None,
     ) -> Ended:
         ending = _Ending(child.pid, self._tag, first)
-        deadline = time.monotonic() + self._timeout_s
+        began = time.monotonic()
+        deadline = began + self._timeout_s
         cause: Cause = ""
         while not watch.has_exited():
             waits = [deadline - time.monotonic(), ending.wait_s(), self._sink.tick()]
@@ -239,6 +241,7 @@ class _Command:
         return Ended(
             exit_code=_reaped(child),
             cause=cause,
+            ran_s=time.monotonic() - began,
             left_behind=left_behind,
             survivors=survivors,
         )

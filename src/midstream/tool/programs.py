@@ -10,12 +10,20 @@ def found_program(name: str, workspace: Path) -> str | None:
     Folders of the PATH that are relative or lie in the workspace do not count: what stands there is
     the workspace's, or whatever an agent has written.
     """
-    root = os.path.realpath(workspace)
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        if not os.path.isabs(folder):
-            continue
+    for folder in path_outside(os.environ.get("PATH", os.defpath), workspace).split(os.pathsep):
         path = os.path.join(folder, name)
-        is_inside = Path(os.path.realpath(path)).is_relative_to(root) and root != os.sep
-        if not is_inside and os.path.isfile(path) and os.access(path, os.X_OK):
+        is_file = bool(folder) and os.path.isfile(path) and os.access(path, os.X_OK)
+        if is_file and not _is_inside(path, workspace):
             return path
     return None
+
+
+def path_outside(path: str, workspace: Path) -> str:
+    """Return a PATH without its folders that are relative or lie in the workspace."""
+    places = (place for place in path.split(os.pathsep) if os.path.isabs(place))
+    return os.pathsep.join(place for place in places if not _is_inside(place, workspace))
+
+
+def _is_inside(path: str, workspace: Path) -> bool:
+    root = os.path.realpath(workspace)
+    return root != os.sep and Path(os.path.realpath(path)).is_relative_to(root)

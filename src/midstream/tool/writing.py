@@ -7,17 +7,20 @@ old text or all of the new.
 """
 
 import errno
+import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from midstream.config.places import user_state_dir
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.safety.capability import Capability
 from midstream.offloop import in_thread
@@ -42,20 +45,26 @@ MAX_KEPT_BYTES: Final = 100_000_000
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, what it holds (None: there is none), and what it is to hold."""
+    """A file, what it holds (None: there is none), and what it is to hold.
+
+    `guards` says for each of the place's names why writing there takes a person's yes, "" where it
+    does not: by what stood around it when the change was looked at.
+    """
 
     place: Place
     before: bytes | None
     after: bytes
+    guards: tuple[str, ...]
 
     @property
     def binds(self) -> str:
-        """Return a digest of what is changed, from what and into what."""
+        """Return a digest of what is changed, from what and into what, and what guards it."""
         place = self.place
         whole = [
             str(place.root),
             place.parts,
             place.named,
+            self.guards,
             *map(_digest, (self.before, self.after)),
         ]
         return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
@@ -77,10 +86,20 @@ def writable(context: ToolContext, path: str) -> Place:
     return place
 
 
+def guards(place: Place) -> tuple[str, ...]:
+    """Return for each name of a place why writing there always takes a yes, "" where it does not."""
+    return tuple(guarded(place, name) for name in place.names)
+
+
 def planned(change: Change, more: Sequence[Capability] = ()) -> Planned:
     """Return what making a change needs, beside `more`, and what it shows."""
     place = change.place
-    notes = [f"{reason[:1].upper()}{reason[1:]}." for reason in _reasons(place)]
+    if change.before == change.after:
+        # Nothing is written. That it would be the same says what the file holds.
+        reads = dict.fromkeys((*requests_for(place, "read"), *more))
+        return Planned(requests=tuple(reads), binds=change.binds, is_done=True)
+    reasons = dict.fromkeys(filter(None, change.guards))
+    notes = [f"{reason[:1].upper()}{reason[1:]}." for reason in reasons]
     if place.named:
         notes.append(f"A link: {'/'.join(place.named)} is {place.name}.")
     names = _names_of(place)
@@ -88,14 +107,18 @@ def planned(change: Change, more: Sequence[Capability] = ()) -> Planned:
         notes.append(f"The file has {names} names (hard links); the others keep what it held.")
     shows = shown_change(place.name, change.before, change.after)
     return Planned(
-        requests=(*requests_for(place, "write"), *more),
+        requests=(*_writes(change), *more),
         shows="\n".join((*notes, shows)),
         binds=change.binds,
     )
 
 
-def _reasons(place: Place) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(reason for name in place.names if (reason := guarded(place, name))))
+def _writes(change: Change) -> tuple[Capability, ...]:
+    """Return what writing needs by the same look that the change is bound to."""
+    return tuple(
+        Capability(kind="write_protected" if guard else "write", target="/".join(name))
+        for name, guard in zip(change.place.names, change.guards, strict=True)
+    )
 
 
 def _names_of(place: Place) -> int:
@@ -108,7 +131,7 @@ def _names_of(place: Place) -> int:
 
 
 async def make(change: Change, context: ToolContext) -> None:
-    """Record a change and make it, if it is what the call was judged by.
+    """Record a change and make it, if it is what the call was judged by; one of nothing is none.
 
     Raises:
         Stopped: nobody waits any more; nothing was changed.
@@ -118,11 +141,20 @@ async def make(change: Change, context: ToolContext) -> None:
     place = change.place
     _require_judged(change, context)
     check_stop(context)
+    if change.before == change.after:
+        return
     folders = () if change.before is not None else await in_thread(partial(missing_above, place))
     await context.changing(place.root.joinpath(*place.parts), change.before, change.after, folders)
     last_look = partial(check_stop, context)
     await in_thread(
-        partial(put_in_place, place, change.after, expected=change.before, last_look=last_look),
+        partial(
+            put_in_place,
+            place,
+            change.after,
+            expected=change.before,
+            judged=change.guards,
+            last_look=last_look,
+        ),
         name="midstream-tool-writing",
     )
     told = partial(file_diff, place.name, change.before, change.after)
@@ -153,11 +185,15 @@ def _require_judged(change: Change, context: ToolContext) -> None:
 def require_plain(place: Place) -> None:
     """Raise UserMistake for a secret file, or one that is written only where a person said yes to it."""
     require_allowed(place, "write", forbids_secrets)
-    reasons = _reasons(place)
-    if reasons:
-        raise UserMistake(
-            f"{place.name} was not written: {reasons[0]}.", hint="It takes a person's yes."
-        )
+    _require_guards(place, ("",) * len(place.names))
+
+
+def _require_guards(place: Place, judged: tuple[str, ...]) -> None:
+    """Raise UserMistake where something guards a place by now that nobody was asked about."""
+    now = guards(place)
+    if now != judged:
+        why = next((reason for reason in now if reason not in judged), "it was judged as another")
+        raise UserMistake(f"{place.name} was not written: {why}.", hint="It takes a person's yes.")
 
 
 def contents_of(place: Place) -> bytes | None:
@@ -186,17 +222,52 @@ def put_in_place(
     data: bytes,
     *,
     expected: bytes | None,
+    judged: tuple[str, ...] | None = None,
     last_look: Callable[[], None] | None = None,
 ) -> None:
     """Put `data` in a file's place at once, its permissions kept, if it still holds `expected`.
 
-    `last_look` is called right before the file changes; what it raises leaves the file as it is.
+    Writes come one after the other (`_alone`), so that `judged`, the `guards` the write was judged
+    by, are compared with what guards it now: files that are harmless each may be a repository
+    together. `last_look` is called right before the file changes; what it raises leaves the file as
+    it is.
 
     Raises:
-        UserMistake: the file holds something else by now (None: it is there by now, or gone), or its
-            folder is no longer where it was.
+        UserMistake: the file holds something else by now (None: it is there by now, or gone), its
+            folder is no longer where it was, or something else guards it.
         WorldTrouble: the disk refused; the file is as it was.
     """
+    with _alone():
+        if judged is not None:
+            # Before the folders are made, too: `objects` and `refs` of a repository are folders.
+            _require_guards(place, judged)
+        _put_in_place(place, data, expected, judged, last_look)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold what lets one write at a time happen: in this process and, where there is a folder of
+    state, in this person's others.
+    """
+    with _ONE_AT_A_TIME, ExitStack() as held:
+        with suppress(OSError):
+            path = user_state_dir(os.environ) / "writing.lock"
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _put_in_place(
+    place: Place,
+    data: bytes,
+    expected: bytes | None,
+    judged: tuple[str, ...] | None,
+    last_look: Callable[[], None] | None,
+) -> None:
     try:
         with opened_folder(parent_of(place), create=True) as folder:
             found = found_in(folder, place)
@@ -208,6 +279,8 @@ def put_in_place(
                 if _held(folder, place) != expected:
                     raise _changed(place)
                 _require_same_folder(folder, place)
+                if judged is not None:
+                    _require_guards(place, judged)
                 if last_look is not None:
                     last_look()
                 _take_name(folder, beside, place, is_new=expected is None)
@@ -233,7 +306,7 @@ def _take_name(folder: int, beside: str, place: Place, *, is_new: bool) -> None:
 def take_away(place: Place, *, expected: bytes) -> None:
     """Remove a file if it still holds `expected`; raises as `put_in_place` does."""
     try:
-        with opened_folder(parent_of(place)) as folder:
+        with _alone(), opened_folder(parent_of(place)) as folder:
             if _held(folder, place) != expected:
                 raise _changed(place)
             _require_same_folder(folder, place)

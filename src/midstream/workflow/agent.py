@@ -1,6 +1,9 @@
 """WorkflowAgent: a role at work in a context, and the requests it makes of a model."""
 
+from collections.abc import Sequence
+
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
+from midstream.core.growing import is_read
 from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
@@ -26,6 +29,11 @@ class WorkflowAgent:
         self.role: Role = definition.roles[self.spec.agent_role]
         self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec, self._state)
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the conversation is at hand; else looking at it takes a while."""
+        return is_read(self._run.contexts[self.spec.context])
+
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation as the agent sees it now, ending with something to answer."""
         run = self._run
@@ -45,7 +53,7 @@ class WorkflowAgent:
             view.append(Message(role="user", text=GO_ON, author=USER))
         return tuple(view)
 
-    def _seen(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _seen(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         return seen_by(messages, agent=self.name, side=self.spec.role)
 
     def request(self, *, model: str | None = None) -> ModelRequest:
@@ -70,8 +78,8 @@ class WorkflowAgent:
 
 
 def _split_after(
-    messages: tuple[Message, ...], last: Message | None
-) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    messages: Sequence[Message], last: Message | None
+) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return the messages up to `last`, and the rest. One that is not there (any more) is before all."""
     for position in range(len(messages), 0, -1):
         if messages[position - 1] == last:

@@ -4,11 +4,14 @@ A handler works on a copy. What it does is kept as `ContextChange`s, which becom
 that the handler ran: a handler that raises, or is halted, has changed nothing.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
 from midstream.core.folding.conversations import starting_messages
+from midstream.core.growing import logged
 from midstream.core.names import Outcome
 from midstream.core.spec import Context
 from midstream.workflow.json_values import MAX_BYTES
@@ -39,7 +42,7 @@ class WorkflowContext:
     __slots__ = ("_changes", "_messages", "_spec", "name")
 
     def __init__(
-        self, spec: Context, messages: tuple[Message, ...], changes: list[ContextChange]
+        self, spec: Context, messages: Sequence[Message], changes: list[ContextChange]
     ) -> None:
         self.name = spec.name
         self._spec = spec
@@ -88,7 +91,7 @@ class WorkflowContext:
         self._changes.append(
             ContextChange(context=self.name, action="add", role=role, text=content)
         )
-        added = (*self._messages, Message(role=role, text=content))
+        added = logged(self._messages, Message(role=role, text=content))
         self._messages = trimmed(added, self._spec.max_length)
 
     def clear(self) -> None:

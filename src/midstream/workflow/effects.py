@@ -24,6 +24,7 @@ from midstream.core.inputs import (
     HandlerReturned,
     ModelFailed,
     ModelReplied,
+    ReplyCheckpoint,
     TimerRang,
     TimerStarted,
     ToolFinished,
@@ -72,7 +73,9 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
         if is_summary_key(effect.key):
             reply = await summarised(run, world.model, flight)
         else:
-            request = WorkflowAgent(run, effect.agent).request()
+            agent = WorkflowAgent(run, effect.agent)
+            # Of a run that was taken up, the conversation may have to be read first: not on the loop.
+            request = agent.request() if agent.is_ready else await in_thread(agent.request)
             reply = await world.model.request(request, flight)
             flight.ended()
         calls = [await cleaned_call(kept_call(call), run, world) for call in reply.calls]
@@ -84,13 +87,25 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
         )
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
-        answer = ModelFailed(key=effect.key, error=what, hint=hint)
+        is_broken = isinstance(error, WorldTrouble) and flight.has_begun
+        answer = ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
         words = f"The model request failed: {named(error, world.redactor)}"
         answer = ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
     post(answer)
+
+
+CHECKPOINT_S = 1.0
+"""Seconds that what is shown of a reply may be ahead of what the journal knows was shown."""
+
+
+async def checkpoint(flight: Flight, clock: Clock, post: Post) -> None:
+    """Have what is shown of a reply journaled, a while after it began to be."""
+    await clock.sleep(CHECKPOINT_S)
+    flight.checkpoint = None
+    post(ReplyCheckpoint(key=flight.key))
 
 
 async def review_call(
@@ -251,11 +266,19 @@ LONGEST_SLEEP_S = 60.0
 
 
 async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
-    """Find out when a wait is over, or wait until it is."""
+    """Find out when a wait is over, or wait until it is.
+
+    One that is to take so many seconds follows a clock nobody sets. After a crash there is only the one
+    that may have been: then it ends early, but never waits longer than it was to take.
+    """
     if effect.until is None:
         post(TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
         return
-    while (left := effect.until - clock.now()) > 0:
+    until, now = effect.until, clock.now
+    if effect.seconds:
+        left, now = min(until - now(), effect.seconds), clock.monotonic
+        until = now() + left
+    while (left := until - now()) > 0:
         await clock.sleep(min(left, LONGEST_SLEEP_S))
     post(TimerRang(key=effect.key))
 

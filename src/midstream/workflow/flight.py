@@ -15,7 +15,7 @@ from midstream.core.notices import (
 )
 from midstream.core.safety.redaction import Redactor
 from midstream.ports import FileDiff
-from midstream.workflow.capping import ends_of
+from midstream.workflow.capping import MAX_TEXT, ends_of
 from midstream.workflow.words import readable
 
 Notify: TypeAlias = Callable[[AnyNotice], None]
@@ -30,6 +30,7 @@ class Flight:
     """
 
     __slots__ = (
+        "_checkpoints",
         "_held",
         "_is_closed",
         "_is_holding",
@@ -37,9 +38,12 @@ class Flight:
         "_output",
         "_redactor",
         "_shown",
+        "_shown_chars",
         "_thoughts",
         "_words",
         "agent",
+        "checkpoint",
+        "checkpoint_soon",
         "has_calls",
         "key",
         "state",
@@ -57,6 +61,8 @@ class Flight:
         self.task: asyncio.Task[None] | None = None
         self.stop: asyncio.Event | None = None
         self.stopper: asyncio.Task[None] | None = None
+        self.checkpoint: asyncio.Task[None] | None = None
+        self.checkpoint_soon: Callable[[], None] | None = None
         self.has_calls = False
         self._notify = notify
         self._redactor = redactor
@@ -64,6 +70,8 @@ class Flight:
         self._thoughts = redactor.sliding()
         self._output = redactor.sliding()
         self._shown: list[str] = []
+        self._shown_chars = 0
+        self._checkpoints = (0, 0)
         self._held: list[AnyNotice] = []
         self._is_holding = False
         self._is_closed = False
@@ -72,6 +80,23 @@ class Flight:
         """Return what a reader has seen of the reply, of an endless one its ends."""
         text = ends_of("".join(self._shown))
         return Shown(key=self.key, text=text, has_calls=self.has_calls)
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether some of a reply has come: words that were shown, or half a call."""
+        return bool(self._shown_chars or self.has_calls)
+
+    def next_checkpoint(self) -> str:
+        """Return what was shown since this was last asked, to be journaled; of an endless reply no more."""
+        self._checkpoints = (self._checkpoints[1], len(self._shown))
+        pieces = self._shown[slice(*self._checkpoints)]
+        return "".join(pieces) if self._shown_chars <= MAX_TEXT else ""
+
+    def checkpoint_failed(self) -> None:
+        """Hear that what was returned last could not be journaled: it is returned again."""
+        self._checkpoints = (0, self._checkpoints[0])
+        if self.checkpoint_soon is not None:
+            self.checkpoint_soon()
 
     def hold(self) -> None:
         """Hold back what streams in from now on."""
@@ -103,6 +128,9 @@ class Flight:
             return
         if isinstance(notice, TextDelta):
             self._shown.append(notice.text)
+            self._shown_chars += len(notice.text)
+            if self.checkpoint is None and self.checkpoint_soon is not None:
+                self.checkpoint_soon()
         self._notify(notice)
 
     def changed(self, call_id: str, diff: FileDiff) -> None:

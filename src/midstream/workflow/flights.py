@@ -10,7 +10,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, TypeAlias, assert_never
 
-from midstream.core.inputs import EffectKey, Shown
+from midstream.core.inputs import EffectKey, ReplyCheckpoint, Shown
 from midstream.core.notices import AgentThinking, AnyNotice
 from midstream.core.pending import (
     AnyEffect,
@@ -23,7 +23,7 @@ from midstream.core.pending import (
 )
 from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
-from midstream.ports import Handlers, World
+from midstream.ports import Clock, Handlers, World
 from midstream.workflow.effects import (
     Deliver,
     Post,
@@ -31,6 +31,7 @@ from midstream.workflow.effects import (
     ask_model,
     await_time,
     call_tool,
+    checkpoint,
     review_call,
     run_handler,
     stop_for_good,
@@ -119,6 +120,7 @@ class Flights:
             case AskModel():
                 if not is_summary_key(effect.key):
                     self._notify(run.path, AgentThinking(agent=agent, state=run.state))
+                    flight.checkpoint_soon = partial(self.checkpoint_soon, flight, world.clock)
                 work = ask_model(effect, run, world, flight, self._post)
             case CallTool():
                 flight.stop = asyncio.Event()
@@ -166,6 +168,17 @@ class Flights:
         for flight in self._flying.values():
             flight.release()
 
+    def checkpoint_soon(self, flight: Flight, clock: Clock) -> None:
+        """Have what is shown of a reply journaled soon."""
+        flight.checkpoint = asyncio.create_task(checkpoint(flight, clock, self._post))
+
+    def unkept(self) -> tuple[ReplyCheckpoint, ...]:
+        """Return what was shown of the replies under way and is not journaled yet."""
+        models = [
+            (key, f.next_checkpoint()) for key, f in self._flying.items() if key[-2] == "model"
+        ]
+        return tuple(ReplyCheckpoint(key=key, text=text) for key, text in models if text)
+
     def shown(self) -> tuple[Shown, ...]:
         """Return what a reader has seen of each reply under way."""
         return tuple(f.shown() for key, f in self._flying.items() if key[-2] == "model")
@@ -182,8 +195,8 @@ class Flights:
         """Cancel an effect nobody is owed any more; its cleaning up is awaited at the end."""
         flight.close()
         self.cancel(flight.task)
-        if flight.stopper is not None:
-            self.cancel(flight.stopper)
+        self.cancel(flight.stopper)
+        self.cancel(flight.checkpoint)
 
     def cancel(self, task: asyncio.Task[None] | None) -> None:
         """Cancel a task, which `cleaned_up` waits for."""

@@ -28,6 +28,8 @@ from midstream.workflow.loader import (
 )
 from midstream.workflow.script import every_state, source_of
 
+UNTRUSTED = "not trusted as it stands: /trust shows it"
+
 
 class WorkflowLibrary:
     """The roles and workflows of the settings' layers. See the port `Library`.
@@ -52,38 +54,50 @@ class WorkflowLibrary:
 
     def workflows(self) -> dict[str, str]:
         """Return every workflow's description by name."""
-        return {
-            name: found.problem or found.description
-            for name, found in self._config.workflows().items()
-        }
+        found = self._config.workflows()
+        untrusted = dict.fromkeys(self._config.untrusted_workflows(), UNTRUSTED)
+        return untrusted | {name: one.problem or one.description for name, one in found.items()}
 
     async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow and the handlers of its script, read and imported off the loop."""
         return await self._load(name, ())
 
-    async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
+    def read(self, name: str, above: tuple[str, ...] = ()) -> Definition:
+        """Return a workflow as its files say it is; nothing of it is imported. Waits for the disk.
+
+        Raises:
+            MidstreamError: it cannot be read, or has problems.
+        """
+        definition, _ = self._definition(name, above)
+        inner = {other: self.read(other, (*above, name)) for other in _subs(definition)}
+        return msgspec.structs.replace(definition, workflows=inner) if inner else definition
+
+    def _definition(self, name: str, above: tuple[str, ...]) -> tuple[Definition, LoadedWorkflow]:
+        """Return a workflow without those it runs."""
         if name in above:
             circle = " -> ".join((*above[above.index(name) :], name))
             raise AuthorMistake(
                 f"These workflows run each other without end: {circle}.",
-                hint="Let one of them not run the next.",
+                hint="Take one of these calls out.",
             )
-        loaded, part = await in_thread(lambda: self._read(name))
+        loaded, part = self._read(name)
         definition = msgspec.structs.replace(loaded.definition, found_as=name)
         definition = with_guidance(definition, self.guidance())
         for warning in loaded.warnings:
             self._config.notice(str(warning))
         self._offline_parts[definition.workflow.workflow_name] = part
+        return definition, loaded
+
+    async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
+        definition, loaded = await in_thread(lambda: self._definition(name, above))
         if loaded.script is None:
             handlers = ScriptHandlers({}, where="The workflow, which has no script,")
         else:
             handlers = await load_script(loaded.script, loaded.script_source)
-        names = {
-            sub.name for s in every_state(definition.workflow.states) if (sub := sub_workflow(s))
-        }
+        names = _subs(definition)
         if not names:
             return definition, handlers
-        inner = {other: await self._load(other, (*above, name)) for other in sorted(names)}
+        inner = {other: await self._load(other, (*above, name)) for other in names}
         workflows = {other: found[0] for other, found in inner.items()}
         definition = msgspec.structs.replace(definition, workflows=workflows)
         return definition, handlers.around({other: found[1] for other, found in inner.items()})
@@ -149,3 +163,9 @@ class WorkflowLibrary:
         if problems or parsed.root is None:
             return AuthorMistake(f"{shown_path(path)} cannot be read:\n{as_text(problems)}")
         return without_schema(parsed.root).value
+
+
+def _subs(definition: Definition) -> list[str]:
+    """Return the names of the workflows a workflow runs, sorted."""
+    states = every_state(definition.workflow.states)
+    return sorted({sub.name for each in states if (sub := sub_workflow(each))})

@@ -22,6 +22,7 @@ from midstream.core.decision import Decision
 from midstream.core.errors import (
     REPORT_BUG,
     JournalFull,
+    JournalLost,
     JournalMoved,
     MidstreamError,
     OurBug,
@@ -31,6 +32,7 @@ from midstream.core.errors import (
 from midstream.core.inputs import (
     AnyInput,
     Approve,
+    CallReviewed,
     Compact,
     EffectKey,
     Halt,
@@ -41,6 +43,7 @@ from midstream.core.inputs import (
     ModelReplied,
     Recovered,
     Rename,
+    ReplyCheckpoint,
     Resume,
     Revoke,
     Start,
@@ -77,7 +80,7 @@ from midstream.workflow.words import (
 FAIR_INPUTS = 64
 """Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
 
-CHECK_DISK = "See to the disk that holds the journal, then start again."
+CHECK_DISK = "Check the disk that holds the journal, then start again."
 
 STALL_RETRY_S = 0.5
 """Seconds between two tries to journal what an effect came to while there is no room."""
@@ -88,6 +91,7 @@ _FROM_EFFECTS = (
     HandlerReturned,
     HandlerFailed,
     HandlerLogged,
+    CallReviewed,
     ToolFinished,
     TimerStarted,
     TimerRang,
@@ -267,7 +271,7 @@ class WorkflowStateMachine:
             await self._put(_NOTHING)
 
     async def unsuspend(self) -> None:
-        """Let a suspended run go on; any other stays as it is."""
+        """Let a suspended run go on, or one that was halted, where it was cut; any other stays as it is."""
         await self._put(Resume())
 
     async def leave(self) -> Run:
@@ -281,6 +285,8 @@ class WorkflowStateMachine:
             return self._run
         if self._stopwatch.look(self._run) and self._stalled is None:
             self._tell_time()
+        if self._stalled is None:
+            self._inputs += [(checkpoint, None) for checkpoint in self._flights.unkept()]
         calls = open_calls(self._run)
         once = {key for key, call in calls.items() if call.effect == "once"}
         self._flights.leave(once, self._world)
@@ -318,7 +324,7 @@ class WorkflowStateMachine:
         """
         text = await capped(text, self._world.shelf)
         if policy not in (None, *get_args(Policy)):
-            raise UserMistake(f"{policy!r} is no policy.", hint=", ".join(get_args(Policy)))
+            raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
         if self._run.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(_NOTHING)
@@ -532,13 +538,18 @@ class WorkflowStateMachine:
         self._flights.hold()
         if isinstance(input, _CUTTING):
             input = msgspec.structs.replace(input, shown=self._flights.shown())
+        elif isinstance(input, ReplyCheckpoint) and (flight := self._flights.get(input.key)):
+            input = msgspec.structs.replace(input, text=flight.next_checkpoint())
         elif isinstance(input, ModelFailed) and (flight := self._flights.get(input.key)):
             input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
             worked_s = self._stopwatch.look(self._run)
             story = judged(self._run, input, worked_s)
             if story.facts:
-                if not isinstance(input, _FROM_EFFECTS):
+                if isinstance(input, ReplyCheckpoint):
+                    if not await self._recorded_if_room(story, input.key):
+                        return
+                elif not isinstance(input, _FROM_EFFECTS):
                     await self._record(story)
                 elif not await self._record_patiently(story):
                     self._flights.forget(input.key)
@@ -562,6 +573,16 @@ class WorkflowStateMachine:
         for envelope in envelopes:
             self._telling.tell(envelope)
 
+    async def _recorded_if_room(self, story: Story, key: EffectKey) -> bool:
+        """Journal what was shown of a reply; without room for it, later, or with the reply's end."""
+        try:
+            await self._record(story)
+        except JournalFull:
+            if flight := self._flights.get(key):
+                flight.checkpoint_failed()
+            return False
+        return True
+
     async def _record_patiently(self, story: Story) -> bool:
         """Journal what an effect came to, which nobody could tell us again, once there is room.
 
@@ -572,7 +593,10 @@ class WorkflowStateMachine:
                 await self._record(story)
             except JournalFull as error:
                 if self._stalled is None:
-                    self._telling.notify(JournalStalled(error=error.what, hint=error.hint))
+                    is_lost = isinstance(error, JournalLost)
+                    self._telling.notify(
+                        JournalStalled(error=error.what, hint=error.hint, is_lost=is_lost)
+                    )
                 self._stalled = error
                 self._refuse_waiting(error)
                 if self._is_leaving:

@@ -14,7 +14,7 @@ LEAST_S: Final = 1.0
 class Stopwatch:
     """Adds up the time between two looks at a run in which it was at work.
 
-    A clock that is set back takes nothing away. What was not told when the process dies is lost: of
+    A clock that is set counts for nothing. What was not told when the process dies is lost: of
     what was under way then nobody knows how long it went on.
     """
 
@@ -29,7 +29,7 @@ class Stopwatch:
 
     def look(self, run: Run) -> float:
         """Return the seconds at work that are to be told now, the run having stood so until now."""
-        before, now = self._since, self._clock.now()
+        before, now = self._since, self._clock.monotonic()
         self._since = now
         if run.definition is not self._counted:
             self._counted = run.definition
@@ -37,10 +37,10 @@ class Stopwatch:
         if not self._is_counting:
             return 0.0
         if before is not None and is_at_work(run):
-            self._owed += max(0.0, now - before)
+            self._owed += now - before
         return self._owed if self._owed >= LEAST_S else 0.0
 
     def told(self, seconds: float) -> None:
         """Take note that so many seconds are in the journal."""
         self._owed -= seconds
-        self._since = self._clock.now()
+        self._since = self._clock.monotonic()

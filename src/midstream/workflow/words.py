@@ -66,7 +66,7 @@ async def checked(text: str, schema: dict[str, Json], validate: Validator) -> tu
         if problem and not validate(text, schema):
             return text, ""
         if problem and value == text and (line := example(fields(schema))):
-            problem = f"it names nothing that is asked for: write {line}, or JSON"
+            problem = f"it has none of the fields asked for: write {line}, or JSON"
         return value, problem
 
     return await in_thread(check)

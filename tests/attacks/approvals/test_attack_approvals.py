@@ -1,19 +1,35 @@
 """Everything that is like a yes but none: only a fresh key of a person, for this very call, approves."""
 
+import asyncio
+import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 from console_kit import run as run_on_pipes
+from fake_desk import FakeDesk, asked
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pipes_kit import MODEL, run, workspace_of
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.keys import Keys
 from screen import Screen
 from storytelling import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
+from tables import table
 
+from midstream.console.interface import ConsoleInterface
+from midstream.console.keys import handlers
+from midstream.console.replies import KeyParser
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
+from midstream.core.names import Subject
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
+DOWN = "\x1b[B"
 DUDE = flow(state("start", "dude"))
 WRITES = replies("", call("write", path="a"))
 
@@ -59,7 +75,7 @@ def parked(*steps: Step) -> list[str]:
     return [fact.name for fact in of(facts, ToolCalled)]
 
 
-@pytest.mark.parametrize("attack", WORDS)
+@table("attack", WORDS)
 def test_it_approves_nothing(attack: str) -> None:
     assert parked(*WORDS[attack]) == []
 
@@ -119,11 +135,49 @@ KEYS = {
     "a letter that looks like it": ("/approve rm -rf build\r|у", 0.0),
     "a wide letter": ("/approve rm -rf build\r|ｙ", 0.0),
     "Enter alone": ("/approve rm -rf build\r|\r", 0.0),
+    "Down and Enter in one piece": ("/approve rm -rf build\r|\x1b[B\r", 0.0),
+    "Down and Enter in one piece, on a marked yes": (
+        "/approve rm -rf build\r|\x1b[B|\x1b[A\r",
+        0.0,
+    ),
+    "Down and Enter typed ahead": ("/approve rm -rf build\r\x1b[B\r", 0.0),
+    "Enter typed ahead, several times": ("/approve rm -rf build\r\r\r", 0.0),
+    "Down and Enter too soon": ("/approve rm -rf build\r|\x1b[B|\r|\r", 1000.0),
+    "a line end pasted on a marked yes": (
+        "/approve rm -rf build\r|\x1b[B|\x1b[200~\r\x1b[201~|\r",
+        0.0,
+    ),
+    "line ends pasted without brackets on a marked yes": (
+        "/approve rm -rf build\r|\x1b[B|\r\r\r",
+        0.0,
+    ),
+    "Enter behind another key on a marked yes": ("/approve rm -rf build\r|\x1b[B|\x0c|\r", 0.0),
+    "Enter behind words on a marked yes": ("/approve rm -rf build\r|\x1b[B|m|\x7f|\r", 0.0),
+    "Enter behind Esc on a marked yes": ("/approve rm -rf build\r|\x1b[B|\x1b\r|\r", 0.0),
     "Tab and Enter": ("/approve rm -rf build\r|\t|\r", 0.0),
     "Alt-y": ("/approve rm -rf build\r|\x1by", 0.0),
     "behind other words": ("/approve rm -rf build\r|m|y", 0.0),
     "an answer of a terminal": ("/approve rm -rf build\r|\x1b[1;1R", 0.0),
     "an answer of a terminal with a y in it": ("/approve rm -rf build\r|\x1b]0;y\x07", 0.0),
+    "the rest of a clipboard's answer": ("/approve rm -rf build\r|\x1b]52;c;|y", 0.0),
+    "the rest of it, far behind": ("/approve rm -rf build\r|\x1b]52;c;|\x7f|y", 0.0),
+    "the rest of a setting's answer": ("/approve rm -rf build\r|\x1bP1$|r", 0.0),
+    "behind a setting's answer that has no end": ("/approve rm -rf build\r|\x1bP1$r|y", 0.0),
+    "the rest of a colour's answer": ("/approve rm -rf build\r|\x1b]11;|r", 0.0),
+    "the rest of what a program commands": ("/approve rm -rf build\r|\x1b_Ga=|y", 0.0),
+    "the rest of a pointer's report": ("/approve rm -rf build\r|\x1b[M\x20|y", 0.0),
+    "the rest of a key with a modifier": ("/approve rm -rf build\r|\x1b[27;2;|y", 0.0),
+    "just behind a key of another protocol": ("/approve rm -rf build\r|\x1b[121u|y", 0.0),
+    "just behind a focus report": ("/approve rm -rf build\r|\x1b[I|y", 0.0),
+    "just behind a cursor report": ("/approve rm -rf build\r|\x1b[12;40R|y", 0.0),
+    "just behind a colour's answer": ("/approve rm -rf build\r|\x1b]11;rgb:0/0/0\x07|y", 0.0),
+    "just behind a paste": ("/approve rm -rf build\r|\x1b[200~\x1b[201~|y", 0.0),
+    "in a paste in pieces": ("/approve rm -rf build\r|\x1b[200~|y|\x1b[201~", 0.0),
+    "behind a key in the same piece": ("/approve rm -rf build\r|\x0cy", 0.0),
+    "Enter just behind a focus report, on a marked yes": (
+        "/approve rm -rf build\r|\x1b[B|\x1b[O\r|\r",
+        0.0,
+    ),
     "in the search of the history": ("/approve rm -rf build\r|\x12|y", 0.0),
     "as a note that says yes": ("/approve rm -rf build\r|w|y\r", 0.0),
     "for a card an agent drew": (
@@ -133,34 +187,314 @@ KEYS = {
 }
 
 
-@pytest.fixture
-def spawned(tmp_path: Path, fresh_s: float) -> Iterator[Screen]:
+@table("keys, fresh_s", [pytest.param(*KEYS[attack], id=attack) for attack in KEYS])
+def test_keys_that_were_not_for_it_approve_nothing(
+    tmp_path: Path, keys: str, fresh_s: float
+) -> None:
     # Ctrl-G, the end of what some terminals answer, opens an editor.
     without_editor = {"EDITOR": "true", "VISUAL": "true"}
     argv = [sys.executable, DESK, str(tmp_path), str(fresh_s)]
     with Screen.spawn(argv, without_editor) as screen:
-        screen.wait_for("⏎")
-        yield screen
+        screen.wait_for("chat ")
+        for key in keys.split("|"):
+            screen.type(key)
+            screen.settle()
+
+        assert "granted=True" not in "\n".join(screen.scrollback())
 
 
-@pytest.mark.parametrize(
-    ("keys", "fresh_s"), [pytest.param(*KEYS[attack], id=attack) for attack in KEYS]
+ANSWERS = {
+    # what terminals say by themselves, or are made to say by what they are shown
+    "the clipboard": "\x1b]52;c;eXJueQ==\x1b\\",
+    "the clipboard, ended by a bell": "\x1b]52;c;yrny\x07",
+    "a colour": "\x1b]10;rgb:ffff/ffff/ffff\x1b\\",
+    "a colour, ended by a bell": "\x1b]11;rgb:1e1e/1e1e/2e2e\x07",
+    "a colour of the palette": "\x1b]4;1;rgb:cd/00/00\x1b\\",
+    "the title": "\x1b]lyes or no\x1b\\",
+    "its name": "\x1bP>|XTerm(370) yrn\x1b\\",
+    "a setting": "\x1bP1$r0;1m\x1b\\",
+    "no such setting": "\x1bP0$r\x1b\\",
+    "a capability": "\x1bP1+r5463=79726e\x1b\\",
+    "a picture": "\x1b_Gi=31;error:why\x1b\\",
+    "a privacy message": "\x1b^yrny\x1b\\",
+    "a string": "\x1bXyrny\x1b\\",
+    "what it is": "\x1b[?64;1;2;6;9;15;22c",
+    "what it is, in full": "\x1b[>41;370;0c",
+    "where the cursor is": "\x1b[24;80R",
+    "the size": "\x1b[8;24;80t",
+    "a mode": "\x1b[?2026;2$y",
+    "the focus": "\x1b[I",
+    "the focus lost": "\x1b[O",
+    "kitty's flags": "\x1b[?1u",
+    "a key by kitty": "\x1b[121u",
+    "a key by kitty, let go": "\x1b[121;1:3u",
+    "a key of xterm's": "\x1b[27;2;121~",
+    "a pointer": "\x1b[<35;89;12M",
+    "a pointer let go": "\x1b[<0;89;12m",
+    "a pointer, of old": "\x1b[M yr",
+    "a pointer, as urxvt tells it": "\x1b[35;89;12M",
+    "a key of the number pad": "\x1bOy",
+    "a light or dark theme": "\x1b[?997;1n",
+    "a paste": "\x1b[200~yes\ry\x1b[201~",
+    "a paste that ends itself": "\x1b[200~\x1b[201~",
+}
+
+
+class AtTheParser:
+    """A console's parser of keys under a clock of our own, and which of its keys may decide."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.found: list[str] = []
+        self.line = ""
+        self.parser = KeyParser(self.key, clock=lambda: self.now)
+        self.pressed: list[KeyPress] = []
+
+    def key(self, key: KeyPress) -> None:
+        self.pressed.append(key)
+
+    def take(self, piece: str, *, after_s: float) -> None:
+        """Take a piece of input; nothing follows it for as long as an Esc alone is waited for."""
+        self.now += after_s
+        self.parser.feed(piece)
+        self.look()
+        self.parser.flush()
+        self.look()
+
+    def look(self) -> None:
+        """Take down which of the keys pressed now decides; what does not is typed, and ends that."""
+        is_own = self.parser.is_alone and self.parser.is_quiet
+        if len(self.pressed) == 1 and is_own and not self.line:
+            self.found.append(self.pressed[0].data)
+        self.line += "".join(key.data for key in self.pressed if key.data.isprintable())
+        self.pressed = []
+
+
+@table("answer", ANSWERS)
+def test_no_tear_of_an_answer_makes_a_key(answer: str) -> None:
+    whole = ANSWERS[answer]
+    for cut in range(1, len(whole) + 1):
+        for gap_s in (0.0, 0.06, 0.6, 0.99):
+            for key in ("y", "r", "\r"):
+                at = AtTheParser()
+                at.take(whole[:cut], after_s=9.0)
+                at.found.clear()  # An Esc, where it was torn off, is a key of its own.
+                at.take(key, after_s=gap_s)
+                assert not at.found, f"{whole[:cut]!r}, {gap_s} s, {key!r}"
+        # However late the rest comes: it is no key.
+        for rest in (whole[cut:], *whole[cut : cut + 1]) if cut > 1 else ():
+            at = AtTheParser()
+            at.take(whole[:cut], after_s=9.0)
+            at.found.clear()
+            at.take(rest, after_s=30.0)
+            assert not {*at.found} & {*"yrnwe\r"}, f"{whole[:cut]!r}, 30 s, {rest!r}"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from([*ANSWERS.values()]), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 9), st.floats(0.0, 0.99)), min_size=1, max_size=60),
+    st.sampled_from("yrnwe\r"),
+    st.floats(0.0, 0.99),
 )
-def test_keys_that_were_not_for_it_approve_nothing(spawned: Screen, keys: str) -> None:
-    first, *rest = keys.split("|")
-    spawned.type(first)
-    spawned.settle()
-    for key in rest:
-        spawned.type(key)
-        spawned.settle()
+def test_answers_in_pieces_decide_nothing(
+    answers: list[str], pieces: list[tuple[int, float]], key: str, gap_s: float
+) -> None:
+    at, rest = AtTheParser(), "".join(answers)
+    for length, after_s in pieces:
+        if rest:
+            at.take(rest[:length], after_s=after_s)
+            rest = rest[length:]
+    at.take(key, after_s=gap_s)
 
-    assert "granted=True" not in "\n".join(spawned.scrollback())
+    assert not {*at.found} & {*"yrnwe\r"}
+
+
+@table(
+    ("before", "after_s", "key"),
+    [
+        ("", 9.0, "y"),
+        ("\x1b[B", 0.1, "\r"),
+        ("\x1bOB", 0.1, "\r"),
+        ("\x1b[I", 1.01, "y"),
+        ("\x1b]11;rgb:0/0/0\x07", 1.01, "y"),
+        ("\x1b", 1.01, "y"),
+        ("\x1b[B|\x1b[B|\x1b[A", 0.1, "\r"),
+        ("\x1b[121u", 1.01, "y"),
+        ("\x1b]52;c;|y|\x7f", 1.01, "y"),
+        ("\x1b[1;|\x7f", 1.01, "y"),
+    ],
+)
+def test_a_key_for_itself_is_one(before: str, after_s: float, key: str) -> None:
+    at = AtTheParser()
+    for piece in before.split("|"):
+        at.take(piece, after_s=0.1)
+    at.line = ""
+    at.take(key, after_s=after_s)
+
+    assert at.found[-1:] == [key]
+
+
+class AtTheCards:
+    """The approvals `q1` and `q2`, on the screen for `age_s` seconds, and the keys pressed there."""
+
+    def __init__(self, age_s: float) -> None:
+        self.desk = FakeDesk()
+        self.desk.face = face = ConsoleInterface(colour=False)
+        self.actions, _ = face._at(self.desk)
+        self.dialog, self.under_way = face._dialog, face._under_way
+        self.desk.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]
+        self.draw(age_s)
+
+    def draw(self, age_s: float) -> None:
+        """Draw a frame; it was `age_s` seconds ago."""
+        self.dialog.keep_to(self.desk.questions)
+        drawn = frozenset(each.id for each in self.desk.questions)
+        now = asyncio.get_running_loop().time() - age_s
+        self.dialog.was_drawn(self.desk.questions, drawn=drawn, now=now)
+
+    def down(self) -> None:
+        self.dialog.pressed(now=0.0)
+        self.actions.approvals.arrow(1, alone=True)
+
+    async def enter(self) -> list[str]:
+        """Press Enter; return what the desk was told by then."""
+        self.dialog.pressed(now=0.0)
+        async with asyncio.TaskGroup() as self.under_way.tasks:
+            self.actions.sending.send(alone=True, quiet=True)
+        return self.desk.calls
+
+    async def press(self, *pieces: str) -> list[str]:
+        """Press keys, each well behind an Esc that was torn off or pressed, and within a second of it."""
+        parser = KeyParser(lambda _: None, clock=lambda: 100.0)
+        for piece in ("\x1b", *pieces[:-1]):
+            parser.feed(piece)
+            parser.flush()
+        event = SimpleNamespace(
+            data=pieces[-1],
+            key_sequence=[KeyPress(Keys.Down)],
+            key_processor=SimpleNamespace(input_queue=[]),
+            app=SimpleNamespace(input=SimpleNamespace(vt100_parser=parser)),
+        )
+        parser.feed(pieces[-1])
+        self.dialog.pressed(now=0.0)
+        async with asyncio.TaskGroup() as self.under_way.tasks:
+            name = {"\r": "send", DOWN: "mark"}.get(pieces[-1], "decide")
+            handlers(self.actions)[name](cast(KeyPressEvent, event))
+        return self.desk.calls
+
+
+@table(
+    ("pieces", "told"),
+    [
+        (("y",), []),
+        (("r",), []),
+        (("]52;c;", "y"), []),
+        (("[I", "r"), []),
+        (("n",), ["decided q1 granted=False for_run=False note=''"]),
+    ],
+)
+async def test_just_behind_esc_a_key_refuses_and_allows_nothing(
+    pieces: tuple[str, ...], told: list[str]
+) -> None:
+    assert await AtTheCards(9.0).press(*pieces) == told
+
+
+@table(
+    ("downs", "told"), [(1, []), (2, []), (3, ["decided q1 granted=False for_run=False note=''"])]
+)
+async def test_just_behind_esc_enter_takes_a_mark_that_refuses_only(
+    downs: int, told: list[str]
+) -> None:
+    at = AtTheCards(9.0)
+    for _ in range(downs):
+        await at.press(DOWN)
+        at.draw(9.0)
+
+    assert await at.press("\r") == told
+
+
+async def test_just_behind_esc_a_note_is_begun_and_no_change() -> None:
+    at = AtTheCards(9.0)
+    question = asked(1, "rm", kind="approval")
+    at.desk.questions = [msgspec.structs.replace(question, command="rm -rf build")]
+    await at.press("e")
+    assert not at.dialog.editing
+
+    at.actions.editor.clear()
+    await at.press("w")
+    assert at.dialog.noting == "q1"
+
+
+@table(("about", "told"), [("", ["got 'blue' question=q1 new=False seen=['q1']"]), ("budget", [])])
+async def test_just_behind_esc_enter_answers_a_list_that_grants_nothing(
+    about: Subject, told: list[str]
+) -> None:
+    at = AtTheCards(9.0)
+    question = asked(1, "Which colour?", choices=("red", "blue"))
+    at.desk.questions = [msgspec.structs.replace(question, about=about)]
+    at.draw(9.0)
+    at.actions.cards.arrow(1)
+    at.actions.cards.arrow(1)
+
+    assert await at.press("\r") == told
+
+
+async def test_enter_takes_a_mark_that_stood_long_enough() -> None:
+    at = AtTheCards(9.0)
+    at.down()
+    at.draw(9.0)
+
+    assert await at.enter() == ["decided q1 granted=True for_run=False note=''"]
+
+
+@table("mark_s", [None, 0.0, 0.3])
+async def test_enter_takes_no_mark_that_has_just_been_drawn(mark_s: float | None) -> None:
+    at = AtTheCards(9.0)
+    at.down()
+    if mark_s is not None:
+        at.draw(mark_s)
+
+    assert await at.enter() == []
+    assert at.dialog.marked(at.desk.questions[0]) == "y"
+
+
+async def test_enter_within_a_moment_of_the_card_takes_no_mark() -> None:
+    at = AtTheCards(0.0)
+    at.down()
+    at.draw(9.0)
+
+    assert await at.enter() == []
+
+
+async def test_a_mark_is_for_the_card_it_was_made_on() -> None:
+    at = AtTheCards(9.0)
+    at.down()
+    at.draw(9.0)
+    del at.desk.questions[0]
+    at.draw(9.0)
+
+    assert at.dialog.focus == "q2"
+    assert at.dialog.marked(at.desk.questions[0]) == ""
+    assert await at.enter() == []
+    at.draw(9.0)
+    assert await at.enter() == []
+
+
+async def test_a_mark_ends_where_another_program_had_the_screen() -> None:
+    at = AtTheCards(9.0)
+    at.down()
+    at.draw(9.0)
+    at.dialog.covered()
+    at.draw(9.0)
+
+    assert await at.enter() == []
 
 
 # --- without a person -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("attack", "arguments", "lines"),
     [
         ("answers given beforehand", ("chat", "go", "--answer", "y", "--answer", "yes"), ""),
@@ -181,7 +515,33 @@ def test_where_nobody_presses_keys_nothing_is_approved(
     assert not (workspace_of(tmp_path) / ".git" / "hooks" / "pre-commit").exists()
 
 
-@pytest.mark.parametrize("option", ["--yes", "-y", "--approve", "--force", "--no-confirm"])
+@table(
+    "words",
+    [
+        ("send", "y"),
+        ("send", "#1 y"),
+        ("send", "yes", "--question", "q2"),
+        ("send", "y", "--steer"),
+        ("resume", "--answer", "y"),
+        ("resume", "--allow", "write_file"),
+        ("resume", "--allow", "write: **"),
+    ],
+)
+def test_no_other_process_gives_a_yes_with_words(tmp_path: Path, words: tuple[str, ...]) -> None:
+    asked = Call(name="write_file", arguments={"path": ".git/hooks/pre-commit", "content": "evil"})
+    command, *more = words
+    with OpenAIServer([Reply(calls=(asked,))] * 8) as server:
+        run(tmp_path, *MODEL, lines="go\n", server=server)
+        listed = run_on_pipes(tmp_path, "runs", "--json", workspace=workspace_of(tmp_path))
+        kept = json.loads(listed.stdout)
+        assert (kept["status"], kept["asking"]) == ("waiting", ["q2"])
+        done = run(tmp_path, command, kept["run"], *more, server=server)
+
+    assert "No such option" not in done.err
+    assert not (workspace_of(tmp_path) / ".git" / "hooks" / "pre-commit").exists()
+
+
+@table("option", ["--yes", "-y", "--approve", "--force", "--no-confirm"])
 def test_there_is_no_option_that_says_yes_to_everything(tmp_path: Path, option: str) -> None:
     done = run_on_pipes(tmp_path, "chat", "go", option, "--model", "offline")
 

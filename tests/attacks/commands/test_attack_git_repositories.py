@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deadline import DEADLINE_S
+from tables import table
 
 from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import ENVIRONMENT, prepared
+from midstream.core.safety.harmless import ENVIRONMENT, FOLDERS, prepared
 from midstream.core.safety.quiet_git import CHECK, OPTIONS, unknown_keys
 
 CANARY = "canary-5f1c"
@@ -54,7 +56,7 @@ class Repository:
             env=environment,
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=DEADLINE_S,
         )
         return ended.stdout.decode()
 
@@ -86,7 +88,7 @@ class Repository:
             env=dict(known.environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=DEADLINE_S,
         )
         return (ended.stdout + ended.stderr).decode("utf-8", "replace")
 
@@ -97,7 +99,7 @@ class Repository:
             env=dict(ENVIRONMENT),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=DEADLINE_S,
         )
         return unknown_keys(ended.stdout.decode())
 
@@ -178,7 +180,7 @@ def _sign_last(it: Repository) -> None:
         input=signed.encode(),
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=DEADLINE_S,
     )
     it.git("update-ref", "HEAD", made.stdout.decode().strip())
 
@@ -269,7 +271,7 @@ NEED_THE_CHECK = {
 """What git has no switch for: there the list of settings is what keeps it from being run."""
 
 
-@pytest.mark.parametrize("set_trap", TRAPS, ids=lambda trap: TRAPS[trap])
+@table("set_trap", TRAPS, ids=lambda trap: TRAPS[trap])
 def test_no_program_of_the_repository_is_started(
     repository: Repository, set_trap: Callable[[Repository], None]
 ) -> None:
@@ -287,7 +289,7 @@ def test_no_program_of_the_repository_is_started(
         assert not repository.sprung.exists(), line
 
 
-@pytest.mark.parametrize("set_trap", [fsmonitor, external_diff, converter, clean_filter])
+@table("set_trap", [fsmonitor, external_diff, converter, clean_filter])
 def test_the_traps_do_spring_for_plain_git(
     repository: Repository, set_trap: Callable[[Repository], None]
 ) -> None:
@@ -309,7 +311,7 @@ def test_an_everyday_repository_has_no_unknown_settings(repository: Repository) 
     assert repository.unknown_keys() == ()
 
 
-@pytest.mark.parametrize(
+@table(
     "key",
     [
         *("core.worktree", "core.sshcommand", "core.gitproxy", "core.alternaterefscommand"),
@@ -326,7 +328,7 @@ def test_a_setting_nobody_looked_at_is_unknown(key: str) -> None:
 # --- what is secret or outside --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", [*LINES, "git show HEAD~1", "git diff HEAD~1..HEAD"])
+@table("line", [*LINES, "git show HEAD~1", "git diff HEAD~1..HEAD"])
 def test_no_secret_file_is_shown(repository: Repository, line: str) -> None:
     repository.change()
     repository.commit("two")
@@ -335,9 +337,8 @@ def test_no_secret_file_is_shown(repository: Repository, line: str) -> None:
     assert CANARY not in repository.run(line)
 
 
-@pytest.mark.parametrize(
-    "line", ["rg canary", "rg -i CANARY .", "rg --files", "rg -c . deploy src"]
-)
+@pytest.mark.needs("rg", among=os.pathsep.join(FOLDERS))
+@table("line", ["rg canary", "rg -i CANARY .", "rg --files", "rg -c . deploy src"])
 def test_no_secret_file_is_found_in_folders(repository: Repository, line: str) -> None:
     for name in ("id_rsa", "keys.PEM", "sub/.ssh/x", "old.env", "server.key~", "sub/x.kdbx"):
         repository.write(name, CANARY)
@@ -345,11 +346,10 @@ def test_no_secret_file_is_found_in_folders(repository: Repository, line: str) -
     (repository.folder / "link").symlink_to(repository.outside)
     (repository.folder / "file").symlink_to(repository.outside / "secret.txt")
 
-    if shutil.which("rg", path="/usr/bin:/bin:/usr/local/bin"):
-        said = repository.run(line, program="rg")
-        assert CANARY not in said
-        assert "PEM" not in said
-        assert "src/a.py" in repository.run("rg one", program="rg")
+    said = repository.run(line, program="rg")
+    assert CANARY not in said
+    assert "PEM" not in said
+    assert "src/a.py" in repository.run("rg one", program="rg")
 
 
 def test_a_secret_files_hash_shows_nothing_of_it(repository: Repository) -> None:

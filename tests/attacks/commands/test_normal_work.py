@@ -1,9 +1,9 @@
 """An ordinary day in `auto`, with a sandbox, asks next to nothing: safety in the way is switched off."""
 
-import pytest
+from tables import table
 
 from midstream.core.safety.capability import Capability
-from midstream.core.safety.commands import read_command
+from midstream.core.safety.commands import outside, read_command
 from midstream.core.safety.policy import Policy, judged
 from midstream.core.safety.rules import covers
 
@@ -29,31 +29,31 @@ FILES = [
         "Makefile",
     ),
     *("src/app/[id]/page.tsx", ".gitignore", ".env.example", "CHANGELOG.md", "data/größe.txt"),
-    *("Dockerfile", "pyproject.toml", "go.mod", ".eslintrc.json", "scripts/deploy.sh"),
+    *("Dockerfile", "pyproject.toml", "go.mod", ".editorconfig", "scripts/deploy.sh"),
 ]
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@table("line", COMMANDS)
 def test_commands_run_unasked_in_the_sandbox(line: str) -> None:
-    assert judged([read_command(line, sandboxed=True)], AUTO).kind == "allow"
+    assert judged([read_command(line)], AUTO).kind == "allow"
 
 
-@pytest.mark.parametrize("path", FILES)
+@table("path", FILES)
 def test_plain_files_are_read_and_changed_unasked(path: str) -> None:
     requests = [Capability(kind=kind, target=path) for kind in ("read", "write")]
 
     assert judged(requests, AUTO).kind == "allow"
 
 
-@pytest.mark.parametrize(
+@table(
     "request_",
     [
         Capability(kind="write_protected", target=".github/workflows/ci.yml"),
         Capability(kind="write_protected", target="AGENTS.md"),
         Capability(kind="net", target="pypi.org"),
         Capability(kind="tool", target="mcp.github.create_issue"),
-        read_command("npm install left-pad"),
-        read_command("git push origin feature && gh pr create"),
+        outside(read_command("npm install left-pad")),
+        outside(read_command("git push origin feature && gh pr create")),
     ],
     ids=str,
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tables import table
 from toolbench import Bench
 
 from midstream.core.errors import AuthorMistake
@@ -125,7 +126,7 @@ EXPRESSIONS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("tries", EXPRESSIONS)
+@table("tries", EXPRESSIONS)
 def test_an_expression_reaches_nothing_but_its_values(tries: str) -> None:
     try:
         told = json.dumps(expression(EXPRESSIONS[tries]).evaluate(VALUES))
@@ -179,7 +180,7 @@ def look_up(path: str) -> Json | Missing:
     return within(VALUES, path.split("."))
 
 
-@pytest.mark.parametrize("tries", TEMPLATES)
+@table("tries", TEMPLATES)
 def test_a_template_is_filled_once_and_from_its_values_alone(tries: str) -> None:
     text = TEMPLATES[tries]
     try:
@@ -201,7 +202,7 @@ DATA: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("tries", DATA)
+@table("tries", DATA)
 def test_what_is_put_into_arguments_is_not_read_again(tries: str) -> None:
     told = filled(DATA[tries], look_up)
 
@@ -245,7 +246,7 @@ SUMS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("tries", SUMS)
+@table("tries", SUMS)
 async def test_a_sum_is_a_number_or_an_error(tmp_path: Path, tries: str) -> None:
     ended = await Bench(tmp_path).call("calculate", expression=SUMS[tries])
 

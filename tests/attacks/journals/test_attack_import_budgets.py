@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import msgspec
-import pytest
+from tables import table
 from test_foreign_pasts import ENTER, Here
 from travel_kit import DEADLINE_S
 
@@ -102,7 +102,7 @@ class LimitedHere(Here):
         return len(requests)
 
 
-@pytest.mark.parametrize("tries", STORIES)
+@table("tries", STORIES)
 async def test_an_import_uses_no_more_than_runs_may_here(tmp_path: Path, tries: str) -> None:
     here = LimitedHere(tmp_path)
     async with asyncio.timeout(DEADLINE_S):

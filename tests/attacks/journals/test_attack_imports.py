@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tables import table
 from test_exchange import rechain, with_a_write, written
 from test_foreign_pasts import ENTER, FLOW, Here
 from travel_kit import DEADLINE_S
@@ -79,7 +80,7 @@ BENT: dict[str, Callable[[Lines], object]] = {
 }
 
 
-@pytest.mark.parametrize("tries", BENT)
+@table("tries", BENT)
 async def test_a_file_that_was_bent_is_refused(tmp_path: Path, tries: str) -> None:
     async with asyncio.timeout(DEADLINE_S):
         here, there = MemoryStore(), MemoryStore()
@@ -122,7 +123,7 @@ RAW: dict[str, bytes | Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("tries", RAW)
+@table("tries", RAW)
 async def test_a_file_that_is_no_run_is_refused(tmp_path: Path, tries: str) -> None:
     path, made = tmp_path / "run.jsonl", RAW[tries]
     if isinstance(made, bytes):
@@ -189,8 +190,8 @@ STORIES: dict[str, Story] = {
 }
 
 
-@pytest.mark.parametrize("tries", STORIES)
-@pytest.mark.parametrize("choice", ["ask", "old", "new"])
+@table("tries", STORIES)
+@table("choice", ["ask", "old", "new"])
 async def test_a_run_of_somebody_else_does_nothing_here(
     tmp_path: Path, tries: str, choice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import apsw
 import pytest
+from deadline import DEADLINE_S as DEADLINE_S
 from store_kit import edit, opened
+from tables import table
 
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalTooNew, MidstreamError, WorldTrouble
@@ -22,11 +24,11 @@ from midstream.storage import Letter
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
-DEADLINE_S = 20.0
 LETTER = Letter(id="l1", run="r", at=1.0, text="go on")
 KEPT = {"r": facts("r", 1, 5), "other": [fact("other", seq, f"o{seq}") for seq in range(1, 6)]}
 ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select"
-GOOD = ("meta", "runs", "facts", "inbox", "leases", "snapshots")
+GOOD = ("meta", "runs", "facts", "inbox", "leases", "snapshots", "pages")
+PAGES = {"p": b"page"}
 
 
 async def made(path: Path) -> None:
@@ -34,7 +36,7 @@ async def made(path: Path) -> None:
         for run, kept in KEPT.items():
             await store.append(run, 0, kept)
         await store.post(LETTER)
-        await store.keep_snapshot("r", 5, b"folded")
+        await store.keep_snapshot("r", 5, b"folded", PAGES)
 
 
 async def is_held(path: Path) -> None:
@@ -60,7 +62,7 @@ async def is_held(path: Path) -> None:
             with contextlib.suppress(MidstreamError):
                 assert all(letter == LETTER for letter in await store.letters())
             with contextlib.suppress(MidstreamError):
-                assert await store.snapshot("r") in (None, (5, b"folded"))
+                assert await store.snapshot("r") in (None, (5, b"folded", PAGES))
         finally:
             await store.aclose()
 
@@ -121,6 +123,9 @@ SQL: dict[str, str] = {
     "an owner that never was": "insert into leases values('r', '../../etc/passwd')",
     "an owner whose name is a million characters": "insert into leases values('r', hex(zeroblob(500000)))",
     "another snapshot": "update snapshots set data=x'80'",
+    "another page": "update pages set data=x'80'",
+    "a page that is none": "update pages set data='text', checksum='x'",
+    "a table of other pages": "drop table pages; create table pages(x)",
     "a snapshot of the future": "update snapshots set seq=99",
     "a format of tomorrow": f"update meta set value={FORMAT + 1}",
     "a format that is no number": "drop table meta; create table meta(key, value); "
@@ -140,7 +145,7 @@ SQL: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("tries", SQL)
+@table("tries", SQL)
 async def test_what_stands_in_a_journal_is_what_was_written_or_nothing(
     tmp_path: Path, tries: str
 ) -> None:
@@ -155,14 +160,14 @@ async def test_what_stands_in_a_journal_is_what_was_written_or_nothing(
     await is_held(path)
 
 
-@pytest.mark.parametrize("tries", [name for name in SQL if "trigger" in name or "view" in name])
+@table("tries", [name for name in SQL if "trigger" in name or "view" in name])
 async def test_what_acts_by_itself_is_refused_before_it_can(tmp_path: Path, tries: str) -> None:
     path = tmp_path / "journal.db"
     await made(path)
     edit(path, SQL[tries])
     before = path.read_bytes()
 
-    with pytest.raises(WorldTrouble, match=r"no journal that can be read"):
+    with pytest.raises(WorldTrouble, match=r"not a readable journal"):
         await asyncio.to_thread(SqliteStore.opened, path)
 
     assert path.read_bytes() == before
@@ -262,7 +267,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("tries", FILES)
+@table("tries", FILES)
 async def test_what_stands_in_the_journals_place_is_refused_or_whole(
     tmp_path: Path, tries: str
 ) -> None:

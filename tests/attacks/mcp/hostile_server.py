@@ -66,6 +66,8 @@ def at_start() -> None:
         case "dies_with_words":
             sys.exit("no \x1b[31mconfiguration\x1b]0;title\x07 found \u202egnp")
         case "says_nothing":
+            if STATE is not None:
+                STATE.write_text(str(os.getpid()))
             time.sleep(600)
         case "garbage_for_ever":
             forever(b"lorem ipsum\n")

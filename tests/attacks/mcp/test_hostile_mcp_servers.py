@@ -6,20 +6,31 @@ has not seen as it is.
 
 import asyncio
 import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deadline import DEADLINE_S, until
 from mcp_kit import bench, python_server
+from msgspec.structs import replace
+from tables import table
 
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import MidstreamError
+from midstream.tool.manager import ToolManager
+from midstream.tool.mcp.child import Child
 from midstream.tool.process_tree import processes
 
 SERVER = str(Path(__file__).parent / "hostile_server.py")
 
 
 def hostile(name: str, *state: str, **fields: object) -> McpServer:
-    times: dict[str, object] = {"start_timeout_s": 20.0, "timeout_s": 20.0}
+    times: dict[str, object] = {"start_timeout_s": DEADLINE_S, "timeout_s": DEADLINE_S}
     return python_server(SERVER, name, *state, name="evil", **(times | fields))
 
 
@@ -56,11 +67,11 @@ FAILS_TO_START = {
     "long_description": "a description of more than 4,000 characters",
     "long_schema": "parameters of more than 30,000 characters",
     "much_altogether": "described in more than 400,000 characters",
-    "escape_in_name": "the name of one of its tools is none",
-    "newline_in_name": "the name of one of its tools is none",
-    "bidi_in_name": "the name of one of its tools is none",
-    "no_name": "the name of one of its tools is none",
-    "long_name": "the name of one of its tools is none",
+    "escape_in_name": "one of its tools has no usable name",
+    "newline_in_name": "one of its tools has no usable name",
+    "bidi_in_name": "one of its tools has no usable name",
+    "no_name": "one of its tools has no usable name",
+    "long_name": "one of its tools has no usable name",
     "two_of_a_name": "two tools of the name 't'",
     "array_schema": "inputSchema",
     "no_schema": "inputSchema",
@@ -76,9 +87,9 @@ FAILS_TO_START = {
 HANGS = ("says_nothing", "closes_stdin", "never_lists")
 
 
-@pytest.mark.parametrize(("name", "words"), FAILS_TO_START.items(), ids=FAILS_TO_START)
+@table(("name", "words"), FAILS_TO_START.items(), ids=FAILS_TO_START)
 async def test_a_server_that_cannot_be_approved(name: str, words: str, tmp_path: Path) -> None:
-    server = hostile(name, start_timeout_s=1.0 if name in HANGS else 20.0)
+    server = hostile(name, start_timeout_s=1.0 if name in HANGS else DEADLINE_S)
     async with bench(tmp_path, server) as b:
         with pytest.raises(MidstreamError) as caught:
             await b.approvals.ask("evil")
@@ -125,16 +136,18 @@ CALLED = {
 """What a server does with a call, how the call ends, and what the model is told."""
 
 
-@pytest.mark.parametrize(("name", "expected"), CALLED.items(), ids=CALLED)
+@table(("name", "expected"), CALLED.items(), ids=CALLED)
 async def test_a_call_to_a_server_that_misbehaves(
     name: str, expected: tuple[str, str], tmp_path: Path
 ) -> None:
-    short = name == "never_answers"
-    server = hostile(name, timeout_s=0.5 if short else 20.0, start_timeout_s=1.5 if short else 20.0)
-    async with bench(tmp_path, server) as b:
+    async with bench(tmp_path, hostile(name)) as b:
         await b.approve("evil")
+        (tool,) = b.servers.tools()
+        if name == "never_answers":
+            tool = replace(tool, spec=replace(tool.spec, timeout_s=0.5))
+        manager = ToolManager([replace(tool, plan=None)], built_in=())
 
-        outcome = await b.call("mcp__evil__t", {"a": "aaaa"})
+        outcome = await manager.call("mcp__evil__t", {"a": "aaaa"}, b.context())
 
         assert (outcome.outcome, expected[1] in outcome.text) == (expected[0], True), outcome
         assert len(outcome.text) < 60_000
@@ -159,7 +172,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("name", "words"), CHANGES.items(), ids=CHANGES)
+@table(("name", "words"), CHANGES.items(), ids=CHANGES)
 async def test_a_tool_that_is_not_what_was_approved_is_not_called(
     name: str, words: str, tmp_path: Path
 ) -> None:
@@ -197,6 +210,178 @@ async def test_a_change_in_mid_session_is_told_and_held_back(tmp_path: Path) -> 
     assert any("says that its tools have changed" in words for words in b.told)
 
 
+BEHAVES = Path(SERVER).read_text()
+OTHER = f"{BEHAVES}\n# another"
+LARGE = "#" * 6_000_000
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def linked(path: Path, text: str) -> None:
+    """Put a text outside of the workspace, and a link to it inside."""
+    outside = path.parent.parent / f"outside{len(text)}.py"
+    outside.write_text(text)
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside)
+
+
+EXECUTES = "import sys; exec(open(sys.argv[1].partition('=')[2]).read())"
+NAMED = "import os; exec(open(os.environ['SERVER']).read())"
+
+SWAPPED: dict[str, tuple[tuple[str, ...], str, Callable[[Path, str], None], dict[str, str]]] = {
+    # what is swapped behind the same command line: its words, the file, how it is put there, variables
+    "the script": (("server.py",), "server.py", put, {}),
+    "a program of many megabytes": (
+        ("server.py",),
+        "server.py",
+        lambda path, text: put(path, f"{text}\n{LARGE}"),
+        {},
+    ),
+    "the file that a folder runs": (("server",), "server/__main__.py", put, {}),
+    "a file behind a flag": (("-c", EXECUTES, "--run=server.py"), "server.py", put, {}),
+    "a file that a variable names": (("-c", NAMED), "server.py", put, {"SERVER": "server.py"}),
+    "where a link of the workspace leads": (("server.py",), "server.py", linked, {}),
+}
+
+
+@table("what", SWAPPED)
+async def test_what_is_swapped_behind_the_command_line_is_not_called(
+    what: str, tmp_path: Path
+) -> None:
+    words, file, placed, env = SWAPPED[what]
+    server = McpServer(name="evil", command=(sys.executable, *words), cwd=".", env=env)
+    async with bench(tmp_path, server) as b:
+        placed(b.workspace / file, BEHAVES)
+        await b.approve("evil")
+        assert (await b.call("mcp__evil__t")).outcome == "completed"
+    async with bench(tmp_path, server) as b:
+        offered = b.servers.tools()
+        placed(b.workspace / file, OTHER)
+
+        outcome = await ToolManager([replace(offered[0], plan=None)], built_in=()).call(
+            "mcp__evil__t", {}, b.context()
+        )
+
+    assert (outcome.outcome, "nothing was called" in outcome.text) == ("failed", True), outcome
+
+
+LEAVES_A_MARK = "import pathlib; pathlib.Path({mark!r}).touch()\n"
+
+
+def moved_aside(path: Path, text: str) -> Callable[[], object]:
+    """Put another file in its place; what comes back moves the first one back."""
+    path.rename(aside := path.with_name("aside"))
+    put(path, text)
+    return lambda: aside.replace(path)
+
+
+def written_into(path: Path, text: str) -> Callable[[], object]:
+    was, times = path.read_bytes(), path.stat()
+
+    def back() -> None:
+        path.write_bytes(was)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    path.write_text(text)
+    return back
+
+
+def folder_moved(path: Path, text: str) -> Callable[[], object]:
+    aside = path.parent.with_name("aside")
+    path.parent.rename(aside)
+    put(path, text)
+
+    def back() -> None:
+        shutil.rmtree(path.parent)
+        aside.rename(path.parent)
+
+    return back
+
+
+def led_elsewhere(path: Path, text: str) -> Callable[[], object]:
+    """Lead the link on the way to it elsewhere in the workspace."""
+    link, was = path.parent, path.parent.readlink()
+    put(path.parent.parent / "other" / path.name, text)
+
+    def lead(to: str) -> None:
+        link.unlink()
+        link.symlink_to(to)
+
+    lead("other")
+    return partial(lead, str(was))
+
+
+def left_there(path: Path, text: str) -> Callable[[], object]:
+    path.write_text(text)
+    return lambda: None
+
+
+IN_BETWEEN = {
+    "and moved back": ("server/run.py", moved_aside),
+    "and written back, with its times": ("server/run.py", written_into),
+    "with its folder": ("server/run.py", folder_moved),
+    "by a link on the way": ("way/run.py", led_elsewhere),
+    "and left": ("server/run.py", left_there),
+    "in the root": ("run.py", moved_aside),
+    "a program of its own": ("server/run", moved_aside),
+}
+
+
+@table("how", IN_BETWEEN)
+async def test_what_is_swapped_between_the_look_and_the_start_is_not_called(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, swap = IN_BETWEEN[how]
+    own = [file] if file.endswith("run") else [sys.executable, file]
+    server = McpServer(name="evil", command=(*own, "behaves"), cwd=".")
+    first = f"#!{sys.executable}\n"
+    mark = tmp_path / "mark"
+    real = Child.start.__func__  # type: ignore[attr-defined]
+
+    async def is_marked() -> bool:
+        return mark.exists()
+
+    async with bench(tmp_path, server) as b:
+        if file.startswith("way"):
+            (b.workspace / "server").mkdir()
+            (b.workspace / "way").symlink_to("server")
+        path = b.workspace / file
+        put(path, first + BEHAVES)
+        path.chmod(0o755)
+        await b.approve("evil")
+        assert (await b.call("mcp__evil__t")).outcome == "completed"
+        await b.servers.close()
+
+        async def start(cls: type[Child], *given: Any, **more: Any) -> Child:
+            back = swap(path, first + LEAVES_A_MARK.format(mark=str(mark)) + BEHAVES)
+            path.chmod(0o755)
+            child: Child = await real(cls, *given, **more)
+            await until(is_marked)
+            back()
+            return child
+
+        monkeypatch.setattr(Child, "start", classmethod(start))
+        outcome = await b.call("mcp__evil__t")
+        monkeypatch.undo()
+
+        assert mark.exists()
+        assert outcome.outcome == "failed"
+        assert "while it was started" in outcome.text or "not approved" in outcome.text
+
+
+async def test_a_program_of_the_workspace_is_not_found_on_the_path(tmp_path: Path) -> None:
+    tools = tmp_path / "workspace" / "bin"
+    put(tools / "server", f"#!{sys.executable}\n{BEHAVES}")
+    (tools / "server").chmod(0o755)
+    server = McpServer(name="evil", command=("server",))
+    async with bench(tmp_path, server, environ={"PATH": f"{tools}:/usr/bin"}) as b:
+        with pytest.raises(MidstreamError, match="there is no program 'server'"):
+            await b.approve("evil")
+
+
 async def test_a_new_tool_is_not_offered_before_it_was_seen(tmp_path: Path) -> None:
     server = hostile("adds", str(tmp_path / "starts"))
     async with bench(tmp_path, server) as b:
@@ -218,6 +403,16 @@ async def test_hidden_words_are_spelled_out_and_never_reach_a_model(tmp_path: Pa
     assert is_harmless(shown)
     assert is_harmless(tool.spec.description)
     assert is_harmless(json.dumps(tool.spec.parameters, ensure_ascii=False))
+
+
+async def test_what_it_says_besides_its_tools_reaches_nobody(tmp_path: Path) -> None:
+    async with bench(tmp_path, hostile("greets")) as b:
+        shown = await b.approve("evil")
+        await b.call("mcp__evil__t")
+        told = str([shown, b.told, [tool.spec for tool in b.servers.tools()]])
+
+    assert "IGNORE ALL" not in told
+    assert "Welcome" not in told
 
 
 async def test_no_name_leaves_the_room_of_its_server(tmp_path: Path) -> None:
@@ -263,7 +458,7 @@ async def test_its_environment_holds_nothing_of_ours_but_what_was_named(tmp_path
     assert seen == {"HOME": "/home/x", "NAMED": "yes", "PATH": "/usr/bin", "SET": "too"}
 
 
-@pytest.mark.parametrize("name", ["tells_its_token", "dies_telling_its_token"])
+@table("name", ["tells_its_token", "dies_telling_its_token"])
 async def test_a_secret_given_to_a_server_does_not_come_back(name: str, tmp_path: Path) -> None:
     server = hostile(name, env={"API_TOKEN": "canary-0123456789"})
     async with bench(tmp_path, server) as b:
@@ -286,19 +481,16 @@ async def test_nothing_a_server_started_outlives_us(tmp_path: Path) -> None:
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with bench(tmp_path, hostile("says_nothing")) as b:
+    state = tmp_path / "pid"
+
+    async def has_started() -> bool:
+        return state.exists() and bool(state.read_text())
+
+    async with bench(tmp_path, hostile("says_nothing", str(state))) as b:
         asking = asyncio.ensure_future(b.approvals.ask("evil"))
-        await asyncio.sleep(0.3)
+        await until(has_started)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
-    names = [_command(process.pid) for process in processes()]
-    assert not [name for name in names if SERVER in name and str(tmp_path) in name]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
+    assert int(state.read_text()) not in {process.pid for process in processes()}

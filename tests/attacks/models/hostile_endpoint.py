@@ -17,12 +17,15 @@ FOR_EVER = 10_000_000
 
 
 class Endpoint:
-    """`sent` counts bytes the client has taken; `requests` how often it asked."""
+    """`sent` counts bytes the client has taken; `requests` how often it asked; `said`: all was
+    sent; `left`: the client hung up."""
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
         self.sent = 0
         self.requests = 0
+        self.said = asyncio.Event()
+        self.left = asyncio.Event()
 
 
 @contextlib.asynccontextmanager
@@ -48,8 +51,10 @@ async def endpoint(head: bytes, pieces: Iterable[bytes], *, holds: bool) -> Asyn
                 writer.write(piece)
                 await writer.drain()
                 here.sent += len(piece)
+            here.said.set()
             if holds:
                 await reader.read()
+                here.left.set()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tables import table
 from toolbench import DEADLINE_S
 
 from midstream.core.names import Json
@@ -218,7 +219,7 @@ def test_there_are_many() -> None:
     assert len(DAY) >= 30
 
 
-@pytest.mark.parametrize("what", DAY)
+@table("what", DAY)
 async def test_it_passes_with_at_most_one_ask_and_works(
     sandbox: Sandbox, folder: Path, what: str
 ) -> None:
@@ -235,7 +236,7 @@ async def test_it_passes_with_at_most_one_ask_and_works(
     assert work.holds(folder)
 
 
-@pytest.mark.parametrize("what", DAY)
+@table("what", DAY)
 async def test_in_the_mode_ask_looking_is_unasked_and_the_rest_asked_once(
     sandbox: Sandbox, folder: Path, what: str
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.core.names import Json
 from midstream.core.safety.capability import PermissionMode
@@ -15,7 +16,6 @@ from midstream.ports import Review, ToolContext, ToolOutcome
 from midstream.tool.manager import ToolManager
 
 CANARY = "c4nary-that-must-never-be-seen"
-DEADLINE_S = 20.0
 
 
 class Field:
@@ -31,6 +31,7 @@ class Field:
         for name in (
             *(".ssh/id_ed25519", ".aws/credentials", ".netrc", ".bashrc"),
             *(".config/midstream/application.json", ".local/state/midstream/trust.json"),
+            ".local/state/midstream/writing.lock",
         ):
             (self.home / name).write_text(CANARY)
         (self.outside / "deep").mkdir(parents=True)

@@ -7,10 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from deadline import DEADLINE_S
 from pathfield import CANARY, Field
+from tables import table
 
 from midstream.core.errors import MidstreamError
 from midstream.tool import search as search_module
@@ -50,7 +53,7 @@ def flipping(*steps: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        thread.join(10)
+        thread.join(DEADLINE_S)
     assert not trouble, trouble
 
 
@@ -244,7 +247,7 @@ SWAPS = [
 ]
 
 
-@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
+@table("swap", SWAPS, ids=lambda swap: swap.__name__)
 def test_a_swap_between_looking_and_reading_gives_nothing_away(
     field: Field, swap: Callable[[Field], None]
 ) -> None:
@@ -258,7 +261,7 @@ def test_a_swap_between_looking_and_reading_gives_nothing_away(
     assert CANARY not in told
 
 
-@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
+@table("swap", SWAPS, ids=lambda swap: swap.__name__)
 def test_a_swap_between_looking_and_writing_changes_nothing_else(
     field: Field, swap: Callable[[Field], None]
 ) -> None:
@@ -273,7 +276,7 @@ def test_a_swap_between_looking_and_writing_changes_nothing_else(
     assert field.everything() == before
 
 
-@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
+@table("swap", SWAPS, ids=lambda swap: swap.__name__)
 def test_a_swap_between_opening_and_renaming_changes_nothing_else(
     field: Field, swap: Callable[[Field], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,7 +364,7 @@ async def test_what_was_shown_and_allowed_is_done(asking: Field) -> None:
     assert ended.outcome == "completed", ended.text
 
 
-@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
+@table("swap", SWAPS, ids=lambda swap: swap.__name__)
 async def test_a_yes_does_not_hold_for_a_file_that_was_swapped_since(
     asking: Field, swap: Callable[[Field], None]
 ) -> None:
@@ -376,7 +379,7 @@ async def test_a_yes_does_not_hold_for_a_file_that_was_swapped_since(
     assert asking.everything() == before
 
 
-@pytest.mark.parametrize(
+@table(
     "other",
     [
         {"path": "src/app.py", "content": "print('worse')\n"},
@@ -431,9 +434,7 @@ async def test_a_star_in_a_name_grants_no_other_file(asking: Field) -> None:
     assert asking.everything() == before
 
 
-@pytest.mark.parametrize(
-    "path", [".github/workflows/x.yml", HOOK, "AGENTS.md", ".vscode/tasks.json"]
-)
+@table("path", [".github/workflows/x.yml", HOOK, "AGENTS.md", ".vscode/tasks.json"])
 async def test_a_person_can_allow_a_protected_file_and_sees_why_it_is_one(
     field: Field, path: str
 ) -> None:
@@ -463,7 +464,7 @@ async def test_a_call_that_nobody_judged_writes_plain_files_only(field: Field) -
     for path in (HOOK, ".env", "AGENTS.md", ".midstream/x"):
         before = field.everything()
         with pytest.raises(MidstreamError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE_S):
                 await write_file({"path": path, "content": "x"}, field.context)
         assert field.everything() == before
 
@@ -474,6 +475,90 @@ async def test_a_file_changed_after_the_last_judgement_is_left(field: Field) -> 
     held = msgspec.structs.replace(field.context, binds="0" * 64)
 
     with pytest.raises(MidstreamError, match="has changed since"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             await write_file(dict(WRITE), held)
     assert (field.work / "src" / "app.py").read_text() == "print('app')\n"
+
+
+# --- files that are harmless each, and a repository together ---------------------------------------
+
+HEAD_TEXT = "ref: refs/heads/main\n"
+TOGETHER = [
+    ("a bare repository", ("docs/HEAD", "docs/objects/k", "docs/refs/k", "docs/config")),
+    ("one that shares the rest", ("docs/HEAD", "docs/commondir", "x/objects/k", "x/refs/k")),
+    ("what others share", ("x/objects/k", "x/refs/k", "x/config")),
+    ("one in the root", ("HEAD", "objects/k", "refs/k", "config")),
+]
+
+
+GIT_NAMES = ("HEAD", "objects", "refs", "commondir", "config")
+
+
+@table(("what", "names"), TOGETHER, ids=[what for what, _ in TOGETHER])
+@table("together", [True, False], ids=["at once", "one after the other"])
+async def test_files_do_not_become_a_repository_unasked(
+    field: Field, what: str, names: tuple[str, ...], together: bool
+) -> None:
+    async def write(name: str) -> None:
+        review = await field.review("write_file", path=name, content=HEAD_TEXT)
+        if together:
+            # Every one of them is judged before the first is written.
+            async with asyncio.timeout(DEADLINE_S):
+                await gate.wait()
+        if review.kind == "allow":
+            await field.call("write_file", path=name, content=HEAD_TEXT)
+
+    gate = asyncio.Barrier(len(names))
+    if together:
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(write(name))
+    else:
+        for name in names:
+            await write(name)
+
+    for folder in ("", "docs", "x"):
+        has = {each for each in GIT_NAMES if (field.work / folder / each).exists()}
+        is_common = {"objects", "refs"} <= has
+        assert not ("HEAD" in has and (is_common or "commondir" in has)), (folder, has)
+        assert not (is_common and "config" in has), (folder, has)
+
+
+@table("turn", range(8), ids=str)
+async def test_writes_that_were_all_judged_make_no_repository(field: Field, turn: int) -> None:
+    names = ("docs/HEAD", "docs/objects/k", "docs/refs/k", "docs/config")
+    judged = asyncio.Barrier(len(names))
+    plan_of = field.manager._refused
+
+    async def held(*given: Any) -> Any:
+        # The last judgement before a write: here all of them see that there is nothing yet.
+        answer = await plan_of(*given)
+        async with asyncio.timeout(DEADLINE_S):
+            await judged.wait()
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(field.manager, "_refused", held)
+        told = await asyncio.gather(
+            *(field.call("write_file", path=name, content=HEAD_TEXT) for name in names)
+        )
+
+    made = {name for name in ("HEAD", "objects", "refs") if (field.work / "docs" / name).exists()}
+    assert len(made) < 3
+    refused = [each.text for each in told if each.outcome != "completed"]
+    assert any("git repositor" in text for text in refused), told
+
+
+async def test_two_edits_of_one_file_at_once_lose_nothing_unsaid(field: Field) -> None:
+    file = field.work / "many.txt"
+    file.write_text("".join(f"line {number}\n" for number in range(16)))
+
+    def edit(number: int) -> Any:
+        change = [{"old_text": f"line {number}\n", "new_text": f"done {number}\n"}]
+        return field.call("edit_file", path="many.txt", edits=change)
+
+    told = await asyncio.gather(*map(edit, range(16)))
+
+    text = file.read_text()
+    for number, each in enumerate(told):
+        assert (f"done {number}\n" in text) == (each.outcome == "completed"), each.text

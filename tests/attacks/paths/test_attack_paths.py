@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pathfield import CANARY, Field, Setup, nothing
+from tables import table
 
 FULLWIDTH_GIT = ".\uff47\uff49\uff54"
 ACCENTED = "caf\u00e9"
@@ -162,7 +163,7 @@ READS: list[tuple[str, Setup, str]] = [
 """What it tries, the preparation, the path (`ABSOLUTE`: the workspace). No read may succeed."""
 
 
-@pytest.mark.parametrize(("setup", "path"), [case[1:] for case in READS], ids=[c[0] for c in READS])
+@table("setup, path", [case[1:] for case in READS], ids=[c[0] for c in READS])
 async def test_no_path_leads_a_reader_out_or_to_a_secret(
     field: Field, setup: Setup, path: str
 ) -> None:
@@ -257,9 +258,7 @@ WRITES: list[tuple[str, Setup, str]] = [
 """What it tries, the preparation, the path. In mode `full`, nobody there to ask: nothing changes."""
 
 
-@pytest.mark.parametrize(
-    ("setup", "path"), [case[1:] for case in WRITES], ids=[c[0] for c in WRITES]
-)
+@table("setup, path", [case[1:] for case in WRITES], ids=[c[0] for c in WRITES])
 async def test_no_path_leads_a_writer_where_a_person_was_not_asked(
     field: Field, setup: Setup, path: str
 ) -> None:
@@ -276,7 +275,7 @@ async def test_no_path_leads_a_writer_where_a_person_was_not_asked(
     assert CANARY not in ended.text + edit.text
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [
         ".config/midstream/application.json",
@@ -303,7 +302,7 @@ async def test_our_own_files_are_out_of_reach_even_in_a_workspace_around_them(
     assert field.everything() == before
 
 
-@pytest.mark.parametrize("folder", ["/proc", "/proc/self", "/sys"])
+@table("folder", ["/proc", "/proc/self", "/sys"])
 async def test_what_the_kernel_makes_up_is_no_workspace(field: Field, folder: str) -> None:
     field.move_to(Path(folder))
 
@@ -398,7 +397,7 @@ async def test_an_accented_name_is_one_file_whichever_way_it_is_written(field: F
 ORDINARY = [
     *("src/app.py", "src/new/deep/module.py", "README.md", "docs/guide.md", "docs/.pages"),
     *("pyproject.toml", "package.json", "Makefile", "Dockerfile", "requirements.txt", "go.mod"),
-    *(".gitignore", ".editorconfig", ".prettierrc", ".eslintrc.json", ".dockerignore"),
+    *(".gitignore", ".editorconfig", ".clang-format", "tsconfig.json", ".dockerignore"),
     *(".env.example", "tests/test_app.py", "tests/data/config.json", "scripts/build.sh"),
     *(
         "app/[id]/page.tsx",
@@ -417,7 +416,7 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("path", ORDINARY)
+@table("path", ORDINARY)
 async def test_ordinary_files_are_written_read_and_edited_unasked_in_auto(
     tmp_path: Path, path: str
 ) -> None:

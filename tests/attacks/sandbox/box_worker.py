@@ -1,5 +1,6 @@
 """Runs commands in the sandbox as another user: started by the tests, one JSON object a line.
 
+A command is out of time once it has said the word `late_at`; `grace_s` is how long it may take to end.
 `box_worker.py UID FOLDER` gives up its rights first, once everything is imported and read: another user
 may not be able to read where Python and this checkout live. In FOLDER it has a home, a state, a workspace
 and an outside.
@@ -12,35 +13,60 @@ import encodings.latin_1
 import json
 import os
 import sys
+import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from midstream.tool import process
+from midstream.tool.passed_on import command_environment
 from midstream.tool.process import run_command
 from midstream.tool.sandbox import inside, launch, limits, measuring
+from midstream.tool.sandbox.proxy import proxy_to
 from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.shell import Output, as_told, command_environment
+from midstream.tool.shell import Output, as_told
 
 IMPORTED = (inside, launch, limits, measuring, encodings.ascii, encodings.idna, encodings.latin_1)
 
 
-def quiet(text: str) -> None:
-    """Take progress and drop it."""
+HANGS_S = 300.0
+"""No command takes that long, on no machine."""
+
+
+class Ahead:
+    """The clock of the commands: put forward, it has them out of time."""
+
+    by_s = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.by_s
 
 
 async def ran(sandbox: Sandbox, asked: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return how one command ended."""
-    output = Output(quiet)
+    ahead = Ahead()
+
+    def hear(text: str) -> None:
+        if asked.get("late_at", "\0") in text:
+            ahead.by_s = HANGS_S
+
+    output = Output(hear)
+    vars(process).update(time=ahead, GRACE_S=asked.get("grace_s", HANGS_S))
     workspace = folder / asked.get("workspace", "workspace")
     stop = asyncio.Event()
 
-    async with asyncio.timeout(asked.get("timeout_s", 20) + 20):
+    hosts = asked.get("hosts", [])
+    async with (
+        asyncio.timeout(2 * HANGS_S),
+        proxy_to(hosts) if hosts else nullcontext() as proxy,
+    ):
         try:
             ended = await run_command(
                 asked["argv"],
                 folder=workspace,
                 environment=command_environment(os.environ),
-                timeout_s=asked.get("timeout_s", 20),
+                timeout_s=HANGS_S,
                 stop=stop,
                 sink=output,
                 box=lambda argv, environment, tag: sandbox.wrapped(
@@ -49,6 +75,8 @@ async def ran(sandbox: Sandbox, asked: dict[str, Any], folder: Path) -> dict[str
                     environment=environment,
                     tag=tag,
                     network=asked.get("network", False),
+                    proxy=proxy,
+                    guarded=sandbox.guarded(workspace).without(asked.get("changed", ())),
                 ),
             )
         except OSError as error:
@@ -59,6 +87,7 @@ async def ran(sandbox: Sandbox, asked: dict[str, Any], folder: Path) -> dict[str
         "cause": ended.cause,
         "survivors": len(ended.survivors),
         "text": output.text(),
+        "refused": {} if proxy is None else proxy.refused,
     }
 
 
@@ -72,6 +101,7 @@ def main() -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     os.environ["HOME"] = str(folder / "home")
+    vars(measuring).update(_PROBE_S=HANGS_S)
     sandbox = Sandbox(folder / "state")
     result = sandbox.measure(again=True)
     said = partial(print, flush=True)

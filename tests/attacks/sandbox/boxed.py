@@ -1,16 +1,13 @@
 """One sandbox for each user, made once; where there can be none, the end of the report says why."""
 
-from typing import Any
-
 import pytest
 from boxes import Box, users
+from left_out import leave_out
 
 BOXES: dict[int, Box] = {}
 """By user; only those whose sandbox works."""
 MISSING: dict[int, str] = {}
 """By user, why there is no sandbox."""
-_TOLD = "no_sandbox"
-"""How a worker of pytest-xdist tells the process that writes the report."""
 
 
 def box_of(uid: int) -> Box | None:
@@ -26,11 +23,24 @@ def box_of(uid: int) -> Box | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Try everything as every user for whom there is a sandbox."""
+    """Try everything as every user."""
     if "box" in metafunc.fixturenames:
-        able = [uid for uid in users() if box_of(uid) is not None]
-        names = ["as root" if uid == 0 else "as an ordinary user" for uid in able]
-        metafunc.parametrize("box", able, indirect=True, ids=names)
+        names = ["as root" if uid == 0 else "as an ordinary user" for uid in users()]
+        metafunc.parametrize("box", users(), indirect=True, ids=names)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the users for whom there is no sandbox. None is made unless it is to be tried."""
+    leave_out(items, _why_not)
+
+
+def _why_not(item: pytest.Item) -> str | None:
+    callspec = getattr(item, "callspec", None)
+    uid = callspec.params.get("box") if callspec is not None else None
+    if uid is None or box_of(uid) is not None:
+        return None
+    return f"there is no sandbox for user {uid}: {MISSING[uid]}"
 
 
 @pytest.fixture
@@ -41,22 +51,7 @@ def box(request: pytest.FixtureRequest) -> Box:
     return box
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what could not be tried here."""
-    for uid, why in MISSING.items():
-        terminalreporter.write_line(f"No sandbox for user {uid}, escapes were not tried: {why}")
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish() -> None:
     """Close the boxes."""
     while BOXES:
         BOXES.popitem()[1].close()
-    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output[_TOLD] = [*MISSING.items()]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take over what could not be tried by a worker; one that has crashed told nothing."""
-    MISSING.update(getattr(node, "workeroutput", {}).get(_TOLD, ()))

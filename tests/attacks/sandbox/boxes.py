@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ import msgspec
 WORKER = Path(__file__).with_name("box_worker.py")
 NOBODY = 65534
 SECRET = "canary-5f0c1d"
+OBEYED = "as a person left it\n"
+DEEP = (
+    *("pkg/.vscode/tasks.json", "pkg/AGENTS.md", "pkg/.github/workflows/ci.yml"),
+    *("pkg/sub/.husky/pre-commit", "pkg/sub/.pre-commit-config.yaml", "pkg/sub/.npmrc"),
+    *("far/b/c/d/e/.git/config", "far/b/c/d/e/.git/HEAD", "far/b/c/CLAUDE.md", "far/b/.mcp.json"),
+    *("plain/HEAD", "plain/config", "plain/objects/x", "plain/refs/x", "plain/hooks/update"),
+    *("shared/HEAD", "shared/commondir"),
+)
+"""Files below the root that decide what runs later, and what makes git repositories of folders."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -24,6 +34,7 @@ class Ran(msgspec.Struct, frozen=True):
     exit_code: int
     cause: str = ""
     survivors: int = 0
+    refused: dict[str, str] = {}
 
 
 class Box:
@@ -31,6 +42,8 @@ class Box:
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
+        self.inside: list[socket.socket] = []
+        self.pipe = -1
         # Not below pytest's own folder, which no other user may enter.
         self.folder = Path(tempfile.mkdtemp(prefix="midstream-box-"))
         self.tcp = socket.create_server(("127.0.0.1", 0))
@@ -72,9 +85,43 @@ class Box:
         (workspace / ".vscode/tasks.json").write_text("{}")
         (workspace / ".env").write_text(SECRET)
         (workspace / "notes.txt").write_text("notes\n")
+        for name in DEEP:
+            (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+            (workspace / name).write_text(OBEYED)
+        self._open_doors(workspace / "services/far")
         if os.getuid() == 0:
             for each in (self.folder, *self.folder.rglob("*")):
                 os.chown(each, self.uid, self.uid, follow_symlinks=False)
+
+    def _open_doors(self, folder: Path) -> None:
+        """Let services of the host listen in the workspace: at sockets of each kind, and a pipe."""
+        folder.mkdir(parents=True)
+        for each in self.inside:
+            each.close()
+        self.inside = [
+            socket.socket(socket.AF_UNIX, kind)
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)
+        ]
+        for each, name in zip(self.inside, ("stream", "dgram", "packet"), strict=True):
+            each.bind(str(folder / name))
+            each.setblocking(False)
+            if name != "dgram":
+                each.listen()
+        os.mkfifo(folder / "pipe")
+        if self.pipe >= 0:
+            os.close(self.pipe)
+        self.pipe = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def reached(self) -> list[str]:
+        """Return which of the host's services somebody has spoken to."""
+        found = []
+        for each, name in zip(self.inside, ("stream", "dgram", "packet"), strict=True):
+            with suppress(BlockingIOError):
+                each.recv(1) if name == "dgram" else each.accept()[0].close()
+                found.append(name)
+        with suppress(BlockingIOError):
+            found += ["pipe"] if os.read(self.pipe, 1) else []
+        return found
 
     def run(self, *argv: str, **how: Any) -> Ran:
         """Run a command inside; return how it ended."""
@@ -97,8 +144,9 @@ class Box:
         return answer
 
     def close(self) -> None:
-        for each in (self.tcp, self.unix, self.service):
+        for each in (self.tcp, self.unix, self.service, *self.inside):
             each.close()
+        os.close(self.pipe)
         with self.worker:
             assert self.worker.stdin is not None
             self.worker.stdin.close()

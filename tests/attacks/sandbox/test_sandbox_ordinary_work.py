@@ -1,13 +1,23 @@
 """What developers run all day works inside the sandbox, as root and as an ordinary user."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from boxes import Box
+from tables import table
 
 WORKS = [
     (
@@ -66,7 +76,7 @@ PYTHON = [
     ),
     (
         "threads",
-        "import threading as t\nx = [t.Thread(target=print, args=('t',)) for _ in range(3)]\n"
+        "import os, threading as t\nx = [t.Thread(target=os.write, args=(1, b't\\n')) for _ in range(3)]\n"
         "[y.start() for y in x]\n[y.join() for y in x]",
         "t\nt\nt\n",
     ),
@@ -113,14 +123,14 @@ PYTHON = [
 ]
 
 
-@pytest.mark.parametrize(("what", "line", "text"), WORKS, ids=[what for what, *_ in WORKS])
+@table(("what", "line", "text"), WORKS, ids=[what for what, *_ in WORKS])
 def test_a_command_works(box: Box, what: str, line: str, text: str) -> None:
     ran = box.run("/bin/bash", "-c", line)
 
     assert (ran.text, ran.exit_code) == (text, 0), what
 
 
-@pytest.mark.parametrize(("what", "code", "text"), PYTHON, ids=[what for what, *_ in PYTHON])
+@table(("what", "code", "text"), PYTHON, ids=[what for what, *_ in PYTHON])
 def test_python_works(box: Box, what: str, code: str, text: str) -> None:
     ran = box.run(box.first["python"], "-c", code)
 
@@ -179,7 +189,7 @@ def test_a_virtual_environment_is_made_and_then_used(box: Box) -> None:
         "/bin/sh", "-c", ". .venv/bin/activate && python -m unittest -q test_a && which python"
     )
     written = box.run("/bin/sh", "-c", "echo evil >> .venv/bin/activate")
-    installing = box.run("/bin/sh", "-c", "touch .venv/installed", network=True)
+    installing = box.run("/bin/sh", "-c", "touch .venv/installed", changed=[".venv/."])
 
     assert made.exit_code == 0, made.text
     assert "OK" in ran.text
@@ -203,23 +213,150 @@ def test_pytest_runs_a_project(box: Box) -> None:
     assert expected in ran.text
 
 
+BUILDS = [
+    ("make", "printf 'all:\\n\\t@echo made\\n' > Makefile; make", "made\n"),
+    ("gcc", "echo 'int main(){return 0;}' > a.c; gcc a.c -o a && ./a && echo built", "built\n"),
+    ("node", "node -e 'console.log(1 + 1)'", "2\n"),
+    ("perl", "perl -e 'print 1 + 1, qq(\\n)'", "2\n"),
+]
+
+
 @pytest.mark.parametrize(
-    ("program", "line", "text"),
+    ("line", "text"),
     [
-        ("make", "printf 'all:\\n\\t@echo made\\n' > Makefile; make", "made\n"),
-        ("gcc", "echo 'int main(){return 0;}' > a.c; gcc a.c -o a && ./a && echo built", "built\n"),
-        ("node", "node -e 'console.log(1 + 1)'", "2\n"),
-        ("perl", "perl -e 'print 1 + 1, qq(\\n)'", "2\n"),
+        pytest.param(*built, id=program, marks=pytest.mark.needs(program, among="/usr/bin"))
+        for program, *built in BUILDS
     ],
 )
-def test_build_tools_work_where_there_are_some(
-    box: Box, program: str, line: str, text: str
-) -> None:
-    is_there = Path(f"/usr/bin/{program}").exists()
-
-    ran = box.run("/bin/sh", "-c", line if is_there else f"echo '{text.strip()}'")
+def test_build_tools_work_where_there_are_some(box: Box, line: str, text: str) -> None:
+    ran = box.run("/bin/sh", "-c", line)
 
     assert (ran.text, ran.exit_code) == (text, 0)
+
+
+# --- with hosts that were named --------------------------------------------------------------
+
+
+class Site:
+    """What this machine's loopback serves: a file, a repository, an npm package, a wheel."""
+
+    def __init__(self, folder: Path) -> None:
+        work = folder / "work"
+        work.mkdir(parents=True)
+        (work / "hello.txt").write_text("hello\n")
+        (folder / "hello.txt").write_text("hello\n")
+        git(work, "init", "--quiet")
+        git(work, "add", "hello.txt")
+        git(work, "commit", "--quiet", "--message=first")
+        git(folder, "clone", "--quiet", "--bare", "work", "made.git")
+        git(folder / "made.git", "update-server-info")
+        handler = partial(Quiet, directory=str(folder))
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.here = f"127.0.0.1:{self.server.server_port}"
+        self._pack(folder)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def _pack(self, folder: Path) -> None:
+        about = {"name": "made", "version": "1.0.0"}
+        files = {"package.json": json.dumps(about), "i.js": "hello\n"}
+        with tarfile.open(folder / "made.tgz", "w:gz") as packed:
+            for name, text in files.items():
+                entry = tarfile.TarInfo(f"package/{name}")
+                entry.size = len(text)
+                packed.addfile(entry, BytesIO(text.encode()))
+        offer = {**about, "dist": {"tarball": f"http://{self.here}/made.tgz"}}
+        (folder / "made").write_text(
+            json.dumps(
+                {"name": "made", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": offer}}
+            )
+        )
+        wheel = "made-1.0.0-py3-none-any.whl"
+        simple = folder / "simple" / "made"
+        simple.mkdir(parents=True)
+        (simple / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>')
+        with zipfile.ZipFile(simple / wheel, "w") as packed_wheel:
+            packed_wheel.writestr("made.py", "hello\n")
+            info = "made-1.0.0.dist-info"
+            packed_wheel.writestr(
+                f"{info}/METADATA", "Metadata-Version: 2.1\nName: made\nVersion: 1.0.0\n"
+            )
+            packed_wheel.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            packed_wheel.writestr(f"{info}/RECORD", "")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        return
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("site"))
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+
+
+FETCHES = [
+    ("curl", "curl -sS http://{here}/hello.txt", "hello\n"),
+    ("curl", "curl -sSp http://{here}/hello.txt", "hello\n"),
+    ("curl", "curl -sS http://elsewhere.example/", "elsewhere.example is refused: the command did"),
+    ("git", "git clone -q http://{here}/made.git got && cat got/hello.txt", "hello\n"),
+    (
+        "npm",
+        "npm install -s --registry http://{here}/ made && cat node_modules/made/i.js",
+        "hello\n",
+    ),
+    ("wget", "wget -qO- http://{here}/hello.txt", "hello\n"),
+    ("seq", "seq 100000 | head -1; seq 9 > /dev/full", "1\nseq: write error"),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        pytest.param(*how, id=f"{program} {number}", marks=pytest.mark.needs(program))
+        for number, (program, *how) in enumerate(FETCHES)
+    ],
+)
+def test_programs_fetch_from_a_host_that_was_named(
+    box: Box, site: Site, line: str, text: str
+) -> None:
+    ran = box.run("/bin/bash", "-c", line.format(here=site.here), hosts=[site.here])
+
+    assert text in ran.text
+
+
+@pytest.mark.skipif(find_spec("pip") is None, reason="there is no pip beside the tests")
+def test_pip_installs_from_an_index_that_was_named(box: Box, site: Site) -> None:
+    python = sys.executable
+    if "ok" not in box.run("/bin/sh", "-c", f"{python} -m pip --version && echo ok").text:
+        # Another user cannot read this one's Python where it lies in a home folder.
+        return
+    where = f"--index-url http://{site.here}/simple --trusted-host 127.0.0.1 --target got"
+    line = f"{python} -m pip install -q --no-cache-dir {where} made && cat got/made.py"
+
+    ran = box.run("/bin/sh", "-c", line, hosts=[site.here])
+
+    assert ran.text.endswith("hello\n"), ran.text
+
+
+def test_a_server_and_its_client_within_need_no_proxy(box: Box) -> None:
+    code = (
+        "import http.server as h, threading, urllib.request as u\n"
+        "s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)\n"
+        "threading.Thread(target=s.serve_forever, daemon=True).start()\n"
+        "print(u.urlopen(f'http://localhost:{s.server_port}/notes.txt').read())"
+    )
+
+    ran = box.run(box.first["python"], "-c", code, hosts=["pypi.org"])
+
+    assert ran.text.endswith("b'notes\\n'\n"), ran.text
+    assert ran.refused == {}
 
 
 def git(folder: Path, *words: str) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 from console_kit import console, write_workflow
 from pipes_kit import MODEL, OFFLINE, Ended, events, run, settings, workspace_of
+from tables import table
 
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
@@ -158,7 +159,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Ended]]:
     return home, ended
 
 
-@pytest.mark.parametrize("name", NAMES)
+@table("name", NAMES)
 def test_no_canary_is_kept_or_shown(told: tuple[Path, list[Ended]], name: str) -> None:
     home, ended = told
 
@@ -203,7 +204,7 @@ def test_a_private_file_is_private_whatever_the_umask_says(tmp_path: Path) -> No
     assert [str(path) for path in kept if _is_open_to_others(path)] == []
 
 
-@pytest.mark.parametrize("name", ["a key of OpenAI", "a private key", "the value of our own key"])
+@table("name", ["a key of OpenAI", "a private key", "the value of our own key"])
 def test_a_secret_streamed_in_crumbs_never_stands_on_the_screen(tmp_path: Path, name: str) -> None:
     with OpenAIServer([Reply(text=_said(name))]) as server:
         os.environ.update(OWN)
@@ -213,14 +214,14 @@ def test_a_secret_streamed_in_crumbs_never_stands_on_the_screen(tmp_path: Path, 
             for key in OWN:
                 del os.environ[key]
         with screen:
-            screen.wait_for("sends to dude")
+            screen.wait_for("chat with dude")
             screen.type("go\r")
             screen.wait_for("That is all.")
             assert MARKS[name].encode() not in bytes(screen.raw)
             screen.wait_for("[redacted: ")
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         ("--no-such-option=" + CANARIES["a key of OpenAI"],),

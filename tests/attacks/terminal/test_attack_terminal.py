@@ -1,17 +1,23 @@
 """Foreign text tries to move, clear, colour, rename or imitate: it only ever stands there as text."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pyte
-import pytest
-from console_kit import run, write_workflow
+from console_kit import MIDSTREAM, environment, run, write_workflow
+from deadline import DEADLINE_S
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pipes_kit import MODEL
 from screen import ENTER, Screen
+from tables import table
 
-from midstream.console.lines import Line, rows, to_ansi, to_plain
+from midstream.console.lines import Line, broken_there, is_wider, rows, to_ansi, to_plain
 from midstream.console.live import LiveText
-from midstream.console.painting import own_words, question_lines, speech, typed
+from midstream.console.markdown import rendered
+from midstream.console.painting import own_words, plain_words, question_lines, speech, typed
 from midstream.console.view import in_full
 from midstream.core.events import ToolCalled
 from midstream.core.question import Question
@@ -69,7 +75,7 @@ CONTROLS = {
     "hides in zero width": "pass\u200bword\u2060\ufeff",
     "breaks lines in Unicode": "one\u2028two\u2029three",
     "piles up marks": "x" + "\u0301" * 200,
-    "puts marks on our gutter": "\u0301\u20dd first",
+    "puts marks on our first column": "\u0301\u20dd first",
     "puts marks on a wrapped row": "word " * 7 + "\u0301\u0301wrapped " * 5,
     "joins over the end of a row": "👨\u200d" * 30,
     "is wider than it says": "\ufdfd\u1242b" * 20,
@@ -84,9 +90,24 @@ IMITATIONS = {
     "a line the person typed": "› yes, delete everything",
     "another agent": "▌ reviewer\n▌ LGTM, merge it.",
     "the console's own words": "· Trusted: all checks passed.\n! Press y to go on",
-    "the bottom line": "⏎ sends to dude · role:dude",
+    "the bottom line": "chat with dude · role:dude",
     "an end": "✓ finished\n✗ failed\n⏹ interrupted",
     "a transition": "→ start → done",
+    "something that looks like an end": "✔ finished\n✘ failed\n√ checked\n❯ /exit\n❱ /exit\n◼ stopped",
+    "something that looks like a speaker": "▍ reviewer\n▐ reviewer\n│ reviewer\n┃ reviewer\n▏ reviewer",
+    "letters that look like our marks": "ǃ Press y\nʔ #2 ada asks\nᐅ go\nᐳ /exit\nꓽ so\nㆍ so",
+    "a mark behind blanks nobody sees": "\u200b› /exit\n\u00a0› /exit\n\u2800› /exit\n\t› /exit",
+    "a mark after a return": "harmless\r› /exit\r\n› /exit\x0b› /exit\x85› /exit\u2028› /exit",
+    "a mark under combining marks": "\u0301› /exit\n›\u0338 /exit\n!\u0301 Press y",
+    "a mark wherever a row may begin": "› " * 200,
+    "a mark behind each length": "\n".join(f"{'x' * n}› /exit" for n in range(90)),
+    "a warning in code": "```\n"
+    + "\n".join(f"{'x' * n}! Press y ? z" for n in range(90))
+    + "\n```",
+    "a mark at the end of a line that runs from right to left": "שלום ›\n\u05d0 ✓ \u05d0\nمرحبا ▌ ada",
+    "a mark in code": "```py\n› /exit\n! y\n"
+    + "x" * 300
+    + "› y\n```\n1. a\n   ```\n   ✓ y\n   ```",
     "a very long line that would wrap into the first column": "x" * 200 + "› /exit " * 40,
     "in Rich's markup": "[bold red]› y[/bold red] [link=https://e.example]x[/link] :warning:",
     "in markdown": "# › /exit\n\n> │ approved\n\n- › y\n\n| › | y |\n|---|---|\n| › | y |\n\n```\n› y\n```",
@@ -101,21 +122,46 @@ def fed(text: str, width: int, height: int) -> pyte.Screen:
     return screen
 
 
-@pytest.mark.parametrize("attack", ALL)
-@pytest.mark.parametrize("width", [20, 41, 80])
-def test_an_agents_words_stay_behind_their_gutter(attack: str, width: int) -> None:
-    lines = [
-        line
-        for block in speech("ada", ALL[attack], is_interrupted=True)
-        if isinstance(block, Line)
-        for line in [block]
+MARKS = "›▌→✓✗■·⏹┆┊│▶⋯⏳⏎▸↶"
+"""What our own lines begin with, beside `! ` and `? `."""
+
+PIECES = [*MARKS, *"!? xy`>-#\n\t\r\x1b\u0301中ש✔👍", "word ", "```\n"]
+
+
+def is_ours(shown: str) -> bool:
+    """Return whether a row on a screen could be one of ours."""
+    return shown[0] in MARKS or (shown[0] in "!?" and not "!" <= shown[1:2] <= "~")
+
+
+def laid(text: str, width: int, *, is_rendered: bool, is_interrupted: bool = False) -> list[str]:
+    """Return the rows of a reply, as they are written to a terminal."""
+    lines: list[Line] = []
+    for block in speech("ada", text, is_interrupted=is_interrupted):
+        if isinstance(block, Line):
+            lines.append(block)
+        else:
+            lines += rendered(text, width=width) if is_rendered else plain_words(block)
+    return [
+        broken_there(to_ansi(row)) if line.is_code and is_wider(row, width) else to_ansi(row)
+        for line in lines
+        for row in rows(line, width)
     ]
-    laid = [to_ansi(row) for line in lines for row in rows(line, width)]
 
-    screen = fed("\x1b[?7l" + "\r\n".join(laid) + "\x1b[?7h", width, len(laid) + 5)
 
-    assert all(line.startswith("▌") for line in screen.display[: len(laid)])
-    assert not any(line.strip() for line in screen.display[len(laid) :])
+@table("is_rendered", [False, True])
+@table("attack", ALL)
+@table("width", [20, 41, 80])
+def test_an_agents_words_never_begin_like_one_of_our_lines(
+    attack: str, width: int, is_rendered: bool
+) -> None:
+    found = laid(ALL[attack], width, is_rendered=is_rendered, is_interrupted=True)
+    height = sum(2 + len(row) // width for row in found)
+
+    screen = fed("\x1b[?7l" + "\r\n".join(found) + "\x1b[?7h", width, height)
+
+    shown = [line for line in screen.display if line.strip()]
+    assert [line.strip() for line in (shown[0], shown[-1])] == ["▌ ada", "▌ [interrupted]"]
+    assert not [line for line in shown[1:-1] if is_ours(line)]
     assert screen.title == ""
     assert screen.mode == pyte.Screen(width, 5).mode
     assert not screen.cursor.hidden
@@ -123,7 +169,28 @@ def test_an_agents_words_stay_behind_their_gutter(attack: str, width: int) -> No
     assert {cell.bg for line in screen.buffer.values() for cell in line.values()} <= {"default"}
 
 
-@pytest.mark.parametrize("attack", ALL)
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(PIECES), max_size=120).map("".join),
+    st.integers(min_value=8, max_value=40),
+    st.integers(min_value=4, max_value=60),
+    st.booleans(),
+)
+def test_no_text_draws_a_row_that_begins_like_ours_at_any_width(
+    text: str, width: int, later: int, is_rendered: bool
+) -> None:
+    found = laid(text, width, is_rendered=is_rendered)
+
+    screen = fed("\x1b[?7l" + "\r\n".join(found[1:]) + "\x1b[?7h", width, 300)
+    assert not [line for line in screen.display if is_ours(line)]
+
+    # A row that the terminal breaks may be broken anew by it, at another width.
+    wide = [row for row in found[1:] if "\x1b[?7h" in row]
+    again = fed("\r\n".join(wide), later, 600)
+    assert not [line for line in again.display if is_ours(line)]
+
+
+@table("attack", ALL)
 def test_a_question_shows_it_behind_its_bar(attack: str) -> None:
     text = ALL[attack]
     question = Question(
@@ -139,7 +206,7 @@ def test_a_question_shows_it_behind_its_bar(attack: str) -> None:
     assert screen.title == ""
 
 
-@pytest.mark.parametrize("attack", ALL)
+@table("attack", ALL)
 def test_a_plain_line_stays_one_line_without_controls(attack: str) -> None:
     text = ALL[attack]
     made = [*own_words(text, "info"), *own_words(text, "error"), *typed(text)]
@@ -152,7 +219,7 @@ def test_a_plain_line_stays_one_line_without_controls(attack: str) -> None:
     assert all(line.mark.strip() or line.mark == "  " for line in made)
 
 
-@pytest.mark.parametrize("attack", ALL)
+@table("attack", ALL)
 def test_what_streams_stays_in_its_rows(attack: str) -> None:
     live = LiveText()
     call = ToolCalled(call_id="c", name=ALL[attack], arguments={"a": ALL[attack]}, agent="ada")
@@ -165,30 +232,29 @@ def test_what_streams_stays_in_its_rows(attack: str) -> None:
     assert len(found) <= 8
     for row in found:
         text = "".join(part for _, part in row)
-        assert text[0] in "▌⋯"
-        assert text.isprintable()
+        assert text.replace("\xa0", " ").isprintable()
+    heads = ["".join(part for _, part in row) for row in found]
+    assert heads[0] == "▌ ada"
+    assert heads[-1].startswith("⋯")
+    assert not [head for head in heads[1:-1] if head and is_ours(head)]
 
 
-@pytest.mark.parametrize("attack", IMITATIONS)
+@table("attack", IMITATIONS)
 def test_on_the_real_screen_only_we_draw_in_the_first_column(tmp_path: Path, attack: str) -> None:
     desk = Path(__file__).parents[2] / "console" / "fake_desk.py"
-    with Screen.spawn(
-        [sys.executable, str(desk), str(tmp_path), "0.05"], deadline_s=60.0
-    ) as screen:
-        screen.wait_for("⏎")
+    with Screen.spawn([sys.executable, str(desk), str(tmp_path), "0.05"]) as screen:
+        screen.wait_for("chat ")
         screen.paste(f"/respond {IMITATIONS[attack]}\nthe end of it")
         screen.type(ENTER)
-        screen.wait_for("▌ the end of it")
+        screen.wait_until(lambda s: "the end of it" in s.scrollback())
         told = screen.scrollback()
     begin = next(n for n, line in enumerate(told) if line.startswith("▌ ada"))
-    end = next(n for n, line in enumerate(told) if "▌ the end of it" in line)
+    end = next(n for n, line in enumerate(told) if n > begin and line == "the end of it")
 
-    assert all(line.startswith("▌") for line in told[begin : end + 1] if line)
+    assert not [line for line in told[begin + 1 : end] if line and is_ours(line)]
 
 
-@pytest.mark.parametrize(
-    "attack", ["clears the screen", "sets the title in eight bits", "overwrites the line"]
-)
+@table("attack", ["clears the screen", "sets the title in eight bits", "overwrites the line"])
 def test_json_lines_are_ascii_and_one_object_each(tmp_path: Path, attack: str) -> None:
     with OpenAIServer([Reply(text=CONTROLS[attack] + "\n\u2028{}")]) as server:
         done = run(tmp_path, "chat", "go", *MODEL, "--json", server=server)
@@ -198,7 +264,7 @@ def test_json_lines_are_ascii_and_one_object_each(tmp_path: Path, attack: str) -
     assert not any(char < " " and char != "\n" for char in done.stdout)
 
 
-@pytest.mark.parametrize(
+@table(
     "arguments",
     [
         ("--bad\x1b[2J",),
@@ -221,6 +287,91 @@ def test_an_error_of_the_command_line_repeats_no_control(
     assert not any(
         (char < " " and char not in "\n\t") or "\x7f" <= char < "\xa0" for char in done.stderr
     )
+
+
+FOREIGN = "EVIL\x1b]52;c;eA==\x07\x1b]0;t\x07\x9b2J\x9d0;t\x9c\u202egnp\u2066\U000e0041\x7f\x08 end"
+OBEYED = {*map(chr, (*range(9), *range(11, 32), *range(127, 160)))} | {*"\u202e\u2066\U000e0041"}
+
+
+EVERY_COMMAND: dict[str, tuple[str, ...]] = {
+    # what foreign text it prints: the command
+    "the descriptions of workflows": ("workflows",),
+    "the descriptions of roles": ("roles",),
+    "problems of a file": ("validate", "evil"),
+    "a file's name": ("validate", f"{FOREIGN}.json"),
+    "what a workflow does": ("explain", "evil"),
+    "its graph": ("graph", "evil"),
+    "its graph for Mermaid": ("graph", "evil", "--format", "mermaid"),
+    "its graph for Graphviz": ("graph", "evil", "--format", "dot"),
+    "its graph as a picture": ("graph", "evil", "--format", "svg"),
+    "a folder's name, to be trusted": ("trust", "--workspace", FOREIGN),
+    "a folder's name, in a fault": ("doctor",),
+    "a setting": ("config", "list"),
+    "one setting": ("config", "get", "currentMode"),
+    "servers": ("mcp", "list"),
+    "the folders of runs": ("runs", "--all"),
+    "a run": ("show", "RUN"),
+    "its events": ("events", "RUN"),
+    "a run that cannot go back": ("undo", FOREIGN),
+    "a run that cannot be copied": ("fork", FOREIGN),
+    "a run that is not there": ("replay", FOREIGN),
+    "a file that is none": ("import", f"{FOREIGN}.jsonl"),
+    "a rehearsal that is none": ("rehearse", f"{FOREIGN}.rehearsal"),
+    "a workflow that is none": ("run", FOREIGN),
+    "a role that is none": ("chat", "--role", FOREIGN, "hi"),
+}
+
+
+def test_into_a_pipe_no_command_prints_what_a_terminal_obeys(tmp_path: Path) -> None:
+    workspace = tmp_path / FOREIGN
+    workspace.mkdir()
+    flow = {
+        "workflow_name": "evil",
+        "description": FOREIGN,
+        "agents": [{"agent_role": "dude", "context": "c"}],
+        "contexts": [{"name": "c"}],
+        "states": [
+            {"name": "start", "agent": "dude", "next": FOREIGN},
+            {"name": f"x{FOREIGN}", "prompt": FOREIGN},
+        ],
+    }
+    write_workflow(tmp_path / "config", "evil", flow)
+    (tmp_path / "config" / "roles").mkdir()
+    roles = {"evil": {"description": FOREIGN, "systemMessage": FOREIGN}}
+    (tmp_path / "config" / "roles" / "evil.json").write_text(json.dumps(roles))
+    servers = {FOREIGN: {"command": FOREIGN, "args": [FOREIGN]}}
+    own = {"currentMode": f"role:{FOREIGN}", "mcpServers": servers}
+    (tmp_path / "config" / "application.json").write_text(json.dumps(own))
+
+    def told(*arguments: str) -> str:
+        done = subprocess.run(
+            [*MIDSTREAM, *arguments],
+            cwd=workspace,
+            env=environment(tmp_path),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        return (done.stdout + done.stderr).decode()
+
+    facts = told("chat", FOREIGN, "--role", "dude", "--model", "offline", "--json").splitlines()
+    run_id = next(fact["run"] for fact in map(json.loads, facts) if "run" in fact)
+    write_workflow(workspace / FOREIGN / ".midstream", "evil", flow)
+    wrong = {}
+    for what, arguments in EVERY_COMMAND.items():
+        text = told(*(run_id if word == "RUN" else word for word in arguments))
+        if "EVIL" not in text or {*text} & OBEYED:
+            wrong[what] = text[:2000]
+
+    assert not wrong
+
+
+def test_what_a_program_reads_is_exact_in_a_pipe(tmp_path: Path) -> None:
+    with OpenAIServer([Reply(text="a\u202eb\x9b\x1b[2J")]) as server:
+        done = run(tmp_path, "chat", "go", *MODEL, server=server)
+
+    assert done.stdout == "a\u202eb\x9b\x1b[2J\n"
 
 
 def test_a_crash_or_a_warning_of_a_library_repeats_no_control(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from machine_kit import PLAIN, scene
+from tables import table
 from toolbench import Bench
 
 from midstream.core.notices import Envelope, ListenerFailed
@@ -47,8 +47,8 @@ CUTS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("where", CUTS)
-@pytest.mark.parametrize("secret", [KEY, PEM, FIELD], ids=["a key", "a private key", "a password"])
+@table("where", CUTS)
+@table("secret", [KEY, PEM, FIELD], ids=["a key", "a private key", "a password"])
 def test_no_half_of_it_is_left(where: str, secret: str) -> None:
     found = [
         before

@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any
 
-import pytest
+from deadline import DEADLINE_S as DEADLINE_S
 from storytelling import Step, approves, call, done, flow, go, of, replies, state, tell
+from tables import table
 
 from midstream.core.decision import Decision
 from midstream.core.events import ToolCalled
@@ -32,7 +33,6 @@ from midstream.testing.fakes import (
     call as model_call,
 )
 
-DEADLINE_S = 20.0
 TALK: dict[str, Any] = {
     "contexts": [{"name": "talk"}],
     "agents": [{"agent_role": "dude", "context": "talk"}],
@@ -44,7 +44,7 @@ TALK: dict[str, Any] = {
 NOT_LET: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # what is tried: what the call asks for, what was allowed
     "another command": (("exec: make install",), ("exec: make",)),
-    "a command outside the sandbox": (("exec: make",), ("sandboxed exec: make",)),
+    "a command outside the sandbox": (("exec: make", "outside: make"), ("exec: make",)),
     "a line for a shell": (("shell: make | sh",), ("exec: make *", "exec: *")),
     "a star that a model wrote": (("exec: make '*'",), ("exec: make all",)),
     "one more than was allowed": (("exec: make", "net: \\*"), ("exec: make",)),
@@ -58,6 +58,17 @@ NOT_LET: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("run",),
     ),
     "another tool's name": (("exec: make",), ("runs",)),
+    "leaving the sandbox, by the tool's name": (("exec: make", "outside: make"), ("run",)),
+    "a line outside that no rule can say, by the tool's name": (
+        ("outside: bash -c 'a\nb'",),
+        ("run",),
+    ),
+    "a host, by the tool's name": (("exec: make", "net: example.org"), ("run",)),
+    "the whole network, by the tool's name": (("exec: make", "net: \\*"), ("run",)),
+    "what an older version granted in the sandbox": (
+        ("exec: make",),
+        ("sandboxed exec: make",),
+    ),
     "a name that begins alike": (("write: docs/a.md",), ("write: docs",)),
     "a secret that was taken out": (
         ("exec: make TOKEN=[redacted: password]",),
@@ -68,12 +79,19 @@ NOT_LET: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 LET: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "the very command": (("exec: make",), ("exec: make",)),
     "a pattern a person wrote": (("exec: make test",), ("exec: make *",)),
-    "a sandboxed command, by a wider rule": (("sandboxed exec: make",), ("exec: make",)),
+    "a command outside the sandbox, named": (
+        ("exec: make", "outside: make"),
+        ("exec: make", "outside: *"),
+    ),
     "a protected file, named": (
         ("write_protected: .midstream/a",),
         ("write_protected: .midstream/*",),
     ),
-    "the tool's name": (("exec: make", "net: \\*"), ("run",)),
+    "the tool's name": (("exec: make", "write: a"), ("run",)),
+    "an MCP tool's name, for what its server reaches": (
+        ("tool: mcp__x__y", "net: mcp__x"),
+        ("run",),
+    ),
     "two rules for two": (("exec: make", "write: a"), ("write: *", "exec: make")),
 }
 
@@ -99,7 +117,7 @@ async def resumed(asks: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[list
     return [called.name for called in tools.calls], unapproved(run) or ""
 
 
-@pytest.mark.parametrize("attack", NOT_LET)
+@table("attack", NOT_LET)
 async def test_a_waiting_call_is_not_let_through_by(attack: str) -> None:
     asks, allowed = NOT_LET[attack]
 
@@ -109,7 +127,7 @@ async def test_a_waiting_call_is_not_let_through_by(attack: str) -> None:
     assert "waits for your approval of run" in lacks
 
 
-@pytest.mark.parametrize("way", LET)
+@table("way", LET)
 async def test_a_waiting_call_is_let_through_by(way: str) -> None:
     assert await resumed(*LET[way]) == (["run"], "")
 
@@ -122,7 +140,8 @@ async def test_what_lacks_is_said_as_it_has_to_be_typed() -> None:
 
 TEXTS = [
     Capability(kind="exec", target="", argv=("make", "*", "a b", "it's")),
-    Capability(kind="exec", target="", argv=("make",), sandboxed=True),
+    Capability(kind="outside", target="", argv=("make", "*")),
+    Capability(kind="outside", target="", argv=("bash", "-c", "a | b 'c'")),
     Capability(kind="write", target="docs/*.md"),
     Capability(kind="write_protected", target=".git/hooks/a?b\\c"),
     Capability(kind="read", target="."),
@@ -133,7 +152,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("capability", TEXTS, ids=str)
+@table("capability", TEXTS, ids=str)
 def test_a_text_is_read_back_as_what_it_grants(capability: Capability) -> None:
     found = capability_of(str(capability))
 
@@ -142,9 +161,7 @@ def test_a_text_is_read_back_as_what_it_grants(capability: Capability) -> None:
     assert covers([str(capability)], found)
 
 
-@pytest.mark.parametrize(
-    "text", ["exec: make *", "write: **", "net: *.x.org", "shell: *", "full", ""]
-)
+@table("text", ["exec: make *", "write: **", "net: *.x.org", "shell: *", "full", ""])
 def test_a_pattern_is_nobodys_own_text(text: str) -> None:
     assert capability_of(text) is None
 
@@ -174,7 +191,7 @@ FOR_RUN = {
     ),
     "a pattern in what was granted": (["exec: make '*'"], ["exec: make all"]),
     "a longer command": (["exec: make"], ["exec: make all"]),
-    "the same outside the sandbox": (["sandboxed exec: make"], ["exec: make"]),
+    "the same outside the sandbox": (["exec: make"], ["exec: make", "outside: make"]),
     "one of two that were granted, and another": (
         ["exec: make", "net: \\*"],
         ["exec: a", "net: \\*"],
@@ -183,7 +200,7 @@ FOR_RUN = {
 }
 
 
-@pytest.mark.parametrize("attack", FOR_RUN)
+@table("attack", FOR_RUN)
 def test_a_grant_for_the_run_does_not_cover(attack: str) -> None:
     granted, wanted = FOR_RUN[attack]
     run, _ = tell(DUDE, RUNS, asked(*granted), approves("q1", for_run=True), done("call_1"))

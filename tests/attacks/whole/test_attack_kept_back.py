@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tables import table
 from toolbench import Bench
 
 from midstream.core.names import Json
@@ -54,8 +55,8 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("attack", CALLS)
+@table("rule", RULES)
+@table("attack", CALLS)
 async def test_it_is_not_shown(workspace: Path, rule: str, attack: str) -> None:
     bench = Bench(workspace, ToolManager(policy=lambda: RULES[rule]))
     name, arguments = CALLS[attack]

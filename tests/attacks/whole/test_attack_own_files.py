@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tables import table
 from toolbench import Bench
 
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
@@ -55,7 +56,7 @@ def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return settle
 
 
-@pytest.mark.parametrize(("attack", "file"), [(a, f) for a, files in FILES.items() for f in files])
+@table(("attack", "file"), [(a, f) for a, files in FILES.items() for f in files])
 async def test_no_file_tool_touches_them(
     settled: Callable[[str], Path], attack: str, file: str
 ) -> None:
@@ -69,7 +70,7 @@ async def test_no_file_tool_touches_them(
     assert not (workspace / file).exists()
 
 
-@pytest.mark.parametrize("attack", [a for a in PLACES if a != "a workspace around the settings"])
+@table("attack", [a for a in PLACES if a != "a workspace around the settings"])
 def test_no_sandboxed_command_runs_unasked_where_it_could_reach_them(
     settled: Callable[[str], Path], attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

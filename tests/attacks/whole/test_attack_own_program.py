@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
-import pytest
 from console_kit import run
 from pipes_kit import MODEL, settings, workspace_of
+from tables import table
 
 from midstream.core.names import Json
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
@@ -47,7 +47,7 @@ def looked(home: Path) -> dict[str, str]:
     return {str(file): file.read_text() for file in files}
 
 
-@pytest.mark.parametrize("attack", COMMANDS)
+@table("attack", COMMANDS, parts=4)
 def test_nothing_of_ours_is_changed(tmp_path: Path, attack: str) -> None:
     workspace_of(tmp_path)
     settings(tmp_path, permissionMode="auto")

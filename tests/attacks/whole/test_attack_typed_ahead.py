@@ -4,10 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
 from console_kit import MIDSTREAM, console, environment, write_workflow
+from deadline import DEADLINE_S
 from screen import Screen
+from tables import table
 
+from midstream.asking import QUIET_S
 from midstream.cli_options import FULL_WORD
 
 SERVER = Path(__file__).parents[1] / "mcp" / "hostile_server.py"
@@ -36,7 +38,7 @@ AHEAD: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("attack", AHEAD)
+@table("attack", AHEAD)
 def test_it_answers_nothing(tmp_path: Path, attack: str) -> None:
     arguments, keys, question = AHEAD[attack]
     workspace = tmp_path / "workspace"
@@ -48,17 +50,27 @@ def test_it_answers_nothing(tmp_path: Path, attack: str) -> None:
 
     screen.wait_for(question)
     screen.settle()
+    assert screen.text().rstrip().removesuffix(":").endswith(question)
     assert "Trusted" not in screen.text()
-    assert "⏎" not in screen.text()
     assert not list(tmp_path.rglob("trust.json"))
 
 
 UNFRESH: dict[str, tuple[tuple[str, ...], str, str]] = {
     # what is tried: the command, what comes once the question is there, what the question ends with
-    "a t the moment it is drawn": (("trust",), "t", "[n] ›"),
-    "a pasted t and Enter": (("trust",), "t\r", "[n] ›"),
+    "a pasted line": (("trust",), "trust\r", "[n] ›"),
+    "pasted lines": (("trust",), "t\rt\r", "[n] ›"),
+    "a t behind another key": (("trust",), "\x01t", "[n] ›"),
+    "the rest of a torn answer of the terminal": (("trust",), "\x1b]52;c;|t|\x01", "[n] ›"),
+    "the rest of one, and Enter": (("trust",), "\x1b]52;c;|t\r", "[n] ›"),
+    "a t behind a torn setting": (("trust",), "\x1bP1$r|t|\x01", "[n] ›"),
+    "a t behind a torn key": (("trust",), "\x1b[27;2;|t", "[n] ›"),
+    "a t in a paste in pieces": (("trust",), "\x1b[200~|t\r|\x1b[201~", "[n] ›"),
     "a pasted t and Enter, in brackets": (("trust",), "\x1b[200~t\r\x1b[201~", "[n] ›"),
-    "a pasted t at the start of the console": (("--model", "offline"), "t\r", "[n] ›"),
+    "a pasted t at the start of the console": (
+        ("--model", "offline"),
+        "\x1b[200~t\r\x1b[201~",
+        "[n] ›",
+    ),
     "the pasted word of the mode full": (
         ("--model", "offline", "--permission-mode", "full"),
         f"{FULL_WORD}\r",
@@ -72,26 +84,55 @@ UNFRESH: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("attack", UNFRESH)
-def test_what_is_pasted_or_comes_too_soon_answers_nothing(tmp_path: Path, attack: str) -> None:
+@table("attack", UNFRESH)
+def test_what_is_pasted_or_torn_answers_nothing(tmp_path: Path, attack: str) -> None:
     arguments, keys, question = UNFRESH[attack]
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     write_workflow(workspace / ".midstream", "mine", FLOW)
     screen = console(tmp_path, *arguments, workspace=workspace)
     screen.wait_for(question)
-    if "moment" not in attack:
-        screen.settle(0.6)
+    screen.settle(0.6)
 
-    screen.type(keys)
+    for piece in keys.split("|"):
+        screen.type(piece)
+        screen.settle(0.6)
+    screen.rest(QUIET_S)
     screen.press("\r")
 
     with screen:
-        screen.wait_until(lambda s: "Not " in s.text() or "⏎" in s.text())
+        screen.wait_until(lambda s: "Not " in s.text() or "chat with" in s.text())
         assert "Trusted" not in screen.text()
         assert not list(tmp_path.rglob("trust.json"))
         assert "everything" in question or "not trusted" in screen.text().casefold()
         assert "everything" not in question or "the word was not typed" in screen.text()
+
+
+TOO_SOON = {
+    # what is tried: which time never passes, and the keys
+    "a t the moment it is drawn": ("FRESH_S", "t|\r"),
+    "a t behind a report of the focus": ("QUIET_S", "\x1b[I|t|\r"),
+}
+
+
+@table("attack", TOO_SOON)
+def test_what_comes_too_soon_answers_nothing(tmp_path: Path, attack: str) -> None:
+    name, keys = TOO_SOON[attack]
+    workspace = tmp_path / "workspace"
+    write_workflow(workspace / ".midstream", "mine", FLOW)
+    program = f"from midstream import asking; asking.{name} = 1e6; "
+    program += "from midstream.__main__ import main; main()"
+    words = (sys.executable, "-c", program, "--workspace", str(workspace), "trust")
+    with Screen.spawn(words, environment(tmp_path)) as screen:
+        screen.wait_for("[n] ›")
+        screen.settle(0.6)
+        for piece in keys.split("|"):
+            screen.type(piece)
+            screen.settle()
+        screen.type("\x03")
+
+        assert screen.wait_exit() == 130
+        assert not list(tmp_path.rglob("trust.json"))
 
 
 def test_a_pasted_yes_approves_no_server(tmp_path: Path) -> None:
@@ -99,15 +140,34 @@ def test_a_pasted_yes_approves_no_server(tmp_path: Path) -> None:
     servers = {"quick": {"command": sys.executable, "args": [str(SERVER)]}}
     (tmp_path / "config" / "application.json").write_text(json.dumps({"mcpServers": servers}))
     words = (*MIDSTREAM, "mcp", "approve", "quick")
-    with Screen.spawn(words, env=environment(tmp_path), cwd=tmp_path, deadline_s=40) as screen:
+    with Screen.spawn(
+        words, env=environment(tmp_path), cwd=tmp_path, deadline_s=DEADLINE_S
+    ) as screen:
         screen.type("y\ry\r")
         screen.wait_for("Approve exactly this? [y/N]:")
         screen.settle(0.6)
-        screen.type("y\r")
-        screen.wait_for("What is pasted does not count")
+        screen.paste("y\r")
+        screen.wait_for("Pasted text is ignored")
+        screen.rest(QUIET_S)
         screen.press("\r")
 
         assert screen.wait_exit() == 1
+
+
+@table("keys", ["t\r", "t|\r", "x|\x7f|t\r", "\x1b[A|t\r"])
+def test_one_key_and_enter_are_typed_also_where_they_come_together(
+    tmp_path: Path, keys: str
+) -> None:
+    workspace = tmp_path / "workspace"
+    write_workflow(workspace / ".midstream", "mine", FLOW)
+    with console(tmp_path, "trust", workspace=workspace) as screen:
+        screen.wait_for("[n] ›")
+        screen.settle(0.6)
+        for piece in keys.split("|"):
+            screen.type(piece)
+            screen.settle()
+
+        assert screen.wait_exit() == 0
 
 
 def test_ctrl_c_at_a_question_leaves(tmp_path: Path) -> None:
@@ -131,6 +191,6 @@ def test_the_word_typed_when_it_is_asked_for_is_one(tmp_path: Path) -> None:
     screen.wait_for(f"Type '{FULL_WORD}' to go on")
     screen.press(f"{FULL_WORD}\r")
     screen.wait_for("full")
-    screen.wait_for("⏎")
+    screen.wait_for("chat ")
     screen.type("\x04")
     assert screen.wait_exit() == 0

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from console_kit import DEADLINE_S, console, environment
 from pipes_kit import MODEL
+from tables import table
 
 from midstream.headless.codes import NOT_TRUSTED
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
@@ -53,7 +54,7 @@ TRAPS: dict[str, tuple[str, str]] = {
     "a module that shadows the standard library": ("json.py", PYTHON),
     "one that shadows asyncio": ("asyncio/__init__.py", PYTHON),
     "one that shadows a library of ours": ("msgspec.py", PYTHON),
-    "one that shadows a library imported late": ("pydantic_ai/__init__.py", PYTHON),
+    "one that shadows a library imported late": ("httpx2/__init__.py", PYTHON),
     "one that shadows the journal's library": ("apsw.py", PYTHON),
     "one that shadows the command line's": ("click/__init__.py", PYTHON),
     "one that shadows the lint's": ("lizard.py", PYTHON),
@@ -107,8 +108,8 @@ LINES: dict[str, tuple[tuple[str, ...], int]] = {
     "its list of workflows": (("workflows",), NOT_TRUSTED),
     "its list of roles": (("roles",), NOT_TRUSTED),
     "its list of tools": (("tools",), NOT_TRUSTED),
-    "a picture of its workflow": (("graph", "mine"), NOT_TRUSTED),
-    "an explanation of its workflow": (("explain", "mine"), NOT_TRUSTED),
+    "a picture of its workflow, which is read and not run": (("graph", "mine"), 1),
+    "an explanation of its workflow": (("explain", "mine"), 1),
     "its rehearsals": (("test",), NOT_TRUSTED),
     "one rehearsal": (
         ("rehearse", ".midstream/workflows/mine/rehearsals/r.json"),
@@ -190,7 +191,7 @@ def told(traps: Traps) -> dict[str, dict[str, Any]]:
     return dict(zip(LINES, json.loads(done.stdout), strict=True))
 
 
-@pytest.mark.parametrize("line", LINES)
+@table("line", LINES)
 def test_a_command_line_in_a_folder_of_traps(told: dict[str, dict[str, Any]], line: str) -> None:
     found = told[line]
 
@@ -204,7 +205,7 @@ def test_a_command_line_in_a_folder_of_traps(told: dict[str, dict[str, Any]], li
         assert "not trusted" in (found["err"] + found["out"]).lower()
 
 
-@pytest.mark.parametrize("tries", TRAPS)
+@table("tries", TRAPS)
 def test_no_command_line_springs_a_trap(
     traps: Traps, told: dict[str, dict[str, Any]], tries: str
 ) -> None:
@@ -230,7 +231,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("how", STARTS)
+@table("how", STARTS)
 def test_a_fresh_start_in_the_folder_imports_nothing_of_it(traps: Traps, how: str) -> None:
     done = subprocess.run(
         [*STARTS[how], "chat", "hi", "--model", "offline"],

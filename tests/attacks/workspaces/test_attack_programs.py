@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tables import table
 
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
@@ -37,7 +38,7 @@ PATHS = {
 ABSOLUTE = {"the workspace's own bin, by its whole path": "{}/bin"}
 
 
-@pytest.mark.parametrize("tries", [*PATHS, *ABSOLUTE])
+@table("tries", [*PATHS, *ABSOLUTE])
 def test_neither_doctor_nor_git_is_the_workspaces(
     harm: Path, monkeypatch: pytest.MonkeyPatch, tries: str
 ) -> None:
@@ -52,7 +53,7 @@ def test_neither_doctor_nor_git_is_the_workspaces(
     assert not harm.exists()
 
 
-@pytest.mark.parametrize("tries", PATHS)
+@table("tries", PATHS)
 def test_an_mcp_server_is_no_program_of_the_workspace(harm: Path, tries: str) -> None:
     server = McpServer(name="evil", command=("npx", "x"))
     with pytest.raises(UserMistake, match="no program 'npx'"):

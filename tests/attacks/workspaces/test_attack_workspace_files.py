@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tables import table
 
 from midstream.assembly import Options
 from midstream.config.looking import difference, enables
@@ -204,7 +205,7 @@ def test_there_are_many() -> None:
     assert len(PLACES) >= 35
 
 
-@pytest.mark.parametrize("tries", PLACES)
+@table("tries", PLACES)
 def test_nothing_that_is_not_the_folders_own_is_active(stranger: Stranger, tries: str) -> None:
     make, active = PLACES[tries]
     make(stranger)
@@ -219,7 +220,7 @@ def test_nothing_that_is_not_the_folders_own_is_active(stranger: Stranger, tries
     assert all(CANARY.encode() not in given.read(name) for name in given.files)
 
 
-@pytest.mark.parametrize("tries", PLACES)
+@table("tries", PLACES)
 def test_beside_ordinary_files_it_takes_no_part(stranger: Stranger, tries: str) -> None:
     make, active = PLACES[tries]
     make(stranger)
@@ -319,7 +320,7 @@ SWAPS: dict[str, Callable[[Stranger], None]] = {
 }
 
 
-@pytest.mark.parametrize("tries", SWAPS)
+@table("tries", SWAPS)
 def test_what_is_swapped_after_the_yes_is_not_run(
     stranger: Stranger, tries: str, tmp_path: Path
 ) -> None:
@@ -336,7 +337,7 @@ def test_what_is_swapped_after_the_yes_is_not_run(
     assert CANARY not in str(problems)
 
 
-@pytest.mark.parametrize("tries", SWAPS)
+@table("tries", SWAPS)
 def test_a_yes_to_what_was_shown_is_none_to_what_is_there(stranger: Stranger, tries: str) -> None:
     stranger.put("tools/t.py", "x = 1")
     shown = stranger.status()
@@ -385,7 +386,7 @@ SHOWN: dict[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("tries", SHOWN)
+@table("tries", SHOWN)
 def test_what_a_file_would_switch_on_is_told_on_single_lines(tries: str) -> None:
     name, data = SHOWN[tries]
     told = enables(name, data)
@@ -411,7 +412,7 @@ WRITING: dict[str, Callable[[Stranger], object]] = {
 }
 
 
-@pytest.mark.parametrize("tries", WRITING)
+@table("tries", WRITING)
 def test_a_starter_is_not_written_through_a_link(stranger: Stranger, tries: str) -> None:
     WRITING[tries](stranger)
     before = sorted(stranger.home.rglob("*"))

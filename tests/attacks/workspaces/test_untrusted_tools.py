@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import msgspec
-import pytest
+from tables import table
 from toolbench import Bench, a_tool
 
 from midstream.core.names import Effect, Json
@@ -25,8 +25,8 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("where", POLICIES)
-@pytest.mark.parametrize("effect", ["once", "idempotent"])
+@table("where", POLICIES)
+@table("effect", ["once", "idempotent"])
 async def test_a_tool_of_the_persons_own_that_does_something_is_refused(
     tmp_path: Path, where: str, effect: Effect
 ) -> None:
@@ -52,8 +52,8 @@ async def test_one_that_only_reads_is_not(tmp_path: Path) -> None:
         assert await Bench(tmp_path, manager).text("thing") == "I saw."
 
 
-@pytest.mark.parametrize("where", POLICIES)
-@pytest.mark.parametrize("effect", ["once", "idempotent"])
+@table("where", POLICIES)
+@table("effect", ["once", "idempotent"])
 async def test_it_is_refused_before_anybody_is_asked(
     tmp_path: Path, where: str, effect: Effect
 ) -> None:
@@ -93,7 +93,7 @@ NAMED: dict[str, tuple[Policy, Effect, bool, tuple[str, tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", NAMED)
+@table("case", NAMED)
 async def test_a_tool_that_says_no_more_is_judged_by_its_name(tmp_path: Path, case: str) -> None:
     policy, effect, needs_approval, wanted = NAMED[case]
     manager = ToolManager(
@@ -105,7 +105,7 @@ async def test_a_tool_that_says_no_more_is_judged_by_its_name(tmp_path: Path, ca
     assert (review.kind, tuple(ask for ask in review.asks if not ask.startswith(SHOWN))) == wanted
 
 
-@pytest.mark.parametrize("name", ["execute_terminal", "read_files", "get_time"])
+@table("name", ["execute_terminal", "read_files", "get_time"])
 async def test_a_rule_on_a_built_in_tool_s_name_counts(tmp_path: Path, name: str) -> None:
     arguments: dict[str, dict[str, Json]] = {
         "execute_terminal": {"command": "ls"},

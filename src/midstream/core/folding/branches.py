@@ -1,5 +1,7 @@
 """Runs within a run: how they begin, and what they have in common with the run around them."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from midstream.core.branch_spec import branch_definition, branch_of, entry_of, resumes_inside
@@ -7,22 +9,29 @@ from midstream.core.conversation import Message
 from midstream.core.events import BranchFailed, BranchFinished, BranchStarted, BranchStopped
 from midstream.core.folding.conversations import starting_messages
 from midstream.core.folding.halts import may_have_happened
+from midstream.core.growing import logged, relogged
 from midstream.core.merging import changes_since
-from midstream.core.run import Change, Run, Trouble, definition_of, plan_for
-from midstream.core.spec import SubWorkflow, plan_of
+from midstream.core.run import Change, Run, Trouble, definition_of, plan_for, question_of
+from midstream.core.spec import SubWorkflow, named_input, plan_of
 
 
-def with_questions_of(run: Run, branch: Run) -> Run:
-    """Return the run with the questions of a branch among its own."""
-    theirs = {question.id: question for question in branch.questions}
-    known = [theirs.pop(question.id, question) for question in run.questions]
-    questions = (*known, *theirs.values())
-    return replace(
-        run, questions=questions, open_questions=tuple(q for q in questions if q.is_open)
-    )
+def with_questions_of(run: Run, branch: Run, before: Run) -> Run:
+    """Return the run with what became of the questions of a branch, and with its new ones."""
+    changed = {asked.id: question_of(branch, asked.id) or asked for asked in before.open_questions}
+    questions = run.questions
+    for id, question in changed.items():
+        # Those that were open are near the end: looking from there keeps long runs cheap.
+        place = next(n for n in reversed(range(len(questions))) if questions[n].id == id)
+        questions = relogged(questions, place, question)
+    new = branch.questions[len(before.questions) :]
+    for question in new:
+        questions = logged(questions, question)
+    known = (changed.get(asked.id, asked) for asked in run.open_questions)
+    still_open = tuple(asked for asked in (*known, *new) if asked.is_open)
+    return replace(run, questions=questions, open_questions=still_open)
 
 
-def with_context(run: Run, context: str, messages: tuple[Message, ...]) -> Run:
+def with_context(run: Run, context: str, messages: Sequence[Message]) -> Run:
     """Return the run with the messages of a context, which its branches may share."""
     branches = {
         name: with_context(branch, context, messages) if context in branch.shared else branch
@@ -92,7 +101,7 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
         has_resume=resumes_inside(branch),
         shared=shared,
         contexts={**fresh, **kept},
-        common_data={} if is_own else run.common_data,
+        common_data=named_input(workflow, fact.input) if is_own else run.common_data,
         base=None if is_own else run.common_data,
         variables={**(workflow.variables if is_own else run.variables), **fact.variables},
         input=fact.input,

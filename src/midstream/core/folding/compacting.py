@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from midstream.core.events import CompactionBegan, CompactionEnded, ConversationCompacted
+from midstream.core.growing import logged
 from midstream.core.run import Compacting, Run
 from midstream.core.summaries import compacted
 
@@ -16,7 +17,7 @@ def summary_began(run: Run, fact: CompactionBegan) -> Run:
         number=run.compactions + 1,
         agent=fact.agent,
         context=fact.context,
-        replaced=run.contexts[fact.context][: fact.count],
+        replaced=tuple(run.contexts[fact.context][: fact.count]),
         note=fact.note,
     )
     return replace(run, compacting=under_way, compactions=run.compactions + 1)
@@ -24,7 +25,7 @@ def summary_began(run: Run, fact: CompactionBegan) -> Run:
 
 def summary_ended(run: Run, fact: CompactionEnded | ConversationCompacted) -> Run:
     """Return the run after a summary, with it in the conversation if there is one."""
-    usages = run.usages if fact.usage is None else (*run.usages, (BY_SUMMARY, fact.usage))
+    usages = run.usages if fact.usage is None else logged(run.usages, (BY_SUMMARY, fact.usage))
     run = replace(run, compacting=None, usages=usages)
     if isinstance(fact, CompactionEnded):
         return run

@@ -1,9 +1,12 @@
 """Contexts: what joins a conversation, and from whose side."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from midstream.core.conversation import Message, ToolCall, ToolResult, trimmed
 from midstream.core.events import ContextChange
+from midstream.core.growing import logged
 from midstream.core.run import Run, plan_for
 from midstream.core.spec import Context
 
@@ -13,7 +16,7 @@ def starting_messages(context: Context) -> tuple[Message, ...]:
     return tuple(Message(role=m.role, text=m.content) for m in context.starting_messages)
 
 
-def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, tuple[Message, ...]]:
+def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, Sequence[Message]]:
     """Return the contexts after what a handler did to them."""
     contexts = run.contexts
     for change in changes:
@@ -53,7 +56,10 @@ def context_of(run: Run, agent: str) -> str:
     return plan_for(run).agents[agent].context
 
 
-def added(run: Run, context: str, message: Message) -> dict[str, tuple[Message, ...]]:
+def added(run: Run, context: str, message: Message) -> dict[str, Sequence[Message]]:
     """Return the contexts with one more message in one of them, its oldest trimmed."""
     spec = plan_for(run).contexts[context]
-    return {**run.contexts, context: trimmed((*run.contexts[context], message), spec.max_length)}
+    return {
+        **run.contexts,
+        context: trimmed(logged(run.contexts[context], message), spec.max_length),
+    }

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.folding.conversations import with_shown
+from midstream.core.growing import booked
 from midstream.core.names import RESUME, Phase
 from midstream.core.run import Cut, InputRecord, OpenCall, Run, Span, Trouble, Turn
 from midstream.core.timer_names import WAITED
@@ -21,7 +22,7 @@ def received(run: Run, fact: InputReceived) -> Run:
     times = run.interrupted_at if fact.at is None else (*run.interrupted_at[-9:], fact.at)
     return replace(
         run,
-        inbox={**run.inbox, fact.input_id: record},
+        inbox=booked(run.inbox, fact.input_id, record),
         undelivered=(*run.undelivered, record),
         interrupted_at=times,
     )
@@ -33,7 +34,7 @@ def disposed(run: Run, fact: InputDisposed) -> Run:
     record = replace(known, disposition=fact.disposition, reason=fact.reason or known.reason)
     return replace(
         run,
-        inbox={**run.inbox, fact.input_id: record},
+        inbox=booked(run.inbox, fact.input_id, record),
         undelivered=tuple(r for r in run.undelivered if r.id != fact.input_id),
     )
 

@@ -8,10 +8,12 @@ from midstream.core.budget_words import NO_LIMIT, STOP_THERE
 from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpired
 from midstream.core.folding.states import after_phase
 from midstream.core.folding.turns import with_call
+from midstream.core.growing import logged, relogged
 from midstream.core.names import START, Json
 from midstream.core.outcomes import OUTCOMES
 from midstream.core.question import Question
-from midstream.core.run import Run
+from midstream.core.run import Run, definition_of
+from midstream.core.spec import named_input
 from midstream.core.timer_names import DEADLINE
 
 
@@ -34,7 +36,7 @@ def asked(run: Run, fact: QuestionAsked) -> Run:
     )
     run = replace(
         run,
-        questions=(*run.questions, question),
+        questions=logged(run.questions, question),
         open_questions=(*run.open_questions, question),
         last_number=max(run.last_number, fact.number),
     )
@@ -50,7 +52,9 @@ def answered(run: Run, fact: QuestionAnswered) -> Run:
     if question.kind != "input":
         return _told_outcome(run, question.call_id, fact.answer)
     if run.state == "":
-        return replace(run, input=fact.answer, phase="leaving", chosen=START)
+        given = named_input(definition_of(run).workflow, fact.answer)
+        data = {**given, **run.common_data}
+        return replace(run, input=fact.answer, common_data=data, phase="leaving", chosen=START)
     return after_phase(run, "waiting")
 
 
@@ -80,11 +84,11 @@ def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:
 def closed(run: Run, question_id: str, status: Literal["answered", "superseded", "expired"]) -> Run:
     """Return the run with a question closed."""
     # Open questions are near the end: looking from there keeps long chats cheap.
-    questions = list(run.questions)
-    place = next(n for n in reversed(range(len(questions))) if questions[n].id == question_id)
-    questions[place] = replace(questions[place], status=status)
+    known = run.questions
+    place = next(n for n in reversed(range(len(known))) if known[n].id == question_id)
+    questions = relogged(known, place, replace(known[place], status=status))
     still_open = tuple(q for q in run.open_questions if q.id != question_id)
-    return replace(run, questions=tuple(questions), open_questions=still_open)
+    return replace(run, questions=questions, open_questions=still_open)
 
 
 def expired(run: Run, fact: QuestionExpired) -> Run:

@@ -9,7 +9,7 @@ from midstream.core.folding.conversations import starting_messages, with_changes
 from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
 from midstream.core.paths import stored
 from midstream.core.run import Cut, Run, Turn, plan_for
-from midstream.core.spec import Definition, Plan, State, plan_of
+from midstream.core.spec import Definition, Plan, State, named_input, plan_of
 from midstream.core.timer_names import WAITED
 
 _NONE: dict[str, Run] = {}
@@ -34,6 +34,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         approvals=fact.approvals,
         limits=fact.limits,
         workspace=fact.workspace,
+        common_data=named_input(workflow, fact.input),
     )
 
 

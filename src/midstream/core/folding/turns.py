@@ -3,10 +3,11 @@
 from msgspec.structs import replace
 
 from midstream.core.conversation import Message, Side, ToolResult
-from midstream.core.events import AgentResponded, Prompted, ReplyCut, ToolReturned
+from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown, ToolReturned
 from midstream.core.folding.conversations import added, context_of, spoken, with_shown
 from midstream.core.folding.halts import held_if_due
 from midstream.core.folding.states import after_phase, saved
+from midstream.core.growing import logged
 from midstream.core.names import REQUEST_USERS_INPUT, Json
 from midstream.core.run import Correction, OpenCall, Response, Run, Turn, definition_of, plan_for
 from midstream.core.spec import parsing_tools
@@ -21,11 +22,11 @@ TURN_OVER = "Not run: the reply ended your turn."
 def responded(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a model's reply."""
     assert run.turn is not None
-    usages = run.usages if fact.usage is None else (*run.usages, (fact.agent, fact.usage))
+    usages = run.usages if fact.usage is None else logged(run.usages, (fact.agent, fact.usage))
     run = replace(run, usages=usages, calls_made=run.calls_made + len(fact.calls))
     if fact.is_final:
         return _turn_ended(run, fact)
-    turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text)
+    turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text, shown="", breaks=0)
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
     if fact.problem and not fact.calls:
@@ -119,7 +120,15 @@ def reply_cut(run: Run, fact: ReplyCut) -> Run:
     """Return the run with the reply cut, and the next request owed."""
     assert run.turn is not None
     kept = with_shown(run, fact.agent, fact.partial)
-    return replace(kept, turn=replace(run.turn, request=run.turn.request + 1))
+    request = run.turn.request if fact.recovered else run.turn.request + 1
+    breaks = run.turn.breaks + bool(fact.reason)
+    return replace(kept, turn=replace(run.turn, request=request, shown="", breaks=breaks))
+
+
+def reply_shown(run: Run, fact: ReplyShown) -> Run:
+    """Return the run with more of the reply that streams known to have been seen."""
+    assert run.turn is not None
+    return replace(run, turn=replace(run.turn, shown=run.turn.shown + fact.text))
 
 
 def with_call(run: Run, call_id: str, **changes: Json | tuple[str, ...]) -> Run:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 Kind: TypeAlias = Literal[
-    "read", "write", "write_protected", "exec", "shell", "net", "tool", "ask_user"
+    "read", "write", "write_protected", "exec", "shell", "outside", "net", "tool", "ask_user"
 ]
 """What is done.
 
@@ -19,6 +19,8 @@ Kind: TypeAlias = Literal[
     write_protected    a file that decides what runs later (`.git`, `.midstream`, CI, hooks, rc files)
     exec               a program with arguments; the target is the argv, quoted for a shell
     shell              a line only a shell can read (`$`, `|`, `;`, redirections ...)
+    outside            that a command runs with the person's rights, not in a whole sandbox; requested
+                       beside its `exec` or `shell`, which says nothing of where it runs
     net                a host
     tool               a tool that says nothing of what it does, by its name: anything may happen
     ask_user           a question to the person
@@ -28,8 +30,8 @@ SandboxLevel: TypeAlias = Literal["full", "partial", "none"]
 """What commands run in, as measured: all probes held, some did, or there is no sandbox."""
 
 PermissionMode: TypeAlias = Literal["plan", "ask", "auto", "full"]
-"""How much happens unasked: nothing but reading, the same and asking, writing and sandboxed
-commands, everything not denied."""
+"""How much happens unasked: nothing but reading, the same and asking, writing and commands in
+the sandbox, everything not denied."""
 
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
@@ -48,26 +50,25 @@ def quoted(argv: Sequence[str]) -> str:
 
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One thing a call would do. `argv` is what an `exec` runs; its `target` is made from it.
+    """One thing a call would do. `argv` is what an `exec` or `outside` runs; its `target` says it.
 
-    `sandboxed`: an `exec` or `shell` that will run in the sandbox, without network.
+    `left_out` are the rules on reading, as texts, that a command cannot break, by how it is started.
     """
 
     kind: Kind
     target: str
     argv: tuple[str, ...] = ()
-    sandboxed: bool = False
+    left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return it as rules and grants write it: a rule of this text covers nothing else.
 
-        So wildcards in a name stand behind a backslash, and `sandboxed` is part of what is granted.
+        So wildcards in a name stand behind a backslash.
         """
-        where = "sandboxed " if self.sandboxed and self.kind in ("exec", "shell") else ""
-        return f"{where}{self.kind}: {self._escaped()}"
+        return f"{self.kind}: {self._escaped()}"
 
     def _escaped(self) -> str:
-        if self.kind == "exec":
+        if self.kind in ("exec", "outside"):
             return quoted(self.argv or (self.target,))
         if self.kind == "shell":
             # A line that is nothing but a star would read as a rule for every line.

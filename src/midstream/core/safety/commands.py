@@ -37,7 +37,7 @@ _SHELLS_WORDS: Final = frozenset(
 """What bash does itself: there is no such program, or one that does something else."""
 
 
-def read_command(line: str, *, sandboxed: bool = False) -> Capability:
+def read_command(line: str) -> Capability:
     """Return what running a bash line does: `exec` with its argv, or `shell` with the line.
 
     `exec` only where every character is a letter, digit or one of `_ . / : = + , @ % ^ -`, or stands
@@ -45,8 +45,17 @@ def read_command(line: str, *, sandboxed: bool = False) -> Capability:
     """
     words = words_of(line)
     if words is None or words[0] in _SHELLS_WORDS or "=" in words[0] or "^" in words[0]:
-        return Capability(kind="shell", target=line, sandboxed=sandboxed)
-    return Capability(kind="exec", target=quoted(words), argv=words, sandboxed=sandboxed)
+        return Capability(kind="shell", target=line)
+    return Capability(kind="exec", target=quoted(words), argv=words)
+
+
+def outside(command: Capability) -> Capability:
+    """Return what a command needs beside itself to run with the person's rights.
+
+    A line for a shell is there what it is: an argument of bash.
+    """
+    argv = command.argv if command.kind == "exec" else ("bash", "-c", command.target)
+    return Capability(kind="outside", target=command.target, argv=argv)
 
 
 def words_of(line: str) -> tuple[str, ...] | None:

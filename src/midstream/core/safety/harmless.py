@@ -41,7 +41,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         paths: arguments that are paths. Before the start each is opened as the file tools open
             theirs (no link out of the workspace, no secret where it leads to), and has to be a
             regular file or a folder, or nothing. Else the command is not harmless.
-        reads_below: folders of `paths` are read with all that is in them.
+        reads_below: folders of `paths` are read with all that is in them, by ways the program finds
+            itself. Outside a sandbox nobody can see to it that these stay inside.
         needs_git_check: list the configuration with `quiet_git.CHECK` first; see
             `quiet_git.unknown_keys`.
     """
@@ -70,6 +71,27 @@ def is_harmless(argv: Sequence[str]) -> bool:
     return prepared(argv) is not None
 
 
+def reads_more(argv: Sequence[str]) -> bool:
+    """Return whether a command may show what is in files that it does not name."""
+    known = prepared(argv)
+    return known is None or known.reads_below or _SECRET_PATHSPECS[0] in known.arguments
+
+
+def leaving_out(known: Prepared, globs: Sequence[str]) -> Prepared | None:
+    """Return how to start a command that `reads_more` so that it shows nothing of some files.
+
+    None where none of its options says so. See `rules.Rule.globs`.
+    """
+    if _SECRET_PATHSPECS[0] in known.arguments:
+        more = (*known.arguments, *(f":(top,exclude,icase,glob){glob}" for glob in globs))
+    elif known.arguments[:1] == _RG_FIXED[:1]:
+        first, *rest = known.arguments
+        more = (first, *(f"--iglob=!/{glob}" for glob in globs), *rest)
+    else:
+        return None
+    return msgspec.structs.replace(known, arguments=more)
+
+
 def prepared(argv: Sequence[str]) -> Prepared | None:
     """Return how to start a harmless command, None for every other one."""
     return _prepared(tuple(argv))
@@ -93,7 +115,7 @@ def _is_clean(word: str) -> bool:
 # --- flags ----------------------------------------------------------------------------------
 
 
-class _Flags(msgspec.Struct, frozen=True, kw_only=True):
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of a program that were looked at.
 
     `letters` stand alone and may be joined (`-la`); `valued` letters end such a group and take what
@@ -121,7 +143,7 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True):
         return self.before + self.after
 
 
-def _read(words: tuple[str, ...], known: _Flags) -> _Read | None:
+def _read(words: tuple[str, ...], known: Flags) -> _Read | None:
     """Return a command's flags and operands; None if a flag is not one that was looked at."""
     flags: list[str] = []
     before: list[str] = []
@@ -142,7 +164,7 @@ def _read(words: tuple[str, ...], known: _Flags) -> _Read | None:
     return _Read(flags=tuple(flags), before=tuple(before), after=(), is_parted=False)
 
 
-def _flag(word: str, rest: list[str], known: _Flags) -> list[str] | None:
+def _flag(word: str, rest: list[str], known: Flags) -> list[str] | None:
     """Return a flag with its value, taken off the rest; None if it is not known to be harmless."""
     if word in known.words or (known.is_counted and _COUNT.fullmatch(word)):
         return [word]
@@ -217,14 +239,17 @@ def _started(
 _Build = Callable[[str, tuple[str, ...]], Prepared | None]
 
 
-def _of_files(known: _Flags, *, least: int = 1) -> _Build:
+def _of_files(known: Flags, *, least: int = 1) -> _Build:
     """Return how to build the start of a program whose operands are all files."""
 
     def build(program: str, words: tuple[str, ...]) -> Prepared | None:
         read = _read(words, known)
         if read is None or len(read.operands) < least or not all(map(_is_path, read.operands)):
             return None
-        return _started(program, (*read.flags, "--", *read.operands), read.operands)
+        below = any(
+            flag == "--recursive" or (flag[1] != "-" and "R" in flag) for flag in read.flags
+        )
+        return _started(program, (*read.flags, "--", *read.operands), read.operands, below=below)
 
     return build
 
@@ -233,7 +258,7 @@ def _pwd(program: str, words: tuple[str, ...]) -> Prepared | None:
     return _started(program, words) if words in ((), ("-P",), ("-L",)) else None
 
 
-_GREP = _Flags(
+_GREP = Flags(
     letters="niclLwxvEFGHhoqsa",
     valued={"A": _NUMBER, "B": _NUMBER, "C": _NUMBER, "m": _NUMBER, "e": _TEXT},
     words=frozenset(
@@ -249,7 +274,7 @@ _GREP = _Flags(
         "--color": _NEVER,
     },
 )
-_RG = _Flags(
+_RG = Flags(
     letters="nNiSsclwxvFoHI",
     valued={**_GREP.valued, "t": _NAME, "T": _NAME, "M": _NUMBER},
     words=frozenset(
@@ -303,6 +328,12 @@ SECRET_GLOBS: Final = (
 """Names that a command that reads whole folders leaves out: the secret ones, and a few too many."""
 
 
+_RG_FIXED: Final = (
+    *("--no-config", "--color=never"),
+    *(f"--iglob=!{glob}" for glob in SECRET_GLOBS),
+)
+
+
 def _rg(program: str, words: tuple[str, ...]) -> Prepared | None:
     read = _read(words, _RG)
     split = None if read is None else _split_pattern(read)
@@ -313,8 +344,7 @@ def _rg(program: str, words: tuple[str, ...]) -> Prepared | None:
     paths = paths or (".",)
     if not all(map(_is_path, paths)):
         return None
-    fixed = ("--no-config", "--color=never", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS))
-    arguments = (*fixed, *read.flags, *pattern, "--", *paths)
+    arguments = (*_RG_FIXED, *read.flags, *pattern, "--", *paths)
     return _started(program, arguments, paths, below=True)
 
 
@@ -345,13 +375,13 @@ _DIFF_WORDS: Final = frozenset(
         *("--ignore-blank-lines", "--full-index", "--patch", "--no-patch", "--patch-with-stat"),
     }
 )
-_DIFF = _Flags(
+_DIFF = Flags(
     letters="wbpusM",
     valued={"U": _NUMBER},
     words=_DIFF_WORDS,
     valued_words={"--unified": _NUMBER, "--diff-filter": re.compile(r"[ACDMRTUXBacdmrtuxb]+")},
 )
-_LOG = _Flags(
+_LOG = Flags(
     letters="pus",
     valued={"n": _NUMBER, "U": _NUMBER},
     words=(_DIFF_WORDS - {"--cached", "--staged", "--exit-code", "--quiet", "--check"})
@@ -370,7 +400,7 @@ _LOG = _Flags(
     },
     is_counted=True,
 )
-_STATUS = _Flags(
+_STATUS = Flags(
     letters="sb",
     words=frozenset(
         {
@@ -396,7 +426,7 @@ def _git(program: str, words: tuple[str, ...]) -> Prepared | None:
     return None if build is None else build(program, words[1:])
 
 
-def _git_diff(name: str, known: _Flags) -> _Build:
+def _git_diff(name: str, known: Flags) -> _Build:
     """Return how to build what shows changes: nothing secret among them, no driver started.
 
     What stands before a `--` is a revision, and needs to look like one that is no path.
@@ -434,10 +464,17 @@ def _git_diff(name: str, known: _Flags) -> _Build:
                 *places,
             ),
             read.after,
+            below=name == "diff" and _reads_work_tree(read),
             git=True,
         )
 
     return build
+
+
+def _reads_work_tree(read: _Read) -> bool:
+    """Return whether a `git diff` shows files as they are now, not as they were committed or added."""
+    revisions = sum(2 if _RANGE.search(word) else 1 for word in read.before)
+    return revisions < 2 and not {"--cached", "--staged"}.intersection(read.flags)
 
 
 def _shows_changes(flag: str) -> bool:
@@ -472,7 +509,7 @@ def _git_status(program: str, words: tuple[str, ...]) -> Prepared | None:
     return _started(program, (*arguments, *read.operands), read.operands, git=True)
 
 
-def _git_fixed(name: str, known: _Flags, *, takes_paths: bool = False) -> _Build:
+def _git_fixed(name: str, known: Flags, *, takes_paths: bool = False) -> _Build:
     """Return how to build a git command of which only flags were looked at, and paths at most."""
 
     def build(program: str, words: tuple[str, ...]) -> Prepared | None:
@@ -488,7 +525,7 @@ def _git_fixed(name: str, known: _Flags, *, takes_paths: bool = False) -> _Build
     return build
 
 
-_LS_FILES = _Flags(
+_LS_FILES = Flags(
     letters="comdstk",
     words=frozenset(
         {
@@ -497,7 +534,7 @@ _LS_FILES = _Flags(
         }
     ),
 )
-_BRANCH = _Flags(
+_BRANCH = Flags(
     letters="avr", words=frozenset({"--all", "--list", "--remotes", "--show-current", "--verbose"})
 )
 
@@ -510,33 +547,41 @@ _GIT: Final[Mapping[str, _Build]] = {
     "branch": _git_fixed("branch", _BRANCH),
 }
 
+_ENDS: Final = Flags(letters="qv", valued={"n": _SIGNED, "c": _SIGNED}, is_counted=True)
+
+LOOKED_AT: Final[Mapping[str, Flags]] = {
+    "git log": _LOG,
+    "git show": _LOG,
+    "git diff": _DIFF,
+    "git status": _STATUS,
+    "git ls-files": _LS_FILES,
+    "git branch": _BRANCH,
+    "grep": _GREP,
+    "rg": _RG,
+    "ls": Flags(
+        letters="laAh1RtSrdFpnisgoBGcUX",
+        words=frozenset(
+            {
+                *("--all", "--almost-all", "--human-readable", "--recursive", "--reverse"),
+                *("--directory", "--size", "--inode", "--classify", "--group-directories-first"),
+            }
+        ),
+        valued_words={"--color": _NEVER},
+    ),
+    "cat": Flags(letters="nbsAvET"),
+    "head": _ENDS,
+    "tail": _ENDS,
+    "wc": Flags(letters="lwcmL", words=frozenset({"--lines", "--words", "--bytes"})),
+    "stat": Flags(),
+    "pwd": Flags(letters="PL"),
+}
+"""The flags of each of these programs that only say what is looked at, and how it is shown."""
+
 _PROGRAMS: Final[Mapping[str, _Build]] = {
     "git": _git,
     "rg": _rg,
     "grep": _grep,
-    "ls": _of_files(
-        _Flags(
-            letters="laAh1RtSrdFpnisgoBGcUX",
-            words=frozenset(
-                {
-                    *("--all", "--almost-all", "--human-readable", "--recursive", "--reverse"),
-                    *(
-                        "--directory",
-                        "--size",
-                        "--inode",
-                        "--classify",
-                        "--group-directories-first",
-                    ),
-                }
-            ),
-            valued_words={"--color": _NEVER},
-        ),
-        least=0,
-    ),
-    "cat": _of_files(_Flags(letters="nbsAvET")),
-    "head": _of_files(_Flags(letters="qv", valued={"n": _SIGNED, "c": _SIGNED}, is_counted=True)),
-    "tail": _of_files(_Flags(letters="qv", valued={"n": _SIGNED, "c": _SIGNED}, is_counted=True)),
-    "wc": _of_files(_Flags(letters="lwcmL", words=frozenset({"--lines", "--words", "--bytes"}))),
-    "stat": _of_files(_Flags()),
+    "ls": _of_files(LOOKED_AT["ls"], least=0),
+    **{name: _of_files(LOOKED_AT[name]) for name in ("cat", "head", "tail", "wc", "stat")},
     "pwd": _pwd,
 }

@@ -22,7 +22,7 @@ import msgspec
 
 from midstream.core.safety.capability import Capability, Kind, PermissionMode, SandboxLevel
 from midstream.core.safety.protected import Purpose, classify_path
-from midstream.core.safety.rules import ANY_HOST, Rule, is_obscure, known_rule
+from midstream.core.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
 from midstream.core.safety.sanitize import sanitized
 from midstream.core.shape import clip
 
@@ -84,10 +84,11 @@ def judged(requests: Sequence[Capability], policy: Policy) -> Verdict:
     if denied:
         return Verdict(kind="deny", reason=shown.reason, hint=shown.hint)
     asked = {str(each.about): each.about for each in asking}
+    allowable = sorted(str(each.about) for each in asking if not each.hint)
     return Verdict(
         kind="ask",
         reason=shown.reason,
-        hint=shown.hint,
+        hint=shown.hint or _to_allow(*allowable),
         asked=tuple(asked[text] for text in sorted(asked)),
     )
 
@@ -99,7 +100,7 @@ class _Finding(NamedTuple):
     kind: Literal["allow", "ask", "deny"]
     about: Capability
     reason: str
-    hint: str = ""
+    hint: str = ""  # none: a rule can allow it
 
 
 class _Placed(NamedTuple):
@@ -176,7 +177,7 @@ def _judged_alone(request: Capability, policy: Policy, rules: _Rules) -> _Findin
         return refused
     for placed in rules.deny.get(request.kind, ()):
         if placed.rule.concerns(request):
-            hint = "Only a person who takes that rule out can allow it."
+            hint = "Only a person who removes that rule can allow it."
             return _Finding("deny", request, f"{_first(placed.words)} refuses it.", hint)
     if purpose is not None and _leads_out(request.target):
         hint = "Name a path from the workspace's root."
@@ -188,18 +189,18 @@ def _judged_alone(request: Capability, policy: Policy, rules: _Rules) -> _Findin
             f"The workspace is not trusted, so only its files are read; this is {_said(request)}."
         )
         return _Finding(
-            "deny", request, reason, "A person can look at it and trust it: midstream trust"
+            "deny", request, reason, "A person can look at it and trust it: run midstream trust"
         )
     harmless = request.kind == "exec" and _is_harmless(request.argv)
     if policy.mode == "plan" and not harmless and request.kind not in _LOOKING:
-        reason = f"The mode is plan, which only looks; this is {_said(request)}."
-        return _Finding("deny", request, reason, "A person can change the mode: /mode ask.")
+        reason = f"The permission mode plan only looks; this is {_said(request)}."
+        return _Finding("deny", request, reason, "A person can change that: /permissions ask.")
     if request.kind == "write_protected" or standing == "protected":
         return _protected(request, why)
     return (
         _asked_by_rule(request, rules)
         or _allowed_by_rule(request, rules)
-        or _by_mode(request, policy, harmless=harmless)
+        or _by_mode(request, policy, rules, harmless=harmless)
     )
 
 
@@ -213,7 +214,8 @@ def _secret(request: Capability, why: str, rules: _Rules) -> _Finding | None:
         if placed.rule.is_literal and placed.rule.covers(request):
             return None
     reason = f"The built-in rule on secret files refuses {clip(request.target)}: {why}."
-    return _Finding("deny", request, reason, _to_allow(request, "must name the very file"))
+    hint = _to_allow(str(request)).removesuffix(".")
+    return _Finding("deny", request, reason, f"{hint}; it must name the very file.")
 
 
 def _leads_out(path: str) -> bool:
@@ -222,36 +224,69 @@ def _leads_out(path: str) -> bool:
 
 def _protected(request: Capability, why: str) -> _Finding:
     about = msgspec.structs.replace(request, kind="write_protected")
-    reason = "The built-in rule on protected files asks in every mode about"
-    hint = "No mode and no rule allows it ahead; a person says yes when it is asked."
+    reason = "The built-in rule on protected files asks in every permission mode about"
+    hint = "No permission mode or rule can allow it in advance; a person is asked each time."
     ending = f": {why}." if why else "."
     return _Finding("ask", about, f"{reason} {clip(request.target)}{ending}", hint)
 
 
 def _asked_by_rule(request: Capability, rules: _Rules) -> _Finding | None:
     if rules.unreadable and request.kind != "ask_user":
-        reason = f"{_first(rules.unreadable)} cannot be read, so everything is asked about."
-        return _Finding("ask", request, reason, "Put the rule right, or take it out.")
+        reason = f"{_first(rules.unreadable)} cannot be read, so midstream asks about everything."
+        return _Finding("ask", request, reason, "Correct the rule, or remove it.")
     for placed in rules.ask.get(request.kind, ()):
         if placed.rule.concerns(request):
-            hint = "It is asked each time as long as that rule stands there."
+            hint = "midstream asks each time while that rule is there."
             return _Finding("ask", request, f"{_first(placed.words)} asks.", hint)
     return _asked_as_unclear(request, rules)
 
 
 def _asked_as_unclear(request: Capability, rules: _Rules) -> _Finding | None:
     """Return why something is asked about that could be what a rule is about, and nobody can tell."""
+    kinds: list[Kind] = []
     if request.kind == "shell" and is_obscure(request.target):
-        kind: Kind = "exec"
-    elif request.kind == "net" and request.target == ANY_HOST:
-        kind = "net"
-    else:
-        return None
-    for placed in (*rules.deny.get(kind, ()), *rules.ask.get(kind, ())):
-        if placed.rule.kind == kind:
-            reason = f"It may do what {placed.words} is about, and nobody can tell."
-            return _Finding("ask", request, reason, "A person can allow it when it is asked.")
+        kinds.append("exec")
+    elif request.kind == "outside" or (request.kind == "net" and request.target == ANY_HOST):
+        # Outside nothing keeps a command to hosts.
+        kinds.append("net")
+    reads_unnamed = request.kind == "shell" or (
+        request.kind == "exec" and _reads_more(request.argv)
+    )
+    if reads_unnamed and _on_reading(rules) and not _is_known_reader(request, rules):
+        kinds.append("read")
+    for kind in kinds:
+        for placed in (*rules.deny.get(kind, ()), *rules.ask.get(kind, ())):
+            is_left_out = kind == "read" and placed.rule.text in request.left_out
+            if placed.rule.kind == kind and not is_left_out:
+                reason = f"It may do what {placed.words} is about; midstream cannot tell."
+                return _Finding("ask", request, reason, "A person can allow it when it is asked.")
     return None
+
+
+def _on_reading(rules: _Rules) -> tuple[_Placed, ...]:
+    return (*rules.deny.get("read", ()), *rules.ask.get("read", ()))
+
+
+def _is_known_reader(request: Capability, rules: _Rules) -> bool:
+    """Return whether the user's own rules name a command word by word: then they know what it reads."""
+    return any(
+        placed.rule.is_literal and placed.rule.covers(request)
+        for placed in rules.allow.get(request.kind, ())
+    )
+
+
+def kept_from(command: Capability, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules on reading that hold for what a command reads without naming it."""
+    rules = _read(policy)
+    if _is_known_reader(command, rules):
+        return ()
+    return tuple(dict.fromkeys(placed.rule for placed in _on_reading(rules)))
+
+
+def _reads_more(argv: tuple[str, ...]) -> bool:
+    from midstream.core.safety.harmless import reads_more  # as for `_is_harmless`
+
+    return reads_more(argv)
 
 
 def _allowed_by_rule(request: Capability, rules: _Rules) -> _Finding | None:
@@ -261,36 +296,44 @@ def _allowed_by_rule(request: Capability, rules: _Rules) -> _Finding | None:
     return None
 
 
-def _by_mode(request: Capability, policy: Policy, *, harmless: bool) -> _Finding:
+def _by_mode(request: Capability, policy: Policy, rules: _Rules, *, harmless: bool) -> _Finding:
     mode = policy.mode
     if request.kind in ("read", "ask_user"):
         return _Finding("allow", request, "The built-in rules allow looking and asking.")
     if harmless:
-        return _Finding("allow", request, "The built-in list of commands that only look allows it.")
+        return _Finding("allow", request, "It is on the built-in list of read-only commands.")
     if mode == "full":
-        return _Finding("allow", request, "The mode is full.")
+        return _Finding("allow", request, "The permission mode is full.")
     if mode == "auto" and request.kind == "write":
-        return _Finding("allow", request, "The mode is auto: plain files may be written.")
+        return _Finding(
+            "allow", request, "The permission mode is auto: plain files may be written."
+        )
     is_command = request.kind in ("exec", "shell")
-    if mode == "auto" and is_command and request.sandboxed and policy.sandbox == "full":
-        return _Finding("allow", request, "The mode is auto: it runs in the sandbox.")
-    because = ""
-    if mode == "auto" and is_command:
-        because = _not_sandboxed(request, policy)
-    elif mode == "ask" and (
-        request.kind == "write" or (is_command and request.sandboxed and policy.sandbox == "full")
-    ):
+    if mode == "auto" and is_command and policy.sandbox == "full":
+        return _Finding("allow", request, "The permission mode is auto: it runs in the sandbox.")
+    said, because = _said(request), ""
+    if request.kind == "outside":
+        said = f"{_said(msgspec.structs.replace(request, kind='exec'))} {_OUTSIDE[policy.sandbox]}"
+    elif mode == "auto" and is_command:
+        because = f": {_NOT_INSIDE[policy.sandbox]}"
+    elif mode == "ask" and (request.kind == "write" or (is_command and policy.sandbox == "full")):
         because = "; auto does not"
-    reason = f"The mode is {mode}, which asks about {_said(request)}{because}."
-    return _Finding("ask", request, reason, _to_allow(request))
+    for placed in rules.allow.get(request.kind, ()):
+        if word := placed.rule.stops_at(request):
+            because += f". {_first(placed.words)} is no yes to `{clip(word)}`"
+            break
+    return _Finding("ask", request, f"The permission mode {mode} asks about {said}{because}.")
 
 
-def _not_sandboxed(request: Capability, policy: Policy) -> str:
-    if policy.sandbox == "none":
-        return ": there is no sandbox here"
-    if request.sandboxed:
-        return ": the sandbox here is partial"
-    return ": only what runs in the sandbox, without network, runs unasked"
+_NOT_INSIDE: Final = {
+    "none": "there is no sandbox here",
+    "partial": "the sandbox here is partial",
+}
+_OUTSIDE: Final = {
+    "none": f"without a sandbox: {_NOT_INSIDE['none']}",
+    "partial": f"outside a whole sandbox: {_NOT_INSIDE['partial']}",
+    "full": "outside the sandbox",
+}
 
 
 _NAMES: Final = {
@@ -298,6 +341,7 @@ _NAMES: Final = {
     "write_protected": "a change of",
     "exec": "the command",
     "shell": "the shell line",
+    "outside": "the command",
     "net": "the host",
     "tool": "the tool",
     "read": "reading",
@@ -309,24 +353,21 @@ def _said(request: Capability) -> str:
     target = clip(sanitized(request.target))
     if request.kind == "net" and request.target == ANY_HOST:
         return "the network"
-    if request.kind == "net" and target.startswith(_MCP):
-        return f"what the MCP server {target.removeprefix(_MCP)} reaches"
+    if request.kind == "net" and target.startswith(MCP_HOST):
+        return f"what the MCP server {target.removeprefix(MCP_HOST)} reaches"
+    if request.kind == "outside":
+        return f"{_NAMES[request.kind]} `{target}` outside the sandbox"
     if request.kind in ("exec", "shell"):
         return f"{_NAMES[request.kind]} `{target}`"  # its end is not the sentence's
     return f"{_NAMES[request.kind]} {target}"
 
 
-_MCP: Final = "mcp__"
-"""How the names of MCP servers' tools begin, and the host that stands for all that a server reaches."""
-
-
-def _to_allow(request: Capability, *more: str) -> str:
-    """Return how a person could allow a request from now on."""
-    rule = str(request)
-    if len(rule) > _LONGEST_HINT or not rule.isprintable():
+def _to_allow(*rules: str) -> str:
+    """Return how a person could allow what these are the texts of from now on."""
+    if not all(len(rule) <= _LONGEST_HINT and rule.isprintable() for rule in rules):
         return "A person can allow it when it is asked."
-    also = f"; it {more[0]}" if more else ""
-    return f'To allow it always: "{rule}" under permissions.allow in {OWN_FILE}{also}.'
+    said = " and ".join(f'"{rule}"' for rule in dict.fromkeys(rules))
+    return f"To allow it always: {said} under permissions.allow in {OWN_FILE}."
 
 
 _LONGEST_HINT: Final = 120

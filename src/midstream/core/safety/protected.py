@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from midstream.core.safety.protected_names import PLAIN_AT_ROOT, ROWS, UNKNOWN
+
 Purpose: TypeAlias = Literal["read", "write"]
 Standing: TypeAlias = Literal["plain", "protected", "secret"]
 """What a file is: one like any other; one whose change is always asked, in every mode; one that is
@@ -79,54 +81,6 @@ _GIT_SECRETS: Final = frozenset({"config", "config.worktree", "credentials"})
 _OWN_FOLDERS: Final = {
     ".git": "the repository's internals belong to git",
     ".midstream": "midstream's own settings, roles and workflows are changed by people",
-}
-_CI: Final = "it decides what runs elsewhere, when code is pushed"
-_HOOK: Final = "it decides what runs when git does something"
-_EDITOR: Final = "it decides what an editor runs"
-_AGENTS: Final = "it tells agents what to do"
-_SHELL: Final = "a shell or program runs it when it starts"
-_BUILD: Final = "it decides what build tools run"
-
-_PROTECTED_FOLDERS: Final = {
-    **_OWN_FOLDERS,
-    **dict.fromkeys((".github", ".gitlab", ".gitea", ".forgejo", ".circleci"), _CI),
-    **dict.fromkeys((".buildkite", ".woodpecker", ".teamcity"), _CI),
-    **dict.fromkeys((".husky", ".githooks", ".lefthook"), _HOOK),
-    **dict.fromkeys((".vscode", ".vscode-server", ".idea", ".zed", ".fleet"), _EDITOR),
-    **dict.fromkeys((".vs", ".vim", ".emacs.d", ".devcontainer"), _EDITOR),
-    **dict.fromkeys((".claude", ".codex", ".gemini", ".cursor", ".windsurf", ".roo"), _AGENTS),
-    **dict.fromkeys((".continue", ".opencode", ".kiro", ".goose", ".agents"), _AGENTS),
-    **dict.fromkeys((".config", ".local"), _SHELL),
-    **dict.fromkeys((".cargo", ".mvn", ".yarn", ".bundle"), _BUILD),
-}
-_PROTECTED_NAMES: Final = {
-    **dict.fromkeys((".gitmodules", ".gitattributes", ".gitconfig"), "git does what it says"),
-    **dict.fromkeys(("agents.md", "agents.override.md", "claude.md", "claude.local.md"), _AGENTS),
-    **dict.fromkeys(("gemini.md", ".cursorrules", ".windsurfrules"), _AGENTS),
-    **dict.fromkeys((".clinerules", ".roorules", ".goosehints", ".aider.conf.yml"), _AGENTS),
-    **dict.fromkeys((".mcp.json", "mcp.json", "opencode.json"), _AGENTS),
-    **dict.fromkeys((".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", ".drone.yml"), _CI),
-    **dict.fromkeys((".cirrus.yml", "appveyor.yml", ".appveyor.yml", "jenkinsfile"), _CI),
-    **dict.fromkeys(("azure-pipelines.yml", "azure-pipelines.yaml"), _CI),
-    **dict.fromkeys(("bitbucket-pipelines.yml", ".woodpecker.yml", ".buildkite.yml"), _CI),
-    **dict.fromkeys((".pre-commit-config.yaml", ".pre-commit-hooks.yaml", ".huskyrc"), _HOOK),
-    **dict.fromkeys(("lefthook.yml", ".lefthook.yml", "lefthook.yaml", ".lintstagedrc"), _HOOK),
-    **dict.fromkeys((".vimrc", "_vimrc", ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua"), _EDITOR),
-    **dict.fromkeys((".emacs", ".dir-locals.el", ".dir-locals-2.el", ".lvimrc"), _EDITOR),
-    **dict.fromkeys((".bashrc", ".bash_profile", ".bash_login", ".bash_logout"), _SHELL),
-    **dict.fromkeys((".bash_aliases", ".profile", ".zshrc", ".zshenv", ".zprofile"), _SHELL),
-    **dict.fromkeys((".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login"), _SHELL),
-    **dict.fromkeys((".logout", ".inputrc", ".xinitrc", ".xprofile", ".xsession"), _SHELL),
-    **dict.fromkeys((".pam_environment", ".screenrc", ".tmux.conf", ".gdbinit"), _SHELL),
-    **dict.fromkeys((".lldbinit", ".pythonrc", ".pythonrc.py", ".irbrc", ".pryrc"), _SHELL),
-    **dict.fromkeys(("sitecustomize.py", "usercustomize.py", ".ripgreprc"), _SHELL),
-    **dict.fromkeys((".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs"), _BUILD),
-    **dict.fromkeys((".mise.toml", "mise.toml", ".tool-versions"), _BUILD),
-}
-_PROTECTED_ENDINGS: Final = {
-    ".code-workspace": _EDITOR,
-    ".sublime-project": _EDITOR,
-    ".pth": _SHELL,
 }
 
 
@@ -207,13 +161,79 @@ def _secret(parts: tuple[str, ...]) -> str:
 
 def _protected(parts: tuple[str, ...]) -> str:
     """Return why a change of the file of these folded parts is always asked, "" when it is not."""
-    for part in parts:
-        reason = _PROTECTED_FOLDERS.get(part) or _SHORT_PROTECTED.get(_short(part))
-        if reason:
+    for at, part in enumerate(parts):
+        if reason := _obeyed(part):
             return reason
-    name = parts[-1]
-    endings = (why for ending, why in _PROTECTED_ENDINGS.items() if name.endswith(ending))
-    return _PROTECTED_NAMES.get(name) or next(endings, "")
+        for run, kind in _OBEYED.runs.get(part, ()):
+            below = parts[at : at + len(run)]
+            if len(below) == len(run) and all(map(_is_like, run, below)):
+                return kind
+    return UNKNOWN if _is_unknown(parts[0]) else ""
+
+
+@lru_cache(maxsize=4096)
+def _obeyed(name: str) -> str:
+    """Return the kind of a name that counts wherever it stands, "" where it has none."""
+    kind = _OBEYED.names.get(name) or _SHORT_PROTECTED.get(_short(name), "")
+    if kind or not (name.startswith(_OBEYED.beginnings) or name.endswith(_OBEYED.endings)):
+        return kind
+    return next((kind for glob, kind in _OBEYED.globs if _is_like(glob, name)), "")
+
+
+def _is_unknown(name: str) -> bool:
+    """Return whether a name of the root is hidden and nobody here knows what obeys it."""
+    if not name.startswith(".") or name in PLAIN_AT_ROOT or _IGNORES.fullmatch(name):
+        return False
+    return not name.startswith(".env")  # secret, or the example of one
+
+
+_IGNORES: Final = re.compile(r"\.[a-z0-9_-]*(?:ignore|cache)")
+"""Such as `.dockerignore`: names that are left out. Those that agents read are in the table."""
+
+
+class _Obeyed(NamedTuple):
+    """The table as things are looked up in it: a name, the first of several, one with a wildcard.
+
+    `beginnings` and `endings` are what a name needs one of to be like any of `globs`.
+    """
+
+    names: dict[str, str]
+    runs: dict[str, list[tuple[list[str], str]]]
+    globs: list[tuple[str, str]]
+    beginnings: tuple[str, ...]
+    endings: tuple[str, ...]
+
+
+def _read_table() -> _Obeyed:
+    names = dict(_OWN_FOLDERS)
+    runs: dict[str, list[tuple[list[str], str]]] = {}
+    globs: list[tuple[str, str]] = []
+    for row in ROWS:
+        for pattern in row.patterns.split():
+            first, *more = pattern.split("/")
+            if more:
+                runs.setdefault(first, []).append(([first, *more], row.kind))
+            elif "*" in pattern:
+                globs.append((pattern, row.kind))
+            else:
+                names.setdefault(pattern, row.kind)
+    ends = [pattern.partition("*") for pattern, _ in globs]
+    beginnings = tuple({before for before, _, _ in ends if before})
+    return _Obeyed(
+        names, runs, globs, beginnings, tuple({after for before, _, after in ends if not before})
+    )
+
+
+def _is_like(pattern: str, name: str) -> bool:
+    """Return whether a name fits a pattern of one star at most."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return pattern == name
+    fits = name.startswith(before) and name.endswith(after)
+    return fits and len(name) >= len(before) + len(after)
+
+
+_OBEYED: Final = _read_table()
 
 
 def _is_env(name: str) -> bool:
@@ -276,4 +296,6 @@ def _beginning(name: str) -> str:
 _SHORT_SECRETS: Final = frozenset(
     _beginning(name) for name in (*SECRET_FOLDERS, ".env", *SECRET_NAMES) if name.startswith(".")
 )
-_SHORT_PROTECTED: Final = {_beginning(name): why for name, why in _PROTECTED_FOLDERS.items()}
+_SHORT_PROTECTED: Final = {
+    _beginning(name): why for name, why in _OBEYED.names.items() if name.startswith(".")
+}

@@ -7,49 +7,74 @@ What is taken out of a text is the union of all that could be a secret anywhere 
 overlap they become one. So it does not depend on where one begins to look, and a stream can be looked
 through as it comes: **in whatever pieces a text arrives, what comes out is the same.** Only what may
 still become a secret waits for the next piece: half a key, a word such as `password` at the very
-end, the beginning of one of our own values. That is bounded by the longest secret.
+end, the beginning of one of our own values. That is bounded; of a secret that is known to be one and
+has no end yet, only that is kept in mind.
+
+The time it takes grows with the length of a text, whoever wrote it: see `shapes`.
 """
 
 import json
 import re
 from base64 import b64encode, urlsafe_b64encode
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from midstream.core.names import Json
+from midstream.core.safety.places import Finder, finder, outline
 from midstream.core.safety.shapes import SHAPES, Shape
 
 LEAST_CHARS: Final = 8
 """Characters from which on a value of the environment counts as a secret."""
 
 PIECE: Final = 16_384
-"""Characters that are looked through at once, which takes about a millisecond."""
+"""Characters from which on a text is better looked through off the loop."""
 
 _LONGEST_VALUE: Final = 10_000
 _PLACEHOLDER: Final = re.compile(r"\[redacted: [$\w ]{1,80}\]")
-_STARTS: Final = frozenset(s for shape in SHAPES for s in shape.begins if not shape.any_case)
-_WORD_STARTS: Final = frozenset(s for shape in SHAPES for s in shape.begins if shape.any_case)
-_PREFIXES: Final = frozenset(start[:size] for start in _STARTS for size in range(1, len(start)))
-_WORD_PREFIXES: Final = frozenset(
-    start[:size] for start in _WORD_STARTS for size in range(1, len(start))
-)
-_MOST_START: Final = max(map(len, _STARTS | _WORD_STARTS))
+_SHORT: Final = 2_000
+"""Characters up to which a look whether there is anything at all is worth its time."""
+
+_REACH: Final = max(shape.reach for shape in SHAPES)
+_FEW: Final = 8
+"""Places found in a text of 1,000 characters that are still few."""
+
+# Whose name stands for secrets that begin at the same place: first what was named before.
+_GOING_ON: Final = -2
+_EXACT: Final = -1
 
 
 class _Found(NamedTuple):
     """A secret at `start` to `end`, of which what has to be seen to know it begins at `at`."""
 
-    at: int
     start: int
+    at: int
+    rank: int
     end: int
     name: str
+    shape: int = -1
+    """The shape of it, if what follows may belong to it."""
+
+
+class _State(NamedTuple):
+    """How far a text that comes in pieces was looked through, as places in what is still there."""
+
+    begin: int = 0
+    """Where to begin; what stands before is only looked back at."""
+    froms: Mapping[int, int] = {}
+    """Where each shape is looked for from, if not from the beginning."""
+    inside: frozenset[int] = frozenset()
+    """The shapes of the secrets in which the text begins."""
+
+
+_FRESH: Final = _State()
 
 
 class Redactor:
     """Takes secrets out of texts. Values never change; one serves a whole process."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_firsts", "_pairs", "_values")
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         """Make one.
@@ -64,16 +89,15 @@ class Redactor:
             for value, name in given.items()
             if LEAST_CHARS <= len(value) <= _LONGEST_VALUE and value not in "[redacted: ]"
         }
+        # A text may only end in the beginning of a value if it ends in one of these.
+        self._firsts = frozenset(value[0] for value in self._values)
+        self._pairs = frozenset(
+            value[at : at + 2] for value in self._values for at in range(len(value) - 1)
+        )
 
     def redacted(self, text: str) -> str:
         """Return the text with every secret as `[redacted: ...]`; itself if there is none."""
-        if not text or not self._may_hold(text):
-            return text
-        if len(text) <= PIECE:
-            return self._cleaned(text, 0, is_whole=True)[0]
-        sliding = self.sliding()
-        pieces = [sliding.fed(text[at : at + PIECE]) for at in range(0, len(text), PIECE)]
-        return "".join((*pieces, sliding.rest()))
+        return self._cleaned(text, _FRESH, is_whole=True)[0]
 
     def redacted_json(self, value: Json) -> Json:
         """Return a JSON value with every secret in its texts and keys redacted."""
@@ -94,63 +118,71 @@ class Redactor:
         if isinstance(value, str) and len(value) <= PIECE and '"' not in value and '"' not in key:
             before = f'"{key}": "'
             both = f'{before}{value}"'
-            if self._may_hold(both):
-                cleaned = self._cleaned(both, 0, is_whole=True)[0]
-                if cleaned.startswith(before) and cleaned.endswith('"'):
-                    return self.redacted(cleaned[len(before) : -1])
+            cleaned = self.redacted(both)
+            if cleaned != both and cleaned.startswith(before) and cleaned.endswith('"'):
+                return self.redacted(cleaned[len(before) : -1])
         return self.redacted_json(value)
 
-    def _may_hold(self, text: str) -> bool:
-        """Return False where there is no secret for certain; quick."""
-        return (
-            _start(_STARTS).search(text) is not None
-            or _start(_WORD_STARTS).search(text.lower()) is not None
-            or any(value in text for value in self._values)
-        )
-
-    def _cleaned(self, text: str, begin: int, *, is_whole: bool) -> tuple[str, int]:
-        """Return the text from `begin`, clean, and up to where: the rest has to wait.
-
-        What stands before `begin` is only looked back at.
-        """
+    def _cleaned(self, text: str, state: _State, *, is_whole: bool) -> tuple[str, int, _State]:
+        """Return what can be said of a text, up to where, and how to go on from there."""
+        begin, froms, inside = state
         hold = len(text)
         found: list[_Found] = []
+        looked: list[tuple[int, int, int]] = []
         for value, name in self._values.items():
             at = begin - 1
             while (at := text.find(value, at + 1)) >= 0:
-                found.append(_Found(at, at, at + len(value), name))
-        for at in _starts(text, begin):
-            for shape in SHAPES:
-                if not _begins_at(shape, text, at):
-                    continue
-                if not is_whole and shape.is_open(text, at):
-                    hold = min(hold, at)
-                elif (span := shape.find(text, at)) is not None:
-                    found.append(_Found(at, *span, shape.name))
-            if hold < len(text):
-                break
+                found.append(_Found(at, at, _EXACT, at + len(value), name))
+        sketch = outline(text)
+        opens = len(text) if is_whole else _opening(sketch)
+        may_open = opens < len(text)
+        places = None
+        if inside or froms or len(text) > _SHORT or _any_shape()(sketch, begin) >= 0:
+            places = _Places(text, sketch, begin, is_whole=is_whole)
+        for number, shape in enumerate(SHAPES if places is not None or may_open else ()):
+            may_be = number in inside or number in froms or (places and places.may_hold(number))
+            if not (may_be or may_open):
+                continue
+            at = froms.get(number, begin)
+            if number in inside:
+                at, upto = _went_on(shape, text, begin, is_whole=is_whole)
+                hold = min(hold, upto)
+                found.append(_Found(begin, begin, _GOING_ON, at, "", number))
+            looked.append((number, begin - 1, at))
+            if places is not None:
+                at, hold = _look(shape, number, places, at, hold, found, looked)
+            if may_open:
+                opening = shape.opening.search(text, max(at, opens, len(text) - shape.reach))
+                if opening is not None:
+                    hold = min(hold, opening.start())
         if not is_whole:
             hold = min(hold, self._tail(text, begin))
             # What could not be known without what stands before it waits together with that.
-            for each in sorted(found, key=lambda each: -each.at):
-                if each.at < hold < each.end:
-                    hold = each.at
-            while any(each.at < hold < each.end for each in found):
-                hold = min(each.at for each in found if each.at < hold < each.end)
-        return _without(text, begin, hold, [each for each in found if each.end <= hold]), hold
+            while (before := _context(found, hold)) < hold:
+                hold = before
+        if not (found or looked):
+            return text[begin:hold] if begin or hold < len(text) else text, hold, _State(hold)
+        return (
+            _without(text, begin, hold, found, is_inside=bool(inside)),
+            hold,
+            _State(
+                hold,
+                {number: upto for number, at, upto in looked if at < hold < upto},
+                frozenset(
+                    each.shape
+                    for each in found
+                    if each.shape >= 0
+                    and hold <= each.end
+                    and (each.start < hold or each.rank == _GOING_ON)
+                ),
+            ),
+        )
 
     def _tail(self, text: str, begin: int) -> int:
-        """Return where the end of a text begins that may be the beginning of a secret."""
-        end = len(text)
-        hold = end
-        for at in range(max(begin, end - _MOST_START), end):
-            rest = text[at:]
-            is_start = rest in _PREFIXES or rest.lower() in _WORD_PREFIXES
-            if is_start and any(
-                shape.may_follow(text, at) for shape in SHAPES if _may_begin(shape, rest)
-            ):
-                hold = at
-                break
+        """Return where the end of a text begins that may be the beginning of a value."""
+        end = hold = len(text)
+        if text[-2:] not in self._pairs and text[-1:] not in self._firsts:
+            return end
         for value in self._values:
             at = max(begin, end - len(value) + 1) - 1
             while 0 <= (at := text.find(value[0], at + 1)) < hold:
@@ -163,45 +195,199 @@ class Redactor:
 class Sliding:
     """A text that comes in pieces, on its way through a redactor."""
 
-    __slots__ = ("_begin", "_redactor", "_text")
+    __slots__ = ("_redactor", "_state", "_text")
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._text = ""
-        self._begin = 0
+        self._state = _FRESH
 
     def fed(self, piece: str) -> str:
         """Return what can be said now: all but an end that may still become a secret."""
-        text = self._text + piece
-        begin = self._begin
-        clean, hold = self._redactor._cleaned(text, begin, is_whole=False)
-        self._begin = min(1, hold)
-        self._text = text[hold - self._begin :]
+        clean, hold, state = self._redactor._cleaned(
+            self._text + piece, self._state, is_whole=False
+        )
+        cut = max(hold - 1, 0)
+        self._text = (self._text + piece)[cut:]
+        self._state = _State(
+            hold - cut, {shape: at - cut for shape, at in state.froms.items()}, state.inside
+        )
         return clean
 
     def rest(self) -> str:
         """Return what has waited: there is no more. The next piece begins a new text."""
-        clean, _ = self._redactor._cleaned(self._text, self._begin, is_whole=True)
-        self._text, self._begin = "", 0
+        clean = self._redactor._cleaned(self._text, self._state, is_whole=True)[0]
+        self._text, self._state = "", _FRESH
         return clean
 
 
-def _without(text: str, begin: int, end: int, found: list[_Found]) -> str:
+def _opening(sketch: bytes) -> int:
+    """Return where the end begins that may be the beginning of a secret."""
+    at = _any_opening()(sketch, max(len(sketch) - _REACH, 0))
+    return at if at >= 0 else len(sketch)
+
+
+class _Places:
+    """Where in a text, from `begin` on, each shape may begin.
+
+    Most are looked for together as long as there are few such places, as in ordinary texts. What there
+    is more of is looked for by itself: then what was found to be one, or none, is leapt over.
+    """
+
+    __slots__ = ("_firsts", "_listed", "_outline", "_upto", "is_whole", "text")
+
+    def __init__(self, text: str, sketch: bytes, begin: int, *, is_whole: bool) -> None:
+        self.text = text
+        self.is_whole = is_whole
+        self._outline = sketch
+        self._listed: dict[int, list[int]] = {}
+        self._upto = begin
+        find = _any_of_them()
+        for _ in range(_FEW + len(text) * _FEW // 1_000):
+            at = find(self._outline, self._upto)
+            if at < 0:
+                self._upto = len(text)
+                break
+            for number in _BY_FIRST[text[at]]:
+                self._listed.setdefault(number, []).append(at)
+            self._upto = at + 1
+        # Of each of the others the first is looked for here.
+        self._firsts = {
+            number: (begin, SHAPES[number].next(self._outline, begin, is_whole=is_whole))
+            for number in _ALONE
+        }
+
+    def may_hold(self, number: int) -> bool:
+        """Return whether a shape may be there at all."""
+        if number in _ALONE:
+            return self._firsts[number][1] >= 0
+        return number in self._listed or self._upto < len(self._outline)
+
+    def next(self, number: int, at: int) -> int:
+        """Return where a shape may begin next, from a place on; -1 if nowhere."""
+        if number in _TOGETHER:
+            listed = self._listed.get(number, ())
+            first = bisect_left(listed, at)
+            if first < len(listed):
+                return listed[first]
+            at = max(at, self._upto)
+        else:
+            since, known = self._firsts[number]
+            if since <= at <= known or known < 0:
+                return known
+        if at >= len(self._outline):
+            return -1
+        return SHAPES[number].next(self._outline, at, is_whole=self.is_whole)
+
+
+@cache
+def _any_of_them() -> Finder:
+    return finder(*(SHAPES[number].loose for number in _TOGETHER))
+
+
+@cache
+def _any_shape() -> Finder:
+    return finder(*(shape.loose for shape in SHAPES))
+
+
+@cache
+def _any_opening() -> Finder:
+    return finder(*(shape.loose_opening for shape in SHAPES))
+
+
+_TOGETHER: Final = range(len(SHAPES) - 2)
+_ALONE: Final = range(len(SHAPES) - 2, len(SHAPES))
+"""Passwords in URLs and behind their names: what there may be many of in an ordinary text."""
+
+_BY_FIRST: Final = {
+    sign: tuple(
+        number
+        for number in _TOGETHER
+        if any(each.startswith(sign.lower()) for each in SHAPES[number].holds)
+    )
+    for sign in {
+        sign for shape in SHAPES for each in shape.holds for sign in (each[0], each[0].upper())
+    }
+}
+"""Which of them may begin with a character, by it."""
+
+
+def _look(
+    shape: Shape,
+    number: int,
+    places: _Places,
+    at: int,
+    hold: int,
+    found: list[_Found],
+    looked: list[tuple[int, int, int]],
+) -> tuple[int, int]:
+    """Look for a shape from a place; return from where it may still begin, and what has to wait."""
+    text, is_whole = places.text, places.is_whole
+    begin = at - 1
+    while (begin := places.next(number, max(at, begin + 1))) >= 0:
+        one = shape.full.match(text, begin)
+        if one is None:
+            continue
+        end = one.end()
+        name = shape.name(one)
+        if not is_whole and end == len(text) and not (name and shape.grows):
+            return at, min(hold, begin)
+        if name is None:
+            at = max(shape.again(one), begin + 1)
+        else:
+            before = at
+            start, at = one.span("secret")
+            shape_of = -1
+            if shape.goes_on is not None:
+                shape_of = number
+                at, upto = _went_on(shape, text, at, is_whole=is_whole)
+                hold = min(hold, upto)
+            found.append(_Found(start, begin, number, at, name, shape_of))
+            at = max(at, end)
+            if not is_whole and at == len(text):
+                return before, hold
+        if not is_whole:
+            looked.append((number, begin, at))
+    return at, hold
+
+
+def _went_on(shape: Shape, text: str, at: int, *, is_whole: bool) -> tuple[int, int]:
+    """Return how far a secret reaches, and from where on what follows may still belong to it."""
+    assert shape.goes_on is not None, "only what goes on is asked"
+    full, part = shape.goes_on
+    match = full.match(text, at)
+    end = at if match is None else match.end()
+    is_open = not is_whole and part.match(text, at) is not None
+    return end, end if is_open else len(text)
+
+
+def _context(found: list[_Found], hold: int) -> int:
+    """Return where the text has to be cut, if not at `hold`, for what was found to be found again."""
+    return min(
+        (
+            each.at
+            for each in found
+            if each.at < hold and (hold <= each.start if each.shape >= 0 else hold < each.end)
+        ),
+        default=hold,
+    )
+
+
+def _without(text: str, begin: int, end: int, found: list[_Found], *, is_inside: bool) -> str:
+    """Return a text without what was found; `is_inside`: what it begins in was said before."""
     if not found:
-        return text[begin:end]
+        return text[begin:end] if begin or end < len(text) else text
     parts: list[str] = []
-    at = begin
-    name, upto = "", -1
-    for each in sorted(found, key=lambda each: (each.start, -each.end)):
-        if each.start < upto:
+    at, upto = begin, begin if is_inside else -1
+    for each in sorted(found):
+        if each.start >= end:
+            break
+        if each.start < upto or each.rank == _GOING_ON:
             upto = max(upto, each.end)
             continue
-        if upto >= 0:
-            parts.append(_placeholder(name))
-            at = upto
-        parts.append(text[at : each.start])
-        name, upto = each.name, each.end
-    parts += [_placeholder(name), text[upto:end]]
+        parts += [text[max(at, upto) : each.start], _placeholder(each.name)]
+        upto = each.end
+    parts.append(text[max(at, upto) : end])
     return "".join(parts)
 
 
@@ -216,61 +402,6 @@ def holds_placeholder(value: Json) -> bool:
     if isinstance(value, dict):
         return any(holds_placeholder(key) or holds_placeholder(item) for key, item in value.items())
     return isinstance(value, list) and any(map(holds_placeholder, value))
-
-
-# --- where to look ------------------------------------------------------------------------------
-
-
-@cache
-def _start(starts: frozenset[str]) -> re.Pattern[str]:
-    """Return a pattern of texts as a tree: a search for a few first characters alone is fast."""
-    tree: dict[str, Any] = {}
-    for start in sorted(starts):
-        node = tree
-        for char in start:
-            if "" in node:
-                break  # a shorter one begins at the same place
-            node = node.setdefault(char, {})
-        node[""] = {}
-    return re.compile("|".join(re.escape(char) + _branches(tree[char]) for char in sorted(tree)))
-
-
-def _branches(node: dict[str, Any]) -> str:
-    if "" in node:
-        return ""
-    return f"(?:{'|'.join(re.escape(char) + _branches(node[char]) for char in sorted(node))})"
-
-
-def _lowered(text: str) -> str:
-    """Return the text in lower case, character by character."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else "".join(c.lower()[0] for c in text)
-
-
-def _starts(text: str, begin: int) -> list[int]:
-    """Return where something may begin, in order."""
-    found: list[int] = []
-    for pattern, searched in (
-        (_start(_STARTS), text),
-        (_start(_WORD_STARTS), _lowered(text)),
-    ):
-        at = begin
-        while (start := pattern.search(searched, at)) is not None:
-            at = start.start() + 1
-            found.append(at - 1)
-    return sorted(found)
-
-
-def _begins_at(shape: Shape, text: str, at: int) -> bool:
-    if shape.any_case:
-        head = text[at : at + _MOST_START].lower()
-        return head.startswith(shape.begins) and shape.may_follow(text, at)
-    return text.startswith(shape.begins, at) and shape.may_follow(text, at)
-
-
-def _may_begin(shape: Shape, rest: str) -> bool:
-    text = rest.lower() if shape.any_case else rest
-    return any(start.startswith(text) for start in shape.begins)
 
 
 # --- the exact calls behind redacted ones -------------------------------------------------------

@@ -1,7 +1,8 @@
 """Rules and grants: texts `kind: pattern`, and which capabilities each of them covers.
 
     exec: git status           exactly this argv: `git status -s` is another one
-    exec: git log *            these words, and any after them, or none
+    exec: git log *            these words, and any data after them, or none: no flag that writes,
+                               executes or loads (see `flags`)
     exec: git ** push **       `**` stands for any number of words, a `*` before the end for one
     exec: grep '*' notes.txt   quoted, a `*` is only itself
     write: docs/**             paths from the workspace's root; `*` and `?` stay within a name
@@ -10,7 +11,8 @@
                                `net: *` is every host, and what may reach any of them
     tool: mcp.github.*         names
     shell: make | tee log      exactly this line, every space of it; `shell: *` is every line
-    sandboxed exec: npm *      as long as it runs in the sandbox
+    outside: make test         that this runs outside the sandbox, beside its `exec`; written like one,
+                               a line for a shell as `bash -c 'make | tee log'`
 
 A capability's own text, read as a rule, covers that capability and no other: wildcards that a model
 put into a file's name or a command stand in it quoted. So what a person granted is never wider than
@@ -65,13 +67,12 @@ _I = TypeVar("_I")
 class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rule that was read. `text` is how it was written.
 
-    `words` (of `exec`), `parts` (of paths) or `chars` (of anything else) is what it compares;
+    `words` (of `exec` and `outside`), `parts` (of paths) or `chars` (of anything else) is what it compares;
     `loose_words` begin with the program without its folder.
     """
 
     text: str
     kind: Kind
-    is_sandboxed: bool = False
     words: _Words = ()
     loose_words: _Words = ()
     parts: _Parts = ()
@@ -93,12 +94,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def covers(self, capability: Capability) -> bool:
         """Return whether it is about this capability, to the letter."""
-        if capability.kind != self.kind or (self.is_sandboxed and not capability.sandboxed):
+        if capability.kind != self.kind:
             return False
         match self.kind:
-            case "exec":
-                argv = _composed(capability.argv)
-                return bool(argv) and _fits(self.words, argv, _same_word)
+            case "exec" | "outside":
+                return self._covers_words(_composed(capability.argv))
             case "read" | "write" | "write_protected":
                 parts = _path_parts(capability.target)
                 return parts is not None and _fits(self.parts, parts, _same_part)
@@ -110,12 +110,33 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             case "tool" | "ask_user":
                 return _fits(self.chars, _nfc(capability.target), _same_char)
 
+    def _covers_words(self, argv: tuple[str, ...]) -> bool:
+        """Return whether an argv is what the words say; a wildcard stands for data alone."""
+        first = self.words[0]
+        if not argv or (first != argv[0] and first is not _Wild.MANY):
+            return False
+        if len(self.words) == 1 or self.is_literal:
+            return first is _Wild.MANY or self.words == argv
+        from midstream.core.safety.flags import data_in  # few commands get this far
+
+        items = tuple(zip(argv, data_in(argv), strict=True))
+        return _fits(self.words, items, _is_word, is_wild=_is_data)
+
+    def stops_at(self, capability: Capability) -> str:
+        """Return the word of a command that no wildcard stands for, if only that keeps it uncovered."""
+        argv = _composed(capability.argv)
+        if capability.kind != self.kind or not argv or not _fits(self.words, argv, _same_word):
+            return ""
+        from midstream.core.safety.flags import data_in
+
+        written = {word for word in self.words if isinstance(word, str)}
+        words = zip(argv, data_in(argv), strict=True)
+        return next((word for word, is_data in words if not is_data and word not in written), "")
+
     def concerns(self, capability: Capability) -> bool:
         """Return whether it may be about this capability, however it is spelled. See above."""
-        if self.is_sandboxed and not capability.sandboxed:
-            return False
         match self.kind, capability.kind:
-            case "exec", "exec":
+            case ("exec", "exec" | "outside") | ("outside", "outside"):
                 for argv in _started(capability.argv):
                     if _fits(self.loose_words, argv, _alike_word):
                         return True
@@ -132,8 +153,52 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                     "write" | "write_protected",
                 )
             ):
-                return _fits(self.parts, _folded_parts(capability.target), _alike_part)
+                return self.is_about(_folded_parts(capability.target))
+            case "net", "net":
+                return _concerns_host(self.chars, capability.target)
         return self.kind == capability.kind and self.covers(capability)
+
+    def is_about(self, folded_parts: Sequence[str]) -> bool:
+        """Return whether a rule on files is about a path, by its names, each `folded`."""
+        return _fits(self.parts, folded_parts, _alike_part)
+
+    def may_be_about_below(self, folded_parts: Sequence[str]) -> bool:
+        """Return whether it could be about something in a folder of that path."""
+        reached = {0}
+        for name in folded_parts:
+            reached = {
+                at if self.parts[at] is _Wild.MANY else at + 1
+                for at in self._with_none(reached)
+                if _fits(self.parts[at : at + 1], (name,), _alike_part)
+            }
+        return bool(self._with_none(reached))
+
+    def _with_none(self, reached: set[int]) -> set[int]:
+        """Return the places in the pattern that can come next: a `**` may stand for no name."""
+        found = set[int]()
+        for start in reached:
+            at = start
+            while at < len(self.parts):
+                found.add(at)
+                if self.parts[at] is not _Wild.MANY:
+                    break
+                at += 1
+        return found
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """Return globs for the paths it is about and what is below them, from the root, in any case.
+
+        Written as git and ripgrep both read them: both compare bytes and fold the letters of ASCII.
+        None where that would be other paths, and where it is about the whole workspace.
+        """
+        names = [_glob(part) for part in self.parts]
+        if "" in names:
+            return ()
+        while names[-1:] == ["**"]:
+            names.pop()
+        whole = "/".join(names)
+        return (whole, f"{whole}/**") if names else ()
 
     def _is_mentioned(self, line: str) -> bool:
         said = _mentioned(line)
@@ -144,8 +209,23 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+def _glob(part: "str | _Chars | _Wild") -> str:
+    """Return a name of a pattern as a glob, "" where a glob's `?` or letters would be others."""
+    if isinstance(part, _Wild):
+        return "**"
+    found = ""
+    for char in part:
+        if char is _Wild.ONE or (isinstance(char, str) and not char.isascii()):
+            return ""
+        found += "*" if isinstance(char, _Wild) else _NOT_PLAIN.sub(r"\\\g<0>", char)
+    return found
+
+
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
 _CONCERNED: Final[dict[Kind, frozenset[Kind]]] = {
-    "exec": frozenset({"exec", "shell"}),
+    "exec": frozenset({"exec", "shell", "outside"}),
     "shell": frozenset({"exec", "shell"}),
     "write": frozenset({"write", "write_protected"}),
 }
@@ -159,6 +239,22 @@ def in_words(text: str) -> str:
 _EVERY_HOST: Final = str(Capability(kind="net", target=ANY_HOST))
 _WHOLE_NETWORK: Final = _EVERY_HOST.removeprefix("net: ")
 """The host of that: a command that has the network has all of it."""
+
+
+def is_told_by_name(text: str) -> bool:
+    """Return whether a yes to a whole tool, by its name, is one to the capability of this text.
+
+    None is to files that decide what runs later, to leaving the sandbox, and to hosts; but an MCP
+    server's tool is what the server reaches.
+    """
+    kind, _, target = text.partition(": ")
+    if kind == "net":
+        return target.startswith(MCP_HOST)
+    return kind not in ("write_protected", "outside")
+
+
+MCP_HOST: Final = "mcp__"
+"""How the names of MCP servers' tools begin, and the host that stands for all that a server reaches."""
 
 
 def covers(granted: Sequence[str], capability: Capability) -> bool:
@@ -183,7 +279,7 @@ def capability_of(text: str) -> Capability | None:
         return None
     words = tuple(word for word in rule.words if isinstance(word, str))
     match rule.kind:
-        case "exec":
+        case "exec" | "outside":
             target = quoted(words)
         case "read" | "write" | "write_protected":
             target = "/".join(part for part in rule.parts if isinstance(part, str)) or "."
@@ -192,7 +288,7 @@ def capability_of(text: str) -> Capability | None:
             target = ANY_HOST if whole else ":".join(str(part) for part in rule.chars if part)
         case _:
             target = "".join(char for char in rule.chars if isinstance(char, str))
-    found = Capability(kind=rule.kind, target=target, argv=words, sandboxed=rule.is_sandboxed)
+    found = Capability(kind=rule.kind, target=target, argv=words)
     return found if str(found) == text else None
 
 
@@ -205,7 +301,7 @@ def known_rule(text: str) -> Rule | None:
         return None
 
 
-_RULE = re.compile(r"(sandboxed )?([^:\s]+): ?(.*)", re.DOTALL)
+_RULE = re.compile(r"([^:\s]+): ?(.*)", re.DOTALL)
 _BAD_CHARS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -219,17 +315,18 @@ def read_rule(text: str) -> Rule:
     if len(text) > MAX_CHARS:
         _refuse(text, f"it has {len(text):,} characters; {MAX_CHARS:,} are allowed")
     match = _RULE.fullmatch(text)
+    if text.startswith("sandboxed "):
+        hint = "Leave out `sandboxed`: `exec: ...` is about the sandbox, `outside: ...` about leaving it."
+        _refuse(text, "it is of an older version", hint)
     if match is None:
         _refuse(text, "it is not of the form `kind: pattern`", 'Such as "exec: git status".')
-    sandboxed, kind, pattern = match.groups()
+    kind, pattern = match.groups()
     known = next((each for each in _KINDS if each == kind), None)
     if known is None:
         _refuse(text, f'there is no kind "{clip(kind)}"', did_you_mean(kind, _KINDS))
-    if sandboxed and kind not in ("exec", "shell"):
-        _refuse(text, "only exec and shell run in the sandbox", "Leave out `sandboxed`.")
     if not pattern.strip():
         _refuse(text, "there is nothing after the colon", f'"{kind}: *" means everything.')
-    rule = Rule(text=text, kind=known, is_sandboxed=bool(sandboxed))
+    rule = Rule(text=text, kind=known)
     if kind == "shell":
         return msgspec.structs.replace(rule, chars=_line(_nfc(pattern)))
     if _BAD_CHARS.search(pattern):
@@ -238,7 +335,7 @@ def read_rule(text: str) -> Rule:
         _refuse(text, "there are spaces around the pattern", "Leave them out.")
     pattern = _nfc(pattern)
     match kind:
-        case "exec":
+        case "exec" | "outside":
             words = _read_words(text, pattern)
             first = _program(words[0]) if isinstance(words[0], str) else words[0]
             return msgspec.structs.replace(rule, words=words, loose_words=(first, *words[1:]))
@@ -260,13 +357,22 @@ def _nfc(text: str) -> str:
 # --- wildcards ------------------------------------------------------------------------------
 
 
+def _any(_item: object) -> bool:
+    return True
+
+
 def _fits(
-    pattern: Sequence[_P | _Wild], items: Sequence[_I], is_same: Callable[[_P, _I], bool]
+    pattern: Sequence[_P | _Wild],
+    items: Sequence[_I],
+    is_same: Callable[[_P, _I], bool],
+    *,
+    is_wild: Callable[[_I], bool] = _any,
 ) -> bool:
     """Return whether items are what a pattern says, in at most their product of steps.
 
     What `MANY` took is given back one item at a time, and only by the last of them: if the rest
-    fits at all, it fits behind the first place where the part before it did.
+    fits at all, it fits behind the first place where the part before it did. A wildcard stands only
+    for what `is_wild` says it may.
     """
     if pattern and items:
         first = pattern[0]
@@ -279,11 +385,11 @@ def _fits(
         if wanted is _Wild.MANY:
             many, taken = at, on
             at += 1
-        elif wanted is _Wild.ONE or (
+        elif (wanted is _Wild.ONE and is_wild(items[on])) or (
             wanted is not None and not isinstance(wanted, _Wild) and is_same(wanted, items[on])
         ):
             at, on = at + 1, on + 1
-        elif many >= 0:
+        elif many >= 0 and is_wild(items[taken]):
             taken += 1
             at, on = many + 1, taken
         else:
@@ -363,9 +469,11 @@ def _read_words(text: str, pattern: str) -> _Words:
             for how, piece in raw:
                 if how == "plain" and "*" in piece:
                     hint = "Write '*' in quotes for the character itself."
-                    _refuse(text, f"in `{clip(pattern[start:end])}` a * is no whole word", hint)
+                    _refuse(
+                        text, f"in `{clip(pattern[start:end])}` a * is not a word by itself", hint
+                    )
                 if how == "plain" and _SHELLS_OWN.search(piece):
-                    hint = "A line for a shell is `shell: ...`; quote a character that is no more."
+                    hint = "Use `shell: ...` for a shell line, or quote the character."
                     _refuse(text, f"`{clip(piece)}` means something to a shell", hint)
             words.append("".join(piece for _, piece in raw))
     return tuple(words)
@@ -383,7 +491,7 @@ def _raw_words(text: str, pattern: str) -> list[tuple[int, int, list[tuple[str, 
         while at < len(pattern) and pattern[at] != " ":
             match = _WORD.match(pattern, at)
             if match is None:
-                _refuse(text, f"a quote is not closed, or a backslash stands in it, at {at + 1}")
+                _refuse(text, f"a quote is not closed, or it contains a backslash, at {at + 1}")
             single, double, plain = match.groups()
             how = "quoted" if plain is None else "plain"
             pieces.append((how, next(each for each in (single, double, plain) if each is not None)))
@@ -401,6 +509,14 @@ def _same_word(wanted: str, found: str) -> bool:
     return wanted == found
 
 
+def _is_word(wanted: str, found: tuple[str, bool]) -> bool:
+    return wanted == found[0]
+
+
+def _is_data(found: tuple[str, bool]) -> bool:
+    return found[1]
+
+
 def _alike_word(wanted: str, found: str) -> bool:
     return wanted == found or wanted.casefold() == found.casefold()
 
@@ -410,7 +526,7 @@ def _program(word: str) -> str:
     return word.rpartition("/")[2].casefold() or word.casefold()
 
 
-_STARTERS: Final = frozenset(
+STARTERS: Final = frozenset(
     {
         *("env", "sudo", "doas", "nice", "ionice", "nohup", "timeout", "time", "xargs", "stdbuf"),
         *("setsid", "chroot", "unshare", "strace", "watch", "busybox", "toybox", "command", "exec"),
@@ -429,7 +545,7 @@ def _started(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
         return []
     argv = _composed(argv)
     bare = [(_program(argv[0]), *argv[1:])]
-    if _program(argv[0]) in _STARTERS:
+    if _program(argv[0]) in STARTERS:
         bare += [
             (_program(argv[at]), *argv[at + 1 :])
             for at in range(1, min(len(argv), 40))
@@ -440,7 +556,7 @@ def _started(argv: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _lines_within(argv: tuple[str, ...]) -> list[str]:
     """Return the arguments that are lines of their own: `bash -c "git push"`."""
-    if not argv or _program(argv[0]) not in _STARTERS:
+    if not argv or _program(argv[0]) not in STARTERS:
         return []
     return [word for word in argv[1:] if " " in word]
 
@@ -457,7 +573,7 @@ def _read_path(text: str, pattern: str) -> _Parts:
     if names[-1] == "":
         _refuse(text, "it ends in a slash", f'"{clip(pattern)}**" is everything in it.')
     if any(name in ("", ".", "..") for name in names):
-        _refuse(text, "`.`, `..` and empty names cannot stand in it", "Write the path without.")
+        _refuse(text, "`.`, `..` and empty names are not allowed", "Write the path without them.")
     return tuple(map(_read_name, names))
 
 
@@ -517,21 +633,67 @@ def _read_host(text: str, pattern: str) -> _Chars:
     if match is None:
         hint = 'A host such as "docs.python.org", "*.example.org" for all below, or "*".'
         _refuse(text, f'"{clip(pattern)}" is no host', hint)
-    return match.group(1), match.group(2) or ""
+    name, port = host_of(pattern) or (match.group(1), match.group(2) or "")
+    return name, port
+
+
+def host_of(text: str) -> tuple[str, str] | None:
+    """Return a host's name and port in the one form they are compared in, None for what is no host.
+
+    The port is "" where there is none. An address has one spelling: `[::ffff:7f00:1]` is 127.0.0.1. What
+    a resolver takes for an address that is not written as one (`127.1`, `0x7f.1`) is no host.
+    """
+    match = _HOST.fullmatch(text.lower().replace(".:", ":").removesuffix("."))
+    if match is None or not text.isascii() or "*" in text:
+        return None
+    name, port = match.group(1), match.group(2) or ""
+    if port and not 0 < int(port) < 65_536:
+        return None
+    if name.startswith("[") or _NUMBER.fullmatch(name.rpartition(".")[2]):
+        spelled = _address(name.strip("[]"))
+        if spelled is None or name.startswith("[") != (":" in name):
+            return None
+        name = spelled
+    return name, port.lstrip("0")
+
+
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
+
+
+def _address(text: str) -> str | None:
+    import ipaddress  # only for the few hosts that may be addresses
+
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or f"[{found}]")
+    return str(found)
+
+
+WEB_PORTS: Final = ("80", "443")
+"""What a command that names a host without a port may reach of it."""
 
 
 def _covers_host(wanted: _Chars, target: str) -> bool:
     if target == ANY_HOST:
         return wanted in (("*", ""), (_WHOLE_NETWORK, ""))
-    match = _HOST.fullmatch(target.lower().replace(".:", ":").removesuffix("."))
-    if match is None or not target.isascii() or "*" in target:
+    found = host_of(target)
+    if found is None:
         return False
     name, port = wanted
     assert isinstance(name, str)
-    if port and port != (match.group(2) or ""):
+    if port and port != found[1]:
         return False
-    host = match.group(1)
-    if name == "*" or name == host:
+    if name in ("*", found[0]):
         return True
     # Below an address there is nothing.
-    return name.startswith("*.") and host.endswith(name[1:]) and not host.startswith("[")
+    return name.startswith("*.") and found[0].endswith(name[1:]) and not found[0].startswith("[")
+
+
+def _concerns_host(wanted: _Chars, target: str) -> bool:
+    name, port = wanted
+    if port in WEB_PORTS and (found := host_of(target)) is not None and not found[1]:
+        port = ""
+    return _covers_host((name, port), target)

@@ -4,12 +4,13 @@ Each request carries the price it was bought at, so a later change of prices doe
 past. A request without a known price is counted as such and never as free.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 import msgspec
 
 from midstream.core.events import Usage
+from midstream.core.growing import gathered
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,14 +23,24 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int = 0
 
     def and_also(self, usage: Usage) -> "Cost":
-        """Return this with one request more."""
+        """Return this with one request more. Nobody gives tokens back, whatever a provider says."""
         price = usage.price
         return Cost(
             requests=self.requests + 1,
-            input_tokens=self.input_tokens + usage.input_tokens,
-            output_tokens=self.output_tokens + usage.output_tokens,
+            input_tokens=self.input_tokens + max(usage.input_tokens, 0),
+            output_tokens=self.output_tokens + max(usage.output_tokens, 0),
             usd=self.usd + (price or 0),
             unpriced=self.unpriced + (price is None),
+        )
+
+    def plus(self, other: "Cost", times: int = 1) -> "Cost":
+        """Return this with what another used; `times` -1: without it, which is a part of this."""
+        return Cost(
+            requests=self.requests + times * other.requests,
+            input_tokens=self.input_tokens + times * other.input_tokens,
+            output_tokens=self.output_tokens + times * other.output_tokens,
+            usd=self.usd + times * other.usd,
+            unpriced=self.unpriced + times * other.unpriced,
         )
 
 
@@ -42,8 +53,11 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 def costs(usages: Iterable[tuple[str, Usage]]) -> Costs:
     """Return what the requests (`run.usages`, or those of several runs chained) used and cost."""
-    rows: dict[tuple[str, str], Cost] = {}
-    total = Cost()
+    return gathered(usages, costs, _with, Costs(rows={}, total=Cost()))
+
+
+def _with(known: Costs, usages: Sequence[tuple[str, Usage]]) -> Costs:
+    rows, total = dict(known.rows), known.total
     for agent, usage in usages:
         row = (agent, usage.model)
         rows[row] = rows.get(row, Cost()).and_also(usage)
@@ -51,9 +65,14 @@ def costs(usages: Iterable[tuple[str, Usage]]) -> Costs:
     return Costs(rows=rows, total=total)
 
 
+def is_unknown(cost: Cost) -> bool:
+    """Return whether nothing of it has a price: what is said of that once is known."""
+    return bool(cost.unpriced) and cost.unpriced == cost.requests
+
+
 def in_words(cost: Cost) -> str:
     """Return a price for a person: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `cost unknown`."""
-    if cost.unpriced and cost.unpriced == cost.requests:
+    if is_unknown(cost):
         return "cost unknown"
     if 0 < cost.usd < Decimal("0.0001"):
         price = "<$0.0001"

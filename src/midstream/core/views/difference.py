@@ -4,9 +4,11 @@ Structs are walked field by field, dicts key by key, tuples and lists item by it
 left out: it is worked out from the definition, which is compared itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
+
+from midstream.core.growing import Book, Log
 
 MAX_SHOWN = 120
 """Characters of a value that are shown."""
@@ -63,7 +65,7 @@ def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object
                 for name in left.__struct_fields__
                 if name != _DERIVED
             )
-        case dict(), dict():
+        case ((dict() | Book()), (dict() | Book())):
             keys = dict.fromkeys((*left, *right))
             return (
                 (
@@ -73,7 +75,7 @@ def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object
                 )
                 for key in keys
             )
-        case ((tuple() | list()), (tuple() | list())):
+        case ((tuple() | list() | Log()), (tuple() | list() | Log())):
             size = max(len(left), len(right))
             return (
                 (f"{path}[{index}]", _item(left, index), _item(right, index))
@@ -83,7 +85,7 @@ def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object
             return None
 
 
-def _item(items: "tuple[object, ...] | list[object]", index: int) -> object:
+def _item(items: Sequence[object], index: int) -> object:
     return items[index] if index < len(items) else _MISSING
 
 

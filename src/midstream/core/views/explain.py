@@ -10,9 +10,10 @@ import msgspec
 
 from midstream.core.branch_spec import branches_of
 from midstream.core.budget_words import counted
+from midstream.core.expressions import compiled
 from midstream.core.moving import catch_of
 from midstream.core.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
-from midstream.core.spec import Ask, Budget, Definition, State, Workflow
+from midstream.core.spec import Ask, Budget, Definition, State, Transition, Workflow
 from midstream.core.views.cells import clipped, one_line, padded, wrapped
 from midstream.core.views.graph import (
     Edge,
@@ -137,7 +138,7 @@ def _inner_states(state: State, name: str) -> tuple[State, ...]:
 
 def does(state: State) -> str:
     """Return what a state does, in sentences."""
-    return " ".join(_doing(state)) or "Nothing; it only leads on."
+    return " ".join(_doing(state)) or "Nothing; it only goes to the next state."
 
 
 def _doing(state: State) -> Iterator[str]:
@@ -149,7 +150,7 @@ def _doing(state: State) -> Iterator[str]:
         yield f"Runs {state.pre_handler}."
     yield from _work(state)
     if state.save_as is not None:
-        yield f"Keeps what comes of it in {one_line(state.save_as)}."
+        yield f"Saves the result in {one_line(state.save_as)}."
     handlers = [name for name in (state.post_handler, state.transition_handler) if name is not None]
     if handlers:
         yield f"{'Then runs' if kind_of(state) != 'code' else 'Runs'} {' and '.join(handlers)}."
@@ -184,10 +185,10 @@ def _question(state: State) -> Iterator[str]:
         yield "It waits for the answer as long as it takes."
         return
     late = {
-        "default": f"{_shown(ask.default)} stands for it",
+        "default": f"{_shown(ask.default)} is used instead",
         "goto": f"it goes to {ask.to}",
         "fail": "the state fails",
-        "wait": "the question stays open, and you are told",
+        "wait": "the question stays open, and you are notified",
     }[ask.on_timeout]
     yield f"Without one in {seconds_words(ask.deadline_s)}, {late}."
 
@@ -251,7 +252,7 @@ def on_words(state: State, policy: Policy, resume: str) -> str:
     target = state.resume or resume
     leads = f"it goes {_way(target)}" if target else "it begins again"
     words = {
-        "interrupt": f"cut it; {leads}",
+        "interrupt": f"interrupt it; {leads}",
         "steer": "join the next request",
         "queue": f"wait until it is done; then {leads}",
         "reject": "are refused",
@@ -332,7 +333,11 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
     """Yield what is said of states that can come again without a bound."""
     if workflow.budget is not None:
         return
-    bounded = {state.name for state in workflow.states if state.max_visits is not None}
+    bounded = {
+        state.name
+        for state in workflow.states
+        if state.max_visits is not None or any(map(_counts_visits, state.transitions))
+    }
     onward: dict[str, set[str]] = {}
     for edge in graph.edges:
         if edge.kind != "resume" and edge.source not in bounded and edge.target not in bounded:
@@ -343,6 +348,11 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
             f"Nothing in the file bounds how often it goes round through "
             f"{_listed([one_line(name) for name in circling])}: no max_visits, no budget."
         )
+
+
+def _counts_visits(transition: Transition) -> bool:
+    names = () if transition.when is None else compiled(transition.when).names
+    return any(name.split(".")[0] == "visits" for name in names)
 
 
 def _reached(start: str, onward: dict[str, set[str]]) -> set[str]:
@@ -375,7 +385,7 @@ def explanation_text(explanation: Explanation, *, width: int = 80) -> str:
         lines += _part(title, said, width)
     lines += ["", "What each state does", ""]
     lines += _table(explanation.states, width)
-    lines += _part("What it leaves", (explanation.leaves,), width)
+    lines += _part("What it produces", (explanation.leaves,), width)
     lines += _part("What can stop it", explanation.stops, width)
     return "\n".join(lines)
 

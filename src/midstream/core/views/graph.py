@@ -307,8 +307,8 @@ def join_words(join: Literal["all", "any"] | int) -> str:
     if join == "all":
         return "all must end"
     if join in ("any", 1):
-        return "the first to end counts"
-    return f"until {join} have ended"
+        return "one must end"
+    return f"{join} must end"
 
 
 def seconds_words(seconds: float) -> str:

@@ -28,9 +28,9 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's turn. `at` (seconds since 1970) is when its first reply was there, or it ended.
 
     `asked` are the words of the user since the turn before. `words` counts those of its replies,
-    `end` says how it ended: "" for well, else `interrupted`, `cut for new words` or `failed`, and
-    `going on` for the one under way. `took_s` is from what it was told to its end. `begins`: it counts
-    as a turn; in a chat what goes on with a turn after words that cut it does not.
+    `end` says how it ended: "" for well, else `interrupted`, `cut for new words`, `broken off` or
+    `failed`, and `going on` for the one under way. `took_s` is from what it was told to its end. `begins`:
+    it counts as a turn; in a chat what goes on with a turn after words that cut it does not.
     """
 
     agent: str
@@ -126,7 +126,8 @@ def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
                 _add(place, event.partial)
                 cutting = asked[-1:]
                 del asked[-1:]
-                close(event.branch, event.agent, fact.at, "cut for new words")
+                how = "interrupted" if event.recovered else "cut for new words"
+                close(event.branch, event.agent, fact.at, "broken off" if event.reason else how)
                 asked += cutting
             case Interrupted() if event.agent or place.agent:
                 _add(place, event.partial)

@@ -1,7 +1,7 @@
 """A run on one line, kept up to date fact by fact: what a listing shows without folding runs."""
 
 from decimal import Decimal, InvalidOperation
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,12 @@ from midstream.core.views.turns import begins_turn, is_heard
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
 
+PIPE: Final = "pipe"
+HEADLESS: Final = "headless"
+UNATTENDED: Final = (PIPE, HEADLESS)
+"""Sources of words that nobody has typed: lines of a pipe, and what `midstream chat` was given."""
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is listed of a run. Times are in seconds since 1970.
 
@@ -43,7 +49,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls the run, `first` the first words they said to it, shortened, `turns` how many turns their
     words began. `usd` is what it cost, as decimal text; the price of `unpriced` replies is not known.
     `answer` is the input that last answered a question, `heard_at` the fact at which words last took
-    effect: what comes right after it took effect with them.
+    effect: what comes right after it took effect with them. `is_unattended`: nobody has typed in it, its
+    words came from a script.
     """
 
     workflow: str = ""
@@ -63,6 +70,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unpriced: int = 0
     answer: str = ""
     heard_at: int = 0
+    is_unattended: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -107,8 +115,10 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
     match envelope.event:
         case StateTransition(target=target):
             return {} if envelope.event.branch else {"state": target}
-        case InputReceived(text=text):
-            return {} if summary.first else {"first": _shortened(text)}
+        case InputReceived(text=text, source=source):
+            first = {} if summary.first else {"first": _shortened(text)}
+            is_one = source in UNATTENDED and (summary.is_unattended or not summary.first)
+            return {**first, "is_unattended": is_one}
         case InputDisposed(input_id=id, disposition=disposition):
             return _heard(summary, id, disposition, envelope.seq or 0)
         case WordsJoined():

@@ -1,10 +1,12 @@
 """The last turns of a conversation, for a person who comes back to it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
 from midstream.core.conversation import SUMMARY, USER, Message
+from midstream.core.growing import latest
 from midstream.core.run import Run
 from midstream.core.views.turns import begins_turn
 
@@ -30,39 +32,67 @@ class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """The last of `count` turns. `summary`: what stands for still older ones, "" for none."""
+    """The last turns, `count` that words began. `is_all`: there are none before them.
+
+    `summary`: what stands for still older ones, "" for none.
+    """
 
     turns: tuple[PastTurn, ...]
     count: int
+    is_all: bool = True
     summary: str = ""
 
 
+LINES_LOOKED_AT = 250
+"""Of the last lines of the person it is known whether they joined a turn: more than a few turns have."""
+
+
 def past_of(run: Run, *, most: int) -> Past:
-    """Return the last turns of a run's longest conversation, the oldest of them first."""
+    """Return the last turns of a run's longest conversation, the oldest of them first.
+
+    It is looked through from its end: what they cost does not grow with it.
+    """
     messages: Sequence[Message] = max(run.contexts.values(), key=len, default=())
-    summary = next((m.text for m in messages if m.author == SUMMARY), "")
-    turns: list[PastTurn] = []
+    spoken = (m for m in reversed(messages) if m.role != "system" and m.author != SUMMARY)
     joined = _joined(run)
-    for message in messages:
-        if message.role == "system" or message.author == SUMMARY:
+    turns: list[PastTurn] = []
+    said: list[Message] = []
+    count = 0
+    for message in spoken:
+        if message.author != USER:
+            said.insert(0, message)
             continue
-        if message.author == USER:
-            turns.append(PastTurn(words=message.text, joins=bool(turns) and message.text in joined))
-            continue
-        last = turns.pop() if turns else PastTurn(words="")
-        turns.append(msgspec.structs.replace(last, said=_with(last.said, message)))
-    begun = [number for number, turn in enumerate(turns) if not turn.joins]
-    first = begun[-most] if len(begun) > most else 0
-    return Past(turns=tuple(turns[first:]), count=len(begun), summary=summary)
+        turns.insert(0, _turn(message.text, said, joins=message.text in joined))
+        said, count = [], count + (not turns[0].joins)
+        if count == most:
+            break
+    if said:
+        turns.insert(0, _turn("", said))
+    elif turns and turns[0].joins:
+        turns[0] = msgspec.structs.replace(turns[0], joins=False)  # there is none before it to join
+    first = next((m for m in messages if m.role != "system"), None)
+    return Past(
+        turns=tuple(turns),
+        count=sum(not turn.joins for turn in turns),
+        is_all=next(spoken, None) is None,
+        summary=first.text if first is not None and first.author == SUMMARY else "",
+    )
 
 
 def _joined(run: Run) -> frozenset[str]:
     """Return the words that joined a turn under way."""
     return frozenset(
         record.text
-        for record in run.inbox.values()
+        for record in islice(latest(run.inbox), LINES_LOOKED_AT)
         if record.disposition and not begins_turn(record.disposition, answers=False)
     )
+
+
+def _turn(words: str, messages: Iterable[Message], *, joins: bool = False) -> PastTurn:
+    said: tuple[Said, ...] = ()
+    for message in messages:
+        said = _with(said, message)
+    return PastTurn(words=words, said=said, joins=joins)
 
 
 def _with(said: tuple[Said, ...], message: Message) -> tuple[Said, ...]:

@@ -27,10 +27,11 @@ _MAIN = ("path", "paths", "command", "text", "query", "pattern", "url", "express
 _LEFT_OUT = frozenset({"edits"})
 """What is shown as the difference of a file, below or on demand."""
 
-_EXIT = re.compile(r"Exit code: (-?\d+)|Ended by (SIG\w+)")
+_EXIT = re.compile(r"(?:Stopped after .*?\. )?(?:Exit code: (-?\d+)|Ended by (SIG\w+))")
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 _FILE = re.compile(r"^== .+ ==$", re.MULTILINE)
-_MATCHES = re.compile(r"\[((?:the first )?\d+ match[^\]\n]*)\]\Z")
+_HEADS = re.compile(r"^== .+ ==\n", re.MULTILINE)
+_MATCHES = re.compile(r"\[((?:the first )?\d+ match[^\[\]\n]*)\]\Z")
 
 
 def call_words(name: str, arguments: Mapping[str, Json]) -> str:
@@ -49,11 +50,15 @@ def result_words(name: str, outcome: Outcome, result: str) -> str:
 
     Why one was refused or failed, and what a person could do about it, is hardly ever cut.
     """
-    if outcome in ("completed", "failed") and (words := _known(name, result)):
-        return words
     told = result.removeprefix(REFUSED).removeprefix(_NOT_RUN)
     if outcome == "completed":
-        return _of_json(told) or beginning(told)
+        return _known(name, result) or _of_json(told) or beginning(told)
+    if outcome == "failed":
+        # How a command ended is the reason; else it stands below the names of the files, if at all.
+        words = _known(name, result) if name == "execute_terminal" else ""
+        return words or beginning(_HEADS.sub("", told), _TROUBLE_CHARS)
+    if outcome == "stopped" and told.startswith("Stopped"):
+        return beginning(f"s{told[1:]}", _TROUBLE_CHARS)
     return f"{outcome_words(outcome)}: {beginning(told, _TROUBLE_CHARS)}"
 
 
@@ -101,13 +106,30 @@ def _known(name: str, result: str) -> str:
     return ""
 
 
+def fields_words(values: Mapping[str, Json]) -> str:
+    """Return a structured reply in a few words: `is_good no · advice: shorter, please`."""
+    return " · ".join(_field_words(name, value) for name, value in values.items()) or "(nothing)"
+
+
+def _field_words(name: str, value: Json) -> str:
+    match value:
+        case bool():
+            return f"{name} {'yes' if value else 'no'}"
+        case int() | float() | None:
+            return f"{name} {msgspec.json.encode(value).decode()}"
+        case str():
+            return f"{name}: {beginning(value, _TROUBLE_CHARS)}"
+        case _:
+            return f"{name}: {shortened(msgspec.json.encode(value).decode(), _WORDS_CHARS)}"
+
+
 def _of_json(result: str) -> str:
     """Return what a result in JSON holds, "" for one that is none, or short enough to be shown."""
     if result[:1] not in ("{", "[") or not 60 < len(result) <= _JSON_CHARS:
         return ""
     try:
         value = msgspec.json.decode(result)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     if isinstance(value, list):
         return f"list of {counted(len(value), 'item')}"

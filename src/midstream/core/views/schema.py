@@ -18,7 +18,7 @@ _RULES: dict[str, Json] = {
     "type": "array",
     "items": {
         "type": "string",
-        "pattern": "^(sandboxed )?(read|write|write_protected|exec|shell|net|tool|ask_user): ?.",
+        "pattern": "^(read|write|write_protected|exec|shell|outside|net|tool|ask_user): ?.",
         "examples": ["exec: git push *", "write: docs/**", "net: docs.python.org"],
     },
 }

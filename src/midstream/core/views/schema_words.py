@@ -94,7 +94,7 @@ WORDS: Final[dict[str, str]] = {
     "Workflow.description": "A line for lists.",
     "Workflow.start_condition": "`on_user_input`: without an input the user's first line is taken as one.",
     "Workflow.input": "What it is started with.",
-    "Workflow.output": "What it leaves.",
+    "Workflow.output": "What it produces.",
     "Workflow.variables": "Values a run can change with `--set NAME=VALUE`.",
     "Workflow.contexts": "Conversations that agents share.",
     "Workflow.agents": "Roles at work in a conversation.",

@@ -12,7 +12,7 @@ from midstream.core.run import Run
 from midstream.core.spec import Budget
 from midstream.core.views.amounts import counted, in_short
 from midstream.core.views.cells import cells, clipped, padded, wrapped
-from midstream.core.views.costs import Cost
+from midstream.core.views.costs import Cost, costs
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ def unpriced_words(cost: Cost) -> str:
     if not cost.unpriced:
         return ""
     what = counted(cost.unpriced, "request has", "requests have")
-    return f"{what} no known price and {'is' if cost.unpriced == 1 else 'are'} in no sum."
+    return f"{what} no known price and {'is' if cost.unpriced == 1 else 'are'} not included."
 
 
 def budget_lines(run: Run) -> list[str]:
@@ -130,9 +130,7 @@ def budget_lines(run: Run) -> list[str]:
 
 def _left(run: Run, budget: Budget) -> list[str]:
     times = run.budget_times
-    total = Cost()
-    for _, usage in run.usages:
-        total = total.and_also(usage)
+    total = costs(run.usages).total
     parts: list[str] = []
     if budget.usd is not None:
         limit = Decimal(str(budget.usd)) * times

@@ -10,12 +10,12 @@ from midstream.core.branch_spec import branches_of
 from midstream.core.conversation import length
 from midstream.core.names import Json
 from midstream.core.question import Question
-from midstream.core.run import InputRecord, Run, plan_for
+from midstream.core.run import Run, plan_for
 from midstream.core.spec import State
 from midstream.core.views.amounts import counted, in_short, token_words, tokens_in
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import costs, in_words
+from midstream.core.views.costs import Cost, costs, in_words
 from midstream.core.views.progress import progress_words
 from midstream.core.views.status import about, where
 
@@ -50,7 +50,7 @@ def state_tree(run: Run, *, title: str, now: float) -> Tree:
     parts = [
         _states(run, now),
         _questions(run.open_questions),
-        _list("waiting", (one_line(as_typed(r.text, r.to)) for r in _waiting(run))),
+        _list("waiting", (one_line(as_typed(r.text, r.to)) for r in run.undelivered)),
         _agents(run),
         _contexts(run),
         _data(run.common_data),
@@ -134,22 +134,17 @@ def _questions(questions: Sequence[Question]) -> Tree | None:
     )
 
 
-def _waiting(run: Run) -> list[InputRecord]:
-    return [record for record in run.inbox.values() if record.disposition is None]
-
-
 def _agents(run: Run) -> Tree | None:
     if run.plan is None:
         return None
-    by_agent: dict[str, list[tuple[str, object]]] = {name: [] for name in plan_for(run).agents}
-    for agent, usage in run.usages:
-        by_agent.setdefault(agent, []).append((agent, usage))
+    by_agent = {name: Cost() for name in plan_for(run).agents}
+    for (agent, _), cost in costs(run.usages).rows.items():
+        by_agent[agent] = by_agent.get(agent, Cost()).plus(cost)
     rows = []
-    for name, usages in by_agent.items():
+    for name, used in by_agent.items():
         spec = plan_for(run).agents.get(name)
         who = name if spec is None or spec.agent_role == name else f"{name} ({spec.agent_role})"
         context = "" if spec is None else f" in {spec.context}"
-        used = costs(usages).total  # type: ignore[arg-type]
         spent = f"  {counted(used.requests, 'request')} · {in_short(used.input_tokens)} in, "
         spent += f"{in_short(used.output_tokens)} out · {in_words(used)}"
         rows.append(f"{who}{context}{spent if used.requests else '  not asked yet'}")

@@ -56,6 +56,26 @@ def where(run: Run) -> Where:
     )
 
 
+def way_on(run: Run, id: str, *, resume: str) -> str:
+    """Return how a run is left that no process runs, and how a person goes on: a sentence's end.
+
+    Args:
+        run: the run, which has not ended.
+        id: as much of its id as names it.
+        resume: what takes it up, such as `midstream resume 4f2a`.
+    """
+    send = f"`midstream send {id} TEXT`"
+    if run.suspended:
+        return f"is suspended: {resume} goes on."
+    if any(question.kind == "question" or not run.state for question in run.open_questions):
+        return f"is kept: {send} answers it, and {resume} goes on."
+    if any(question.kind == "approval" for question in run.open_questions):
+        return f"is kept until you decide on its tool call: start midstream, then /resume {id}."
+    if run.phase == "held":
+        return f"is stopped: {send} tells it what to do, and {resume} goes on then."
+    return f"is kept where it stopped: {resume} goes on."
+
+
 def lanes(run: Run) -> tuple[Lane, ...]:
     """Return the branches at work, in the order they began; none while the run holds them all."""
     return (
@@ -123,7 +143,7 @@ def what_enter_does(run: Run) -> str:
     if run.phase in ("new", "ended"):
         return ""
     if run.suspended:
-        return "lets it go on"
+        return "resumes it"
     if run.phase == "waiting":
         does = f"starts {_name(run)}".rstrip() if not run.state else f"sends to {_listener(run)}"
         return does if run.compacting is None else f"ends the summary, {does}"
@@ -144,7 +164,7 @@ def what_addressing_does(run: Run) -> dict[str, str]:
     """Return what `@name words` would do now, as `what_enter_does` says it, by the name."""
     agent = only_agent(run)
     if agent:
-        return {agent: _unasked(run, agent) or f"is not taken by {agent} now"}
+        return {agent: _unasked(run, agent) or f"is not accepted by {agent} now"}
     return {name: _told_to(branch, _named(branch)) for name, branch in addressees(run).items()}
 
 
@@ -161,7 +181,7 @@ def _told_to(branch: Run, name: str) -> str:
         return f"resumes {name}"
     if branch.phase == "halting":
         return f"joins the interruption of {name}"
-    return _unasked(branch, name) or f"is not taken by {name} now"
+    return _unasked(branch, name) or f"is not accepted by {name} now"
 
 
 def _name(run: Run) -> str:
@@ -284,5 +304,5 @@ def _branches(run: Run) -> str:
 
 
 def _tools(run: Run) -> str:
-    calls = () if run.turn is None else run.turn.calls
-    return ", ".join(c.call.name for c in calls if c.status in ("running", "stopping"))
+    calls = () if run.turn is None else run.turn.due
+    return ", ".join(c.call.name for c in calls if c.status != "parked")

@@ -1,10 +1,30 @@
-"""A conversation as text a person reads."""
+"""A conversation as text a person reads: its messages, or all that became of a run."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from midstream.core.call_words import without_change
 from midstream.core.conversation import SUMMARY, USER, Message
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    Fact,
+    InputReceived,
+    Interrupted,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyCut,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunStopped,
+    ToolCalled,
+    ToolReturned,
+    WorkflowOutput,
+)
+from midstream.core.notices import Envelope
+from midstream.core.views.results import beginning, call_words, fields_words, result_words
 
 _INDENT = "    "
 
@@ -45,3 +65,90 @@ def _indented(text: str) -> Iterator[str]:
 def _shortened(text: str, size: int) -> str:
     left = len(text) - size
     return text if left <= 0 else f"{text[:size]} ... (+{left} characters)"
+
+
+def markdown_of(facts: Iterable[Envelope], differences: Mapping[str, str]) -> str:
+    """Return what became of a run as Markdown: who said what, a line for each call, what was cut.
+
+    `differences` are what became of files, by their path and figures; they stand folded at the end.
+    """
+    calls: dict[str, ToolCalled] = {}
+    asked: dict[str, QuestionAsked] = {}
+    parts: list[str] = []
+    for envelope in facts:
+        event = envelope.event
+        match event:
+            case ToolCalled():
+                calls[event.call_id] = event
+            case QuestionAsked():
+                asked[event.question_id] = event
+            case Fact():
+                # Calls and answers that follow each other are one list.
+                told = _told(event, calls, asked)
+                is_listed = told.startswith("- ") and bool(parts) and parts[-1].startswith("- ")
+                if is_listed:
+                    parts[-1] += f"\n{told}"
+                elif told:
+                    parts.append(told)
+    folded = [
+        f"<details><summary>{name}</summary>\n\n{_fenced(diff, 'diff')}\n\n</details>"
+        for name, diff in differences.items()
+    ]
+    return "\n\n".join([*parts, *(["## Files", *folded] if folded else [])]) + "\n"
+
+
+def _told(event: Fact, calls: Mapping[str, ToolCalled], asked: Mapping[str, QuestionAsked]) -> str:
+    match event:
+        case RunStarted():
+            return f"# {event.workflow}"
+        case InputReceived(handling="answer"):
+            return ""
+        case InputReceived():
+            return f"## {'You' if event.source == 'user' else event.source}\n\n{event.text}"
+        case AgentResponded():
+            final = event.calls if event.is_final else ()
+            texts = [event.text.strip(), *(fields_words(call.arguments) for call in final)]
+            return _speech(event.agent, event.branch, "\n\n".join(filter(None, texts)))
+        case Interrupted() | ReplyCut():
+            words = f"{event.partial.rstrip()}\n\n*[interrupted]*" if event.partial else ""
+            return _speech(event.agent, event.branch, words)
+        case AgentFailed():
+            partial = f"{event.partial}\n\n" if event.partial else ""
+            return _speech(event.agent, event.branch, f"{partial}*failed: {event.error}*")
+        case ToolReturned():
+            call = calls.get(event.call_id)
+            what = event.name if call is None else call_words(call.name, call.arguments)
+            mark = {"completed": "✓", "unknown": "?"}.get(event.outcome, "✗")
+            result = result_words(event.name, event.outcome, without_change(event.result))
+            return f"- {mark} `{what.replace('`', chr(39))}` · {result}"
+        case QuestionAnswered():
+            question = asked.get(event.question_id)
+            answer = event.answer
+            words = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+            if question is None or question.kind == "input":
+                return f"## You\n\n{words}"
+            return (
+                f"- {question.agent or 'The workflow'} asked: {beginning(question.text)} → {words}"
+            )
+        case WorkflowOutput():
+            return event.text
+        case RunFinished():
+            return "*finished*"
+        case RunFailed():
+            return f"*failed: {event.error}*"
+        case RunStopped():
+            return f"*stopped: {event.reason}*"
+        case _:
+            return ""
+
+
+def _speech(agent: str, branch: str, text: str) -> str:
+    return f"## {f'{branch}: ' if branch else ''}{agent}\n\n{text}" if text else ""
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return text as a block of code, within a fence that is longer than any in it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"

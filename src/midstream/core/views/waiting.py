@@ -27,7 +27,7 @@ def waiting(run: Run) -> tuple[Waiting, ...]:
 
 def kept(id: str, text: str) -> Waiting:
     """Return a line that is kept for a run nobody runs."""
-    return Waiting(id=id, text=text, fate="kept until somebody goes on with the run", brief="kept")
+    return Waiting(id=id, text=text, fate="kept until the run is resumed", brief="kept")
 
 
 def _of(run: Run, record: InputRecord) -> Waiting:
@@ -45,7 +45,7 @@ def _of(run: Run, record: InputRecord) -> Waiting:
             what = (
                 f"{tools} {'have' if ', ' in tools else 'has'} stopped" if tools else "all stopped"
             )
-            fate, brief = f"is heard once {what}", "once stopped"
+            fate, brief = f"is delivered once {what}", "once stopped"
         case _:
             fate, brief = "is on its way", "on its way"
     return Waiting(

@@ -71,7 +71,7 @@ _WHAT: Final = (
     "midstream is a console for AI coding: you chat with one agent or start a workflow of several, "
     "and go on typing while they work."
 )
-_AGAIN: Final = "/welcome looks again, /help lists the commands, /config the settings."
+_AGAIN: Final = "/welcome shows this again, /help lists the commands, /config the settings."
 
 
 def _rows(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _found(found: Found) -> list[tuple[str, str]]:
     if others := [key.name for key in found.keys[len(some) :]]:
         rows.append((f"and {len(others)} more", _short(", ".join(others))))
     if not rows:
-        rows.append(("no key", "OPENAI_API_KEY and its like are not set"))
+        rows.append(("no key", "OPENAI_API_KEY and similar keys are not set"))
     rows += [(f"{each.program} :{each.port}", _offers(each)) for each in found.endpoints[:_MOST]]
     if not found.endpoints:
         rows.append(("no server", "no Ollama, LM Studio, vLLM, llama.cpp on this machine"))
@@ -138,7 +138,7 @@ def _answers(found: Found) -> str:
         return f"{_short(found.model)} answers."
     return (
         "Until you choose a model the built-in offline model answers. It is no LLM and cannot "
-        "chat, but it plays its part in a workflow: all else can be tried."
+        "chat, but it plays its part in a workflow: you can try everything else."
     )
 
 
@@ -147,8 +147,9 @@ def _tries(found: Found) -> list[tuple[str, str]]:
     own = ("!ls", "a command of your own; its output may join the chat")
     keys = ("?", "on an empty line: the keys")
     if not found.is_offline:
-        asks = "What is this project?" if found.has_code else "Write a small Python program."
-        return [(asks, "Esc stops the answer"), review if found.has_code else own, keys]
+        if found.has_code:
+            return [(CODER, "works on this code; ask: What is this project?"), review, keys]
+        return [("Write a small Python program.", "Esc stops the answer"), own, keys]
     local = [each for each in found.endpoints if each.program == OLLAMA and each.chats_with]
     return [
         *((f"/model ollama:{_short(each.chats_with)}", "then say hello") for each in local),
@@ -157,5 +158,8 @@ def _tries(found: Found) -> list[tuple[str, str]]:
         keys,
     ]
 
+
+CODER: Final = "/role coder"
+"""How a person gets the role that works on code."""
 
 _REVIEW: Final = "code_architecture_review"

@@ -11,6 +11,7 @@ from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.spec import tools_for
 from midstream.core.views.amounts import counted, in_short, token_words, tokens_in
 from midstream.core.views.cells import clipped, padded
+from midstream.core.views.costs import costs
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +46,12 @@ def agents_of(run: Run) -> tuple[str, ...]:
     state = plan_for(run).states.get(run.state)
     wanted = [] if run.turn is None else [run.turn.agent]
     wanted += [state.agent] if state is not None and state.agent else []
-    wanted += [agent for agent, _ in reversed(run.usages)]
+    asked = {agent for agent, _ in costs(run.usages).rows}
+    for agent, _ in reversed(run.usages):
+        if not asked:
+            break
+        wanted += [agent] if agent in asked else []
+        asked.discard(agent)
     return tuple(name for name in dict.fromkeys([*wanted, *agents]) if name in agents)
 
 
@@ -136,5 +142,5 @@ def filling_lines(filling: Filling, *, model: str, window: int | None, width: in
 
 def _of(tokens: int, window: int | None) -> str:
     if window is None:
-        return "; how much the model takes is not known"
+        return "; the model's context limit is not known"
     return f" of {in_short(window)}: {tokens / window:.0%} full, {in_short(max(0, window - tokens))} left"

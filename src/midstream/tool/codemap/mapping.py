@@ -12,6 +12,7 @@ from midstream.tool.codemap.drawing import Define, Pen, counted, head_of, legend
 from midstream.tool.codemap.fitting import Fitted
 from midstream.tool.codemap.ranking import Ranked, ranked, stems
 from midstream.tool.codemap.seeing import all_seen, keep_seen, kept_seen
+from midstream.tool.file_imports import go_modules
 from midstream.tool.source_files import changes, listed
 
 MAX_FILES: Final = 50_000
@@ -80,7 +81,7 @@ def mapped(
     reader = Reader(root)
     try:
         return drawn(
-            ranked(seen, counts, wanted.focus),
+            ranked(seen, counts, wanted.focus, go=go_modules(root, first)),
             wanted,
             define=reader,
             title=wanted.path or root.name,

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from midstream.tool.code_file import NOT_CODE
-from midstream.tool.codemap.leaning import leaning
 from midstream.tool.codemap.seeing import Seen
+from midstream.tool.file_imports import file_imports
 
 _ENTRIES: Final = frozenset(
     {"main", "__main__", "cli", "app", "index", "server", "manage", "setup", "lib", "mod"}
@@ -46,15 +46,22 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     score: float
 
 
-def ranked(seen: Iterable[Seen], changed: Mapping[str, int], focus: str = "") -> list[Ranked]:
+def ranked(
+    seen: Iterable[Seen],
+    changed: Mapping[str, int],
+    focus: str = "",
+    *,
+    go: Mapping[str, str] | None = None,
+) -> list[Ranked]:
     """Return files by what the others lean on and what has changed, the weightiest first.
 
-    Of files that weigh the same, the first of each folder come before the second of any.
+    Of files that weigh the same, the first of each folder come before the second of any. `go` are the
+    folders of Go modules by their names.
     """
     by_path = {each.path: each for each in seen}
     by: dict[str, list[str]] = {}
     files = {path: (each.language, each.imports) for path, each in by_path.items()}
-    for path, targets in leaning(files).items():
+    for path, targets in file_imports(files, go=go).items():
         for target in targets:
             by.setdefault(target, []).append(path)
     words = stems(focus)

@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.core.safety.protected import classify
 from midstream.tool.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
-from midstream.tool.codemap.leaning import imports_in
+from midstream.tool.file_imports import imports_in
 from midstream.tool.source_files import read_regular
 
 MAX_READ_BYTES: Final = 400_000_000
@@ -69,7 +69,7 @@ def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
         return plain
     source = data.decode(errors="replace")
     names = tuple(dict.fromkeys(_NAMED.findall(source)))[:MAX_NAMES]
-    return msgspec.structs.replace(plain, imports=imports_in(source, language), names=names)
+    return msgspec.structs.replace(plain, imports=imports_in(source, language, path), names=names)
 
 
 _NAMED: Final = re.compile(

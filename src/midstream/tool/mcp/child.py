@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from midstream.config.files import make_private
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.offloop import in_thread
@@ -188,7 +189,7 @@ def _popen(
             f"The MCP server {server.name} cannot be started: there is no program {program!r:.100}.",
             hint="Install it, or change mcpServers in application.json.",
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     return subprocess.Popen(
         [found, *words],
         cwd=folder,

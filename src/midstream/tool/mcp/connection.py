@@ -174,8 +174,8 @@ class Connection:
             return await in_thread(lambda: offers(found))
         except BadOffer as error:
             raise WorldTrouble(
-                f"The tools of the MCP server {self._server.name} are not taken: {error}.",
-                hint="Ask its makers, or leave it out.",
+                f"The tools of the MCP server {self._server.name} are not accepted: {error}.",
+                hint="Ask its authors, or remove it.",
             ) from None
         # An edge, as above.
         except Exception as error:
@@ -236,7 +236,7 @@ class Connection:
         )
 
 
-_STANDING = "midstream mcp says how it stands."
+_STANDING = "midstream mcp shows its status."
 _PROGRESS = 500
 _WORDS = 600
 

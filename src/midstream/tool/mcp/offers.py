@@ -89,7 +89,7 @@ def _offer(tool: Mapping[str, Any]) -> Offer:
     name, description = tool.get("name"), tool.get("description") or ""
     schema, hints = tool.get("inputSchema"), tool.get("annotations") or {}
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
-        raise BadOffer("the name of one of its tools is none")
+        raise BadOffer("one of its tools has no usable name")
     named = f"its tool {name!r:.80}"
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
         raise BadOffer(f"{named} has a description of more than {MAX_DESCRIPTION:,} characters")

@@ -23,8 +23,12 @@ from midstream.ports import ToolOutcome
 from midstream.tool.base import Tool
 from midstream.tool.mcp.connection import Connection
 from midstream.tool.mcp.offers import Offer
-from midstream.tool.mcp.pins import Pin, PinStore, fingerprint, key_of
+from midstream.tool.mcp.pins import Pin, PinStore, fingerprint, key_of, look_at, stamps
 from midstream.tool.mcp.tools import tool_of
+from midstream.tool.programs import path_outside
+
+_STARTS: Final = 2
+"""How often it is tried: what it is made of may keep what it compiles beside it, the first time."""
 
 REST_S: Final = 30.0
 """How long a server that failed to start is left alone."""
@@ -83,7 +87,10 @@ class McpServers:
         self._pins = pins
         self._workspace = Path(os.path.realpath(workspace))
         self._folder = folder
-        self._environ = os.environ if environ is None else environ
+        # A program of the workspace has to be named by its path: then it is pinned.
+        own = os.environ if environ is None else environ
+        path = path_outside(own.get("PATH", os.defpath), self._workspace)
+        self._environ = {**own, "PATH": path}
         self.told = told
 
     # --- what is approved -------------------------------------------------------------------------
@@ -179,7 +186,8 @@ class McpServers:
         held.failed_at = None
         async with held.lock:
             await self._end_now(held)
-            await self._open(held)
+            pin = await in_thread(lambda: self.pin(name))
+            await self._open(held, pin)
             return tuple(held.offers.values())
 
     async def call(
@@ -200,7 +208,7 @@ class McpServers:
             pin = await in_thread(lambda: self.pin(server.name))
             if pin is None or offer not in pin.offers:
                 raise _not_approved(server.name, "is not approved as it is now")
-            connection = await self._connected(held)
+            connection = await self._connected(held, pin)
             now = held.offers.get(offer.name)
         if now != offer:
             how = "is gone" if now is None else "is not what it was when you approved it"
@@ -208,19 +216,41 @@ class McpServers:
             raise _not_approved(server.name, f"has changed: the tool {offer.name!r} {how}")
         return await connection.call(offer.name, arguments, progress=progress)
 
-    async def _connected(self, held: _Held) -> Connection:
+    async def _connected(self, held: _Held, pin: Pin) -> Connection:
         if held.connection is None or held.connection.is_over:
             await self._end_now(held)
-            await self._open(held)
+            await self._open(held, pin)
         elif held.is_stale:
             await self._list(held, held.connection)
         assert held.connection is not None
         return held.connection
 
-    async def _open(self, held: _Held) -> None:
+    async def _open(self, held: _Held, pin: Pin | None) -> None:
+        """Start a server of which this was approved, and see that it is what was started.
+
+        A file could be swapped between the look and the start, and back. So what tells of that is looked
+        at again once the server has spoken, which takes its program; nothing it says counts before.
+        """
+        server, workspace = held.server, self._workspace
+        for _ in range(_STARTS):
+            seen = await in_thread(lambda: look_at(server, workspace))
+            if pin is not None and seen.print != pin.command:
+                raise _not_approved(server.name, "is not approved as it is now")
+            await self._begin(held)
+            if await in_thread(lambda: stamps(server, workspace)) == seen.stamps:
+                return
+            await self._end_now(held)
+        raise UserMistake(
+            f"The MCP server {server.name} was ended: files of it, or the folder they are in, were "
+            "changed while it was started; nothing was called.",
+            hint="Look at them. One that writes beside its program at each start cannot be told from "
+            "one that was exchanged: have it write into another folder.",
+        )
+
+    async def _begin(self, held: _Held) -> None:
         loop = asyncio.get_running_loop()
         if held.failed_at is not None and loop.time() - held.failed_at < REST_S:
-            raise WorldTrouble(held.failure, hint=f"It is tried again in {REST_S:g} s at the most.")
+            raise WorldTrouble(held.failure, hint=f"midstream tries again in {REST_S:g} s at most.")
         server = held.server
         connection = Connection(
             server,
@@ -250,7 +280,7 @@ class McpServers:
             held.is_stale = True
             self.told(
                 f"The MCP server {held.server.name} says that its tools have changed. "
-                f"What you approved is offered on; look: /mcp approve {held.server.name}"
+                f"What you approved is still offered; to look: /mcp approve {held.server.name}"
             )
 
     async def _end(self, held: _Held) -> None:

@@ -32,6 +32,8 @@ MAX_REQUESTS: Final = 500
 MAX_STREAM: Final = 64_000_000
 """Bytes of one answer over HTTP, events included."""
 CONNECT_S: Final = 10.0
+_ENDING_S: Final = 5.0
+"""How long a server that takes no more may need to end, before it is said to be still there."""
 
 _THREADED: Final = 100_000
 """From so many bytes on, a message is decoded off the loop."""
@@ -133,6 +135,7 @@ async def _over_pipes(
     child = traffic.child = await Child.start(server, folder=folder, environ=environ)
     heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     say, said = anyio.create_memory_object_stream[SessionMessage](0)
+    is_silent = anyio.Event()
 
     async def listen() -> None:
         async with heard:
@@ -146,7 +149,9 @@ async def _over_pipes(
             except _TooMuch as error:
                 traffic.end(str(error))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-                traffic.end("cannot be heard any more")
+                traffic.end("can no longer be read")
+            finally:
+                is_silent.set()
 
     async def speak() -> None:
         async with said:
@@ -155,7 +160,10 @@ async def _over_pipes(
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await child.write(f"{text}\n".encode())
             except (OSError, anyio.ClosedResourceError):
-                traffic.end("does not listen any more")
+                # One that has ended takes none either: that it has, its stdout says.
+                with anyio.move_on_after(_ENDING_S):
+                    await is_silent.wait()
+                traffic.end("no longer accepts messages")
                 await heard.aclose()
 
     try:
@@ -179,7 +187,7 @@ async def _taken(line: bytes, traffic: Traffic) -> Any:
     try:
         message = await message_of(line)
     except BadValue as error:
-        raise _TooMuch(f"sent a message that is not taken: {error}") from None
+        raise _TooMuch(f"sent a message that is not accepted: {error}") from None
     except NoMessage:
         traffic.garbage += 1
         if traffic.garbage > MAX_GARBAGE:
@@ -233,14 +241,16 @@ async def _over_http(
                         try:
                             checked(item.message.model_dump(by_alias=True, mode="python"))
                         except BadValue as error:
-                            raise _TooMuch(f"sent a message that is not taken: {error}") from None
+                            raise _TooMuch(
+                                f"sent a message that is not accepted: {error}"
+                            ) from None
                         _count(item.message, traffic)
                         await heard.send(item)
                     traffic.end("")  # Why, the library says.
                 except _TooMuch as error:
                     traffic.end(str(error))
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    traffic.end("cannot be heard any more")
+                    traffic.end("can no longer be read")
 
         async with anyio.create_task_group() as group:
             group.start_soon(check)
@@ -343,8 +353,8 @@ def _http_client(headers: Mapping[str, str], traffic: Traffic) -> "httpx2.AsyncC
                 async for content in contents:
                     yield content
             except BadValue as error:
-                traffic.end(f"sent a message that is not taken: {error}")
-                raise httpx2.ReadError(f"a message that is not taken: {error}") from None
+                traffic.end(f"sent a message that is not accepted: {error}")
+                raise httpx2.ReadError(f"a message that is not accepted: {error}") from None
 
         async def _counted(self) -> AsyncIterator[bytes]:
             size = 0
@@ -359,7 +369,7 @@ def _http_client(headers: Mapping[str, str], traffic: Traffic) -> "httpx2.AsyncC
 
     async def look(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-            raise httpx2.ReadError("the answer is packed, which was not asked for")
+            raise httpx2.ReadError("the answer is compressed, which was not asked for")
         if response.has_redirect_location:
             raise httpx2.ReadError("a redirect, which is not followed")
         assert isinstance(response.stream, httpx2.AsyncByteStream)

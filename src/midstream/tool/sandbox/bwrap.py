@@ -92,7 +92,7 @@ def _said(path: str, flag: str) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=5,
+        timeout=30,
         check=False,
     )
     return ended.stdout.decode("utf-8", "replace")

@@ -5,40 +5,41 @@ import os
 import select
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.tool import passed_on
+from midstream.tool.paths import Place
 from midstream.tool.sandbox import limits
 from midstream.tool.sandbox.bwrap import Bwrap
 from midstream.tool.sandbox.folders import Held
+from midstream.tool.sandbox.guarded import LOCKED, NOTHING, Guarded
+from midstream.tool.sandbox.masks import NO_MASKS, Masks
 from midstream.tool.sandbox.seccomp import filter_of
 from midstream.tool.sandbox.view import (
-    LOCKED,
     View,
     add_devices,
     add_home,
+    add_looked_at,
     add_system,
     add_workspace,
     home_of,
     safe_path,
 )
 
+if TYPE_CHECKING:
+    from midstream.tool.sandbox.proxy import Proxy
+
 BEGIN_S: Final = 10.0
 """How long bubblewrap may take to say that it has begun."""
 
-PASSED_ON: Final = frozenset(
-    {
-        *("LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "CI", "TERM", "NO_COLOR", "PAGER"),
-        *("GIT_PAGER", "GIT_TERMINAL_PROMPT", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOPATH"),
-        *("CARGO_HOME", "RUSTUP_HOME", "NVM_DIR", "PYENV_ROOT"),
-    }
-)
-"""The names of a command's environment that are handed on, besides `LC_*`. PATH, HOME, TMPDIR and two
-of git's are set by us.
+_GATED: Final = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
+"""What waits for `begin` before a command. bubblewrap would go on where we have died before it, with nobody
+to end what it runs and no limits set; the line that this reads comes from `begin` alone.
 """
 
 
@@ -68,11 +69,16 @@ class Prepared:
         environment: Mapping[str, str],
         tag: Mapping[str, str],
         network: bool = False,
-        nested: Iterable[str] = (),
+        proxy: "Proxy | None" = None,
+        guarded: Guarded = NOTHING,
+        masks: Masks = NO_MASKS,
+        looks_at: Mapping[str, Place | None] | None = None,
     ) -> None:
         """Prepare it: opens descriptors, and makes `.git` or `.midstream` where they are missing.
 
         `tag` is all that the program itself gets for an environment, which anyone inside can read.
+        With `looks_at` it sees nothing of the workspace but that, changes nothing, and gets exactly
+        `environment`.
 
         Raises:
             OSError: something of it cannot be opened or made.
@@ -83,34 +89,54 @@ class Prepared:
         self._ours: list[int] = []
         self._group: Path | None = None
         workspace = Path(os.path.realpath(workspace))
-        self._held = Held(workspace, LOCKED)
+        self._held = Held(workspace, LOCKED if looks_at is None else ())
         try:
-            self.stdin = self._read_end(b"")
-            self._info, told = self._pipe()
+            self.stdin, self._gate = self._pipe()
+            self._info, write = self._pipe()
+            # bubblewrap holds both ends: with nobody to tell it would die, and leave its child waiting.
+            told = os.open(f"/proc/self/fd/{write}", os.O_RDWR | os.O_CLOEXEC)
+            os.close(write)
             blocked, self._go = self._pipe()
-            self._ours += [self._info, self._go]
-            flags = self._flags(machinery, network=network)
-            self._view.descriptors += [told, blocked]
-            flags += ["--info-fd", str(told), "--block-fd", str(blocked)]
-            home = home_of(environment)
-            add_system(self._view, network=network)
-            if machinery.devices is not None:
-                add_devices(self._view, machinery.devices)
-            add_home(self._view, home, environment, workspace)
-            add_workspace(
-                self._view,
-                workspace,
-                home=home,
-                by_descriptor=machinery.bwrap.by_descriptor,
-                network=network,
-                nested=nested,
-                hidden=machinery.hidden,
+            self._ours += [self.stdin, self._gate, self._info, self._go]
+            # Who knows what listens where nobody could look: no sockets of the Unix family then.
+            flags = self._flags(
+                machinery, network=network, unix=looks_at is None and not guarded.shortfall
             )
+            self._view.descriptors += [told, blocked]
+            if proxy is not None:
+                way = os.dup(proxy.theirs.fileno())
+                self._view.descriptors.append(way)
+                argv = proxy.inside(argv, way)
+            flags += ["--info-fd", str(told), "--block-fd", str(blocked)]
+            if looks_at is None:
+                home = home_of(environment)
+                add_system(self._view, network=network)
+                if machinery.devices is not None:
+                    add_devices(self._view, machinery.devices)
+                add_home(self._view, home, environment, workspace)
+                add_workspace(
+                    self._view,
+                    workspace,
+                    home=home,
+                    by_descriptor=machinery.bwrap.by_descriptor,
+                    guarded=guarded,
+                    hidden=machinery.hidden,
+                    masks=masks,
+                )
+                inside = _inside(environment, home, workspace)
+            else:
+                add_looked_at(
+                    self._view,
+                    workspace,
+                    places=looks_at,
+                    devices=machinery.devices,
+                    hidden=machinery.hidden,
+                )
+                inside = dict(environment)
             # Last: what is mounted needs its place made first.
             self._view.add("--remount-ro", "/")
-            inside = _inside(environment, home, workspace)
             variables = [word for pair in inside.items() for word in ("--setenv", *pair)]
-            end = ["--chdir", str(workspace), "--", *argv]
+            end = ["--chdir", str(workspace), "--", *_GATED, *argv]
             self.argv = [
                 machinery.bwrap.path,
                 *flags,
@@ -127,7 +153,7 @@ class Prepared:
         """Return the descriptors the program needs; it closes them before the command begins."""
         return tuple(self._view.descriptors)
 
-    def _flags(self, machinery: Machinery, *, network: bool) -> list[str]:
+    def _flags(self, machinery: Machinery, *, network: bool, unix: bool) -> list[str]:
         flags = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
         flags += ["--unshare-cgroup-try", "--cap-drop", "ALL", "--new-session"]
         flags += ["--die-with-parent", "--clearenv", "--hostname", "sandbox"]
@@ -135,7 +161,7 @@ class Prepared:
             flags.append("--unshare-net")
         if machinery.bwrap.is_new_enough():
             flags.append("--disable-userns")
-        program = filter_of(machinery.machine, network=network)
+        program = filter_of(machinery.machine, unix=unix and not network)
         if program is not None:
             descriptor = self._read_end(program)
             self._view.descriptors.append(descriptor)
@@ -152,8 +178,6 @@ class Prepared:
             os.write(write, data)
         finally:
             os.close(write)
-        if not data:
-            self._ours.append(read)
         return read
 
     def begin(self, pid: int) -> int | None:
@@ -171,6 +195,9 @@ class Prepared:
                 self._group = limits.begun_group(first, self._max_processes)
         with suppress(BrokenPipeError):
             os.write(self._go, b"!")
+            os.write(self._gate, b"\n")
+        self._ours.remove(self._gate)
+        os.close(self._gate)
         return first
 
     def _told_pid(self, parent: int) -> int | None:
@@ -207,11 +234,6 @@ class Prepared:
 
 
 def _inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict[str, str]:
-    passed = {
-        name: value
-        for name, value in environment.items()
-        if name in PASSED_ON or name.startswith("LC_")
-    }
     ours = {
         "PATH": safe_path(environment),
         "HOME": str(home),
@@ -225,7 +247,7 @@ def _inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict
             ours["GIT_CONFIG_COUNT"] = "1"
             ours["GIT_CONFIG_KEY_0"] = "safe.directory"
             ours["GIT_CONFIG_VALUE_0"] = str(workspace)
-    return {**passed, **ours}
+    return {**passed_on.inside(environment), **ours}
 
 
 def _is_others(workspace: Path) -> bool:

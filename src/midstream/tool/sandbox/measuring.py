@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from midstream.config.files import make_private
 from midstream.core.safety.capability import SandboxLevel
 from midstream.tool.sandbox import seccomp
 from midstream.tool.sandbox.bwrap import NEEDED, PLACES, Bwrap, found_bwrap
@@ -27,7 +28,7 @@ from midstream.tool.sandbox.view import made_devices
 
 _PROBE_PROCESSES: Final = 48
 _PROBE_S: Final = 20.0
-_ENDING_S: Final = 3.0
+_ENDING_S: Final = 10.0
 """What stays behind is ended with the sandbox's first process: that needs no time of its own."""
 _TRY_S: Final = 0.005
 _FILE: Final = "sandbox.json"
@@ -63,8 +64,8 @@ class _Kept(msgspec.Struct, frozen=True):
 def measured(state: Path, *, places: tuple[str, ...] = PLACES, again: bool = False) -> Measured:
     """Return the level of this machine's sandbox, for this user, as it was measured.
 
-    The result is kept in the folder `state` for as long as the kernel's start, the program and we
-    are the same; `again` measures anew. Takes up to a second: call it in a thread.
+    A result other than `none` is kept in the folder `state` for as long as the kernel's start, the
+    program and we are the same; `again` measures anew. Takes up to a second: call it in a thread.
     """
     bwrap = found_bwrap(places)
     if isinstance(bwrap, str):
@@ -74,7 +75,8 @@ def measured(state: Path, *, places: tuple[str, ...] = PLACES, again: bool = Fal
     if kept is not None and kept.key == key:
         return kept.measured
     result = _measure(bwrap, state)
-    _write(state / _FILE, _Kept(key, result))
+    if result.level != "none":  # That may be a busy machine's doing: it is tried again.
+        _write(state / _FILE, _Kept(key, result))
     return result
 
 
@@ -114,7 +116,7 @@ def _read(path: Path) -> _Kept | None:
 
 def _write(path: Path, kept: _Kept) -> None:
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         descriptor, name = tempfile.mkstemp(dir=path.parent)
         try:
             with open(descriptor, "wb") as file:

@@ -5,13 +5,19 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from midstream.core.safety.capability import SandboxLevel
+from midstream.tool.paths import Place
 from midstream.tool.sandbox.bwrap import PLACES, found_bwrap
+from midstream.tool.sandbox.guarded import Guarded, Lookout
 from midstream.tool.sandbox.launch import Machinery, Prepared
+from midstream.tool.sandbox.masks import NO_MASKS, Masks
 from midstream.tool.sandbox.measuring import Measured, machinery, measured
-from midstream.tool.sandbox.view import home_of, nested_repositories, unfit
+from midstream.tool.sandbox.view import home_of, unfit
+
+if TYPE_CHECKING:
+    from midstream.tool.sandbox.proxy import Proxy
 
 _LOOK_AGAIN_S: Final = 60.0
 
@@ -35,7 +41,8 @@ class Sandbox:
         self._places = places
         self._lock = threading.Lock()
         self._known: tuple[Measured, Machinery | None] | None = None
-        self._nested: dict[Path, tuple[float, tuple[str, ...]]] = {}
+        self._lookouts: dict[Path, Lookout] = {}
+        self._seen: dict[Path, tuple[float, Guarded]] = {}
         self._is_unfit: dict[Path, bool] = {}
 
     @property
@@ -48,9 +55,14 @@ class Sandbox:
         """Return the measured level, `none` before it is known."""
         return "none" if self._known is None else self._known[0].level
 
-    def level_in(self, workspace: Path) -> SandboxLevel:
-        """Return what commands in a folder run in, as far as it is known; never waits."""
-        return "none" if self._is_unfit.get(workspace) else self.level
+    def level_in(self, workspace: Path) -> SandboxLevel | None:
+        """Return what commands in a folder run in, None before that is known; never waits."""
+        if self._known is None:
+            return None
+        if self.level == "none":
+            return "none"
+        is_unfit = self._is_unfit.get(workspace)
+        return None if is_unfit is None else "none" if is_unfit else self.level
 
     def measure(self, *, again: bool = False) -> Measured:
         """Return what was measured, or measure now. Blocks: call it in a thread."""
@@ -98,10 +110,15 @@ class Sandbox:
         environment: Mapping[str, str],
         tag: Mapping[str, str] | None = None,
         network: bool = False,
+        proxy: "Proxy | None" = None,
+        guarded: Guarded | None = None,
+        masks: Masks = NO_MASKS,
     ) -> Prepared:
         """Return a command ready to start inside; `environment` is what it may be handed on of. Blocks.
 
-        `tag` marks the processes for those outside. With `network` it shares the machine's network.
+        `tag` marks the processes for those outside. With `network` it shares the machine's network, with a
+        `proxy` it has that as its one way out. `guarded` is what was found of the workspace a moment ago;
+        without it, it is looked for. `masks` is what to put out of its sight.
 
         Raises:
             OSError: it cannot be prepared. Nothing was started.
@@ -118,14 +135,62 @@ class Sandbox:
             environment=environment,
             tag=tag or {},
             network=network,
-            nested=self._nested_in(real),
+            proxy=proxy,
+            guarded=self.guarded(real) if guarded is None else guarded,
+            masks=masks,
         )
 
-    def _nested_in(self, workspace: Path) -> tuple[str, ...]:
-        """Return the repositories below; what was found a moment ago will do."""
-        kept = self._nested.get(workspace)
-        now = time.monotonic()
-        if kept is None or now - kept[0] > _LOOK_AGAIN_S:
-            kept = (now, nested_repositories(workspace))
-            self._nested[workspace] = kept
-        return kept[1]
+    def can_look(self, workspace: Path) -> bool:
+        """Return whether what only looks can run inside: nothing less than the whole will do. Blocks."""
+        return self.can_mask() and not self.unfit(workspace)
+
+    def looking(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Path,
+        environment: Mapping[str, str],
+        tag: Mapping[str, str],
+        places: Mapping[str, Place | None],
+    ) -> Prepared:
+        """Return a command that only looks, ready to start inside, where it sees these places alone.
+
+        Raises:
+            OSError: it cannot be prepared. Nothing was started.
+        """
+        made = self._measured()[1]
+        if made is None or not self.can_look(workspace):
+            raise OSError("there is no sandbox any more")
+        return Prepared(
+            made,
+            argv,
+            workspace=workspace,
+            environment=environment,
+            tag=tag,
+            looks_at=places,
+        )
+
+    def can_mask(self) -> bool:
+        """Return whether a command can be kept from reading names of a workspace. Blocks."""
+        result, made = self._measured()
+        return result.level == "full" and made is not None and made.bwrap.by_descriptor
+
+    def guarded(self, workspace: Path) -> Guarded:
+        """Return what of a folder is locked and shut for a command that starts now. Blocks."""
+        real = Path(os.path.realpath(workspace))
+        with self._lock:
+            lookout = self._lookouts.setdefault(real, Lookout(real))
+        found = lookout.look()
+        self._seen[real] = (time.monotonic(), found)
+        return found
+
+    def seen(self, workspace: Path) -> Guarded:
+        """Return what of a folder was guarded a moment ago, for a plan. Blocks.
+
+        The command looks again as it starts.
+        """
+        real = Path(os.path.realpath(workspace))
+        seen = self._seen.get(real)
+        if seen is None or time.monotonic() - seen[0] > _LOOK_AGAIN_S:
+            return self.guarded(real)
+        return seen[1]

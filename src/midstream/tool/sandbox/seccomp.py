@@ -133,19 +133,19 @@ _MODE_AT = {
 }
 
 
-def filter_of(machine: str, *, network: bool = False) -> bytes | None:
+def filter_of(machine: str, *, unix: bool = True) -> bytes | None:
     """Return the filter for a machine as `uname -m` names it, None for one we have no table of.
 
-    With `network` the network is the host's, and with it the host's abstract sockets: no socket of
-    the Unix family can be made then (pairs still can).
+    Without `unix` no socket of the Unix family can be made (pairs still can): where the network is the
+    host's, and with it the host's abstract sockets, or where sockets of the host could be found.
     """
     known = MACHINES.get(machine)
     if known is None:
         return None
-    return b"".join(struct.pack("<HBBI", *each) for each in _program(known, network=network))
+    return b"".join(struct.pack("<HBBI", *each) for each in _program(known, unix=unix))
 
 
-def _program(machine: Machine, *, network: bool) -> list[Instruction]:
+def _program(machine: Machine, *, unix: bool) -> list[Instruction]:
     program: list[Instruction] = [
         _load(_ARCH_AT),
         (_JEQ, 1, 0, machine.audit),
@@ -155,15 +155,15 @@ def _program(machine: Machine, *, network: bool) -> list[Instruction]:
     if machine is MACHINES["x86_64"]:
         program += [(_JGE, 0, 1, _X32), _returned(KILL)]
     program += [(_JGT, 0, 1, _NEWEST), _returned(ENOSYS)]
-    for name, body in _closed(network=network):
+    for name, body in _closed(unix=unix):
         if name in machine.calls:
             program += [(_JEQ, 0, len(body), machine.calls[name]), *body]
     return [*program, _returned(ALLOW)]
 
 
-def _closed(*, network: bool) -> Iterable[tuple[str, Sequence[Instruction]]]:
+def _closed(*, unix: bool) -> Iterable[tuple[str, Sequence[Instruction]]]:
     """Yield calls with what becomes of them; each body ends in a return."""
-    families = [_AF_INET, _AF_INET6] if network else [_AF_UNIX, _AF_INET, _AF_INET6]
+    families = [_AF_UNIX, _AF_INET, _AF_INET6] if unix else [_AF_INET, _AF_INET6]
     yield "clone", _unless_set(0, _NAMESPACES)
     yield "unshare", _unless_set(0, _NAMESPACES | _NEW_TIME)
     yield "socket", _socket(families)

@@ -3,8 +3,8 @@
 The system is read-only. The home folder is empty but for the tool chains developers keep there, which
 are listed by name: a home holds keys and tokens in places nobody can list. The workspace is writable.
 What a program outside would run or obey later is not: its `.git` and `.midstream`, the editor's, CI's and
-hooks' files, a virtual environment. Such a file could simply be moved away together with its folder, so
-each folder on the way down to it is made a mount, which cannot be renamed.
+hooks' files, a virtual environment. A `.git` further down could simply be moved away together with its
+folder, so each folder on the way down to it is made a mount, which cannot be renamed.
 
 What lies in the workspace is mounted by descriptor, opened without following a link: a command that is
 still running there could put a link in its place meanwhile.
@@ -17,11 +17,12 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
+from midstream.config.files import make_private
 from midstream.core.safety.protected import classify
+from midstream.tool.paths import Place
 from midstream.tool.sandbox.bwrap import others_reach
-
-LOCKED: Final = (".git", ".midstream")
-"""What is read-only in every workspace, and cannot be made where it is missing."""
+from midstream.tool.sandbox.guarded import LOCKED, Guarded
+from midstream.tool.sandbox.masks import NO_MASKS, Masks, is_folder
 
 _MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC: Final = (
@@ -54,8 +55,6 @@ _TOOL_CHAINS: Final = (
 )
 """Below the home folder, read-only. No folder that also holds credentials, such as `.cargo` itself."""
 
-_NOT_LOCKED: Final = frozenset({".yarn", ".bundle", ".cargo", ".mvn", ".config", ".local"})
-"""Folders that decide what runs later, but that the tools they belong to write into all the time."""
 _NOT_HIDDEN: Final = frozenset({".npmrc"})
 """A project's own is settings, and `npm` wants it."""
 _VENVS: Final = (".venv", "venv", "env")
@@ -75,11 +74,6 @@ _DEVICE_TTY = {"tty": (5, 0)}
 
 _TMP_BYTES: Final = 2 << 30
 _HOME_BYTES: Final = 1 << 30
-
-_SCAN_DEPTH, _SCAN_ENTRIES = 4, 20_000
-_NOT_SCANNED: Final = frozenset(
-    {"node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", "target"}
-)
 
 
 class View:
@@ -178,7 +172,7 @@ def made_devices(folder: Path) -> bool:
     what they like writable, or show it inside. `folder` is a real path.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         if others_reach(folder):
             return False
         for name, (major, minor) in {**_DEVICES, **_DEVICE_TTY}.items():
@@ -299,6 +293,52 @@ def safe_path(environment: Mapping[str, str]) -> str:
     return ":".join(dict.fromkeys(entries)) or "/usr/local/bin:/usr/bin:/bin"
 
 
+# --- for what only looks ----------------------------------------------------------------------
+
+
+def _hide_ours(view: View, workspace: Path, hidden: Iterable[Path]) -> None:
+    for ours in {Path(os.path.realpath(each)) for each in hidden}:
+        if _holds(workspace, ours) and ours != workspace and ours.exists():
+            view.add("--tmpfs", str(ours))
+
+
+def add_looked_at(
+    view: View,
+    workspace: Path,
+    *,
+    places: Mapping[str, Place | None],
+    devices: Path | None,
+    hidden: Iterable[Path],
+) -> None:
+    """Add next to nothing: programs, and of the workspace what was judged, opened without following a
+    link and read-only, under the names it is asked for by. `hidden` is as for `add_workspace`.
+    """
+    view.add("--ro-bind", "/usr", "/usr")
+    for merged in _MERGED:
+        if os.path.islink(merged):
+            view.add("--symlink", os.readlink(merged), merged)
+        elif os.path.isdir(merged):
+            view.add("--ro-bind", merged, merged)
+    for name in ("ld.so.cache", "localtime"):
+        real = os.path.realpath(f"/etc/{name}")
+        if os.path.isfile(real):
+            view.add("--ro-bind", real, f"/etc/{name}")
+    null = "/dev/null" if devices is None else str(devices / "null")
+    view.add("--dev-bind", null, "/dev/null", "--dir", str(workspace))
+    root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name, place in sorted(places.items()):
+            descriptor = None if place is None else _opened(root, "/".join(place.parts))
+            if descriptor is not None:
+                view.add_by_descriptor(
+                    "--ro-bind-fd", descriptor, os.path.normpath(workspace / name)
+                )
+    finally:
+        os.close(root)
+    if "." in places:
+        _hide_ours(view, workspace, hidden)
+
+
 # --- the workspace ----------------------------------------------------------------------------
 
 
@@ -308,13 +348,17 @@ def add_workspace(
     *,
     home: Path,
     by_descriptor: bool,
-    network: bool,
-    nested: Iterable[str],
+    guarded: Guarded,
     hidden: Iterable[Path],
+    masks: Masks = NO_MASKS,
 ) -> None:
     """Add the workspace, writable, and what of it is not.
 
-    `nested` are repositories below it. `hidden` are folders of ours, not to be seen wherever they are.
+    `guarded` is what of it to lock, and to shut, `masks` what to put out of sight. `hidden` are folders of
+    ours, not to be seen wherever they are.
+
+    Raises:
+        OSError: something cannot be put out of sight.
     """
     place = str(workspace)
     there = sorted(os.listdir(workspace))
@@ -322,14 +366,17 @@ def add_workspace(
     if by_descriptor:
         root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            names = _worth_locking(workspace, there, nested, network=network)
-            _lock(view, root, workspace, names)
+            _lock(view, root, workspace, (*guarded.locked, *guarded.installed), masks.above)
         finally:
             os.close(root)
     for name in LOCKED:
         view.add("--ro-bind", str(workspace / name), str(workspace / name))
+    for name in (*guarded.sockets, *guarded.pipes):
+        # bubblewrap would make what has gone meanwhile.
+        if os.path.lexists(workspace / name):
+            view.add("--ro-bind", "/dev/null", str(workspace / name))
     _hide(view, workspace, there)
-    for folder in _worktree(workspace):
+    for folder in () if ".git" in masks.names else _worktree(workspace):
         view.add("--ro-bind", folder, folder)
     for name in _VENVS:
         prefix = python_behind(workspace / name)
@@ -337,35 +384,39 @@ def add_workspace(
             continue
         if not _is_too_wide(Path(prefix), home, workspace):
             view.add("--ro-bind", prefix, prefix)
-    for ours in {Path(os.path.realpath(each)) for each in hidden}:
-        if _holds(workspace, ours) and ours != workspace and ours.exists():
-            view.add("--tmpfs", str(ours))
-
-
-def _worth_locking(
-    workspace: Path, names: Iterable[str], nested: Iterable[str], *, network: bool
-) -> list[str]:
-    found = [name for name in names if _standing(name, "write") == "protected"]
-    found = [name for name in found if name not in LOCKED and name not in _NOT_LOCKED]
-    if not network:
-        # With the network it is for installing, and into there.
-        found += [name for name in _VENVS if (workspace / name / "pyvenv.cfg").is_file()]
-    return [*found, *nested]
+    _hide_ours(view, workspace, hidden)
+    # Last: what is mounted above one later would show it again.
+    _mask(view, workspace, masks)
 
 
 def _standing(name: str, purpose: Literal["read", "write"]) -> str:
     return classify((name,), purpose).standing
 
 
-def _lock(view: View, root: int, workspace: Path, names: Iterable[str]) -> None:
-    mounted: set[str] = set()
-    for name in names:
-        *above, _last = PurePosixPath(name).parts
-        for depth in range(1, len(above) + 1):
-            folder = "/".join(above[:depth])
-            if folder not in mounted and _mount(view, "--bind-fd", root, workspace, folder):
-                mounted.add(folder)
+def _lock(
+    view: View, root: int, workspace: Path, names: Iterable[str], stay: Iterable[str]
+) -> None:
+    names = tuple(names)
+    # A repository's folder stays where it is. Others may be moved, as people do: that is told.
+    repositories = Masks(names=tuple(name for name in names if name.endswith("/.git")))
+    # First: what is mounted above a name later would hide its own mount.
+    for folder in sorted({*repositories.above, *stay}):
+        _mount(view, "--bind-fd", root, workspace, folder)
+    for name in sorted(names):
         _mount(view, "--ro-bind-fd", root, workspace, name)
+
+
+def _mask(view: View, workspace: Path, masks: Masks) -> None:
+    """Put names out of sight: behind an empty folder, or a device that cannot be opened."""
+    for name in masks.names:
+        place = str(workspace / name)
+        match is_folder(workspace / name):
+            case True:
+                view.add("--perms", "0555", "--tmpfs", place, "--remount-ro", place)
+            case False:
+                view.add("--ro-bind", "/dev/null", place)
+            case None:
+                raise OSError(f"{name} is not what it was a moment ago")
 
 
 def _mount(view: View, flag: str, root: int, workspace: Path, name: str) -> bool:
@@ -425,43 +476,3 @@ def _worktree(workspace: Path) -> list[str]:
     points_back = os.path.realpath(back) == os.path.realpath(file)
     is_repository = (common / "HEAD").is_file() and (common / "objects").is_dir()
     return [str(common)] if points_back and is_repository and _holds(common, own) else []
-
-
-def nested_repositories(workspace: Path) -> tuple[str, ...]:
-    """Return the `.git` of repositories below the workspace, as far as a short look finds them."""
-    found: list[str] = []
-    level = [""]
-    looked_at = 0
-    for _ in range(_SCAN_DEPTH):
-        below: list[str] = []
-        for folder in level:
-            with suppress(OSError), os.scandir(workspace / folder) as entries:
-                for entry in entries:
-                    looked_at += 1
-                    if looked_at > _SCAN_ENTRIES:
-                        return tuple(sorted(found))
-                    name = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.name == ".git":
-                        found += [name] if folder else []
-                    elif entry.name not in _NOT_SCANNED and entry.is_dir(follow_symlinks=False):
-                        below.append(name)
-        level = below
-    return tuple(sorted(found))
-
-
-def guarded_names(workspace: Path) -> frozenset[str]:
-    """Return the names in the workspace's root that decide what runs later.
-
-    One that was not there cannot be locked; whether a command made one is looked up when it has ended.
-    """
-    try:
-        names = frozenset(os.listdir(workspace))
-    except OSError:
-        return frozenset()
-    found = {name for name in names if _standing(name, "write") == "protected"} - _NOT_LOCKED
-    # No command in the sandbox makes these; the sandbox of one beside it does, for as long as it runs.
-    found -= {*LOCKED}
-    if {"HEAD", "objects", "refs"} <= names:
-        # To git that is a repository, whose settings it obeys.
-        found |= {"HEAD", "config"}
-    return frozenset(found)

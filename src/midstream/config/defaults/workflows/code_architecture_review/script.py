@@ -54,7 +54,7 @@ def fold_in(run):
     """Keep what the user said unasked, and tell the agents."""
     said = run.resume_input
     run.common_data["guidance"] = [*run.common_data.get("guidance", []), said]
-    run.common_data["heard"] = f"You also said, and it counts: {said}"
+    run.common_data["heard"] = f"You added: {said}"
     run.contexts["review"].add_message("user", f"The user adds: {said}")
     run.log("Heard.")
 
@@ -124,7 +124,7 @@ def figures_part(figures):
         ),
         ("Most imported modules", *columns(imports["most_imported"], "module", "by")),
         (
-            f"Import cycles ({imports['cycle_count']})",
+            f"Import cycles ({imports['cycle_count'] or 0})",
             ["modules that import each other"],
             [[", ".join(map(code, cycle))] for cycle in imports["cycles"]],
         ),

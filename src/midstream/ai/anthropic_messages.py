@@ -1,0 +1,287 @@
+"""Anthropic's Messages API."""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from midstream.ai.endpoints import ENDPOINTS
+from midstream.ai.listening import Answer, Ended, Heard, SentCall, Tokens
+from midstream.ai.messages import Piece, Pieces, callable_name, results_of, schema_of, words_of
+from midstream.ai.troubles import CutOff, Refused, Unreadable
+from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
+from midstream.core.conversation import GO_ON, Message
+from midstream.core.names import Json
+from midstream.core.safety.decoding import clean
+from midstream.ports import ModelRequest
+
+if TYPE_CHECKING:
+    import httpx2
+
+VERSION: Final = "2026-10-21"
+
+_MOST: Final = (
+    # The oldest refuse a request whose input and `max_tokens` together are more than they take.
+    (re.compile(r"claude-(3|4-)|claude-(opus|sonnet)-4($|[-@][012])"), 4_096),
+    (re.compile(r"claude-(opus|sonnet|haiku)-4-5"), 64_000),
+    (re.compile(r"claude-[a-z]+-(4-[6-9]|[5-9])"), 128_000),
+)
+"""The most tokens a reply may have, which the API wants to be told."""
+_MOST_OF_OTHERS: Final = 16_384
+
+_THINKS: Final = re.compile(r"claude-[a-z]+-[5-9]")
+"""Models that think unless they are told not to; then none can be made to call a tool."""
+
+
+class AnthropicModel:
+    """A model of Anthropic's; see `OpenAIModel`."""
+
+    def __init__(self, http: "httpx2.AsyncClient", base: str, key: str, name: str) -> None:
+        self._http = http
+        self._url = base + ENDPOINTS["anthropic"].path
+        self._headers = ALWAYS | {"authorization": f"Bearer {key}", "anthropic-version": VERSION}
+        self._model = name.partition(":")[2]
+        self._pieces = Pieces()
+
+    async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
+        """Return the answer to a request, its words heard as they come; see `Speaker`."""
+        return await converse(
+            self._http,
+            self._url,
+            headers=self._headers,
+            body=lambda: self._body(request),
+            watch=watch,
+            listening=Listening(heard),
+        )
+
+    def _body(self, request: ModelRequest) -> list[bytes]:
+        return body_of(request, self._pieces.of(request.messages, piece_of), model=self._model)
+
+
+# --- what is sent -----------------------------------------------------------------------------------
+
+
+def piece_of(message: Message) -> Piece:
+    """Return what a message becomes: blocks, between commas."""
+    text = words_of(message)
+    blocks = [_text(text)] if text else []
+    if message.role != "assistant":
+        return Piece(message.role, b"".join(blocks))
+    blocks += [
+        _encoded(
+            {
+                "type": "tool_use",
+                "id": call.id,
+                "name": callable_name(call.name),
+                "input": call.arguments,
+            }
+        )
+        for call in message.calls
+    ]
+    results = [
+        _encoded({"type": "tool_result", "tool_use_id": id, "content": [_block(told)]})
+        for id, _, told in results_of(message)
+    ]
+    return Piece("assistant", b",".join(blocks), b",".join(results))
+
+
+def body_of(request: ModelRequest, pieces: Iterable[Piece], *, model: str) -> list[bytes]:
+    """Return the parts of the body of a request, of which each is of one message at most."""
+    head: dict[str, Json] = {
+        "model": model,
+        "stream": True,
+        "max_tokens": next((most for of, most in _MOST if of.match(model)), _MOST_OF_OTHERS),
+    }
+    if request.tools:
+        is_forced = request.must_call and not _THINKS.match(model)
+        head["tool_choice"] = {"type": "any" if is_forced else "auto"}
+        head["tools"] = [
+            {
+                "name": tool.name,
+                "description": clean(tool.description),
+                "input_schema": schema_of(tool),
+            }
+            for tool in request.tools
+        ]
+    system, turns = _turns(pieces)
+    own = clean(request.system)
+    if own.strip():
+        system.append(_text(own))
+    body = [_encoded(head)[:-1]]
+    if system:
+        body += [b',"system":[', b",".join(system), b"]"]
+    body.append(b',"messages":[')
+    for number, (side, blocks) in enumerate(turns):
+        body.append(b'%s{"role":"%s","content":[' % (b"," if number else b"", side))
+        for at, block in enumerate(blocks):
+            body += [b",", block] if at else [block]
+        body.append(b"]}")
+    return [*body, b"]}"]
+
+
+def _turns(pieces: Iterable[Piece]) -> tuple[list[bytes], list[tuple[bytes, list[bytes]]]]:
+    """Return the system's blocks, wherever they stood, and the turns of both sides, one after the other."""
+    system: list[bytes] = []
+    turns: list[tuple[bytes, list[bytes]]] = []
+    said: list[bytes] = []
+    for piece in pieces:
+        if not piece.said:
+            continue
+        if piece.side == "assistant":
+            turns += [(b"user", said or [_GO_ON]), (b"assistant", [piece.said])]
+            said = [piece.results] if piece.results else []
+        else:
+            (system if piece.side == "system" else said).append(piece.said)
+    return system, [*turns, (b"user", said or [_GO_ON])]
+
+
+def _block(text: str) -> dict[str, Json]:
+    return {"type": "text", "text": text}
+
+
+def _text(text: str) -> bytes:
+    return _encoded(_block(text))
+
+
+def _encoded(value: Json) -> bytes:
+    return msgspec.json.encode(value)
+
+
+_GO_ON: Final = _text(GO_ON)
+
+# --- what comes back --------------------------------------------------------------------------------
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class _Message(msgspec.Struct):
+    model: str = ""
+    usage: _Usage | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    thinking: str = ""
+    name: str = ""
+    input: Any = None
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    message: _Message | None = None
+    content_block: _Block | None = None
+    delta: _Delta | None = None
+    usage: _Usage | None = None
+
+
+_ENDS: Final[dict[str, Ended]] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+class Listening:
+    """Makes an answer of the events of a stream."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._calls: dict[int, tuple[str, list[str]]] = {}
+        self._ended: Ended | None = None
+        self._is_empty = True
+        self._used = _Usage()
+        self._model = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the reply has ended, whatever may follow."""
+        return self._ended is not None
+
+    def take(self, event: Event) -> bool:
+        """Take the next event; return whether it was the last.
+
+        Raises:
+            Refused: it is an error.
+            Unreadable, msgspec.MsgspecError: it is none of this dialect.
+        """
+        told = decoded(event.data, _Event)
+        if told.type == "error":
+            raise Refused(0, decoded(event.data, dict))
+        if told.type == "message_start" and told.message is not None:
+            self._is_empty = False
+            self._model = told.message.model
+            self._count(told.message.usage)
+        elif told.type == "content_block_start" and told.content_block is not None:
+            self._begin(told.index, told.content_block)
+        elif told.type == "content_block_delta" and told.delta is not None:
+            self._go_on(told.index, told.delta)
+        elif told.type == "message_delta":
+            self._count(told.usage)
+            if told.delta is not None and told.delta.stop_reason:
+                self._ended = _ENDS.get(told.delta.stop_reason, "stop")
+        return told.type == "message_stop"
+
+    def answer(self) -> Answer:
+        """Return what came of the stream, which has ended.
+
+        Raises:
+            Unreadable: there was no reply in it.
+            CutOff: it ended before the reply did.
+        """
+        if self._is_empty:
+            raise Unreadable("an answer that contains no reply")
+        if self._ended is None:
+            raise CutOff
+        calls = (SentCall(name, "".join(sent)) for name, sent in self._calls.values())
+        return Answer(
+            ended=self._ended, calls=tuple(calls), tokens=self._tokens(), model=self._model
+        )
+
+    def _begin(self, index: int, block: _Block) -> None:
+        self._heard.say(block.text)
+        self._heard.think(block.thinking)
+        if block.type == "tool_use":
+            self._heard.call()
+            sent = [_encoded(block.input).decode()] if block.input else []
+            self._calls[index] = (block.name, sent)
+
+    def _go_on(self, index: int, delta: _Delta) -> None:
+        self._heard.say(delta.text)
+        self._heard.think(delta.thinking)
+        if delta.partial_json and index in self._calls:
+            self._calls[index][1].append(delta.partial_json)
+
+    def _count(self, usage: _Usage | None) -> None:
+        """Keep the newest numbers: those at the end stand for the whole, and need not tell all again."""
+        told = {} if usage is None else msgspec.structs.asdict(usage)
+        newer = {name: count for name, count in told.items() if count is not None and count >= 0}
+        self._used = msgspec.structs.replace(self._used, **newer)
+
+    def _tokens(self) -> Tokens | None:
+        used = self._used
+        if used.input_tokens is None or used.output_tokens is None:
+            return None
+        written = used.cache_creation_input_tokens or 0
+        read = used.cache_read_input_tokens or 0
+        return Tokens(
+            sent=used.input_tokens + written + read,
+            made=used.output_tokens,
+            read=read,
+            written=written,
+        )

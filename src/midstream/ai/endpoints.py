@@ -1,0 +1,181 @@
+"""Where each provider is asked, with which key, and in which dialect: a table.
+
+Most providers speak OpenAI's chat completions; Anthropic speaks its own protocol. These two are spoken
+here, and a provider is a row. Whatever else there is goes through `library`.
+
+An address can be replaced by the environment: `GROQ_BASE_URL` for `groq`, and so on.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from midstream.core.errors import UserMistake
+
+NO_KEY: Final = "not-set"
+"""Sent where an own endpoint is set and no key: most local servers want any, and check none."""
+
+OLLAMA_ADDRESS: Final = "OLLAMA_BASE_URL"
+OLLAMA_HERE: Final = "http://127.0.0.1:11434/v1"
+
+Dialect = Literal["openai", "anthropic", "library"]
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider, and what is special about it.
+
+    `base` is "" where only the environment says where it is. `path` follows the base. `is_keyless`: a
+    key may be set and need not be. `is_own`: people have endpoints of their own that speak like it, so
+    that its address is as good as a key.
+
+    `tells_usage`: tells what was used without being asked, and refuses to be asked. `must_call` is its
+    word for "call one of the tools"; `has_short_ids`: ids of calls are nine letters and digits.
+    """
+
+    title: str
+    base: str
+    keys: tuple[str, ...]
+    dialect: Dialect = "openai"
+    path: str = "/chat/completions"
+    is_keyless: bool = False
+    is_own: bool = False
+    tells_usage: bool = False
+    must_call: str = "required"
+    has_short_ids: bool = False
+
+
+def _at(title: str, base: str, *keys: str) -> Endpoint:
+    return Endpoint(title=title, base=base, keys=keys)
+
+
+_OPENAI = Endpoint(
+    title="OpenAI", base="https://api.openai.com/v1", keys=("OPENAI_API_KEY",), is_own=True
+)
+
+ENDPOINTS: Final[dict[str, Endpoint]] = {
+    "openai": _OPENAI,
+    "openai-chat": _OPENAI,
+    "openai-responses": msgspec.structs.replace(_OPENAI, dialect="library"),
+    "anthropic": Endpoint(
+        title="Anthropic",
+        base="https://api.anthropic.com",
+        keys=("ANTHROPIC_API_KEY",),
+        dialect="anthropic",
+        path="/v1/messages",
+        is_own=True,
+    ),
+    "google": Endpoint(
+        title="Google",
+        base="https://generativelanguage.googleapis.com",
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        dialect="library",
+        is_own=True,
+    ),
+    "openrouter": _at("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "deepseek": _at("DeepSeek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+    "groq": Endpoint(
+        title="Groq",
+        base="https://api.groq.com",
+        keys=("GROQ_API_KEY",),
+        path="/openai/v1/chat/completions",
+    ),
+    "mistral": Endpoint(
+        title="Mistral",
+        base="https://api.mistral.ai",
+        keys=("MISTRAL_API_KEY",),
+        path="/v1/chat/completions",
+        tells_usage=True,
+        must_call="any",
+        has_short_ids=True,
+    ),
+    "ollama": Endpoint(title="Ollama", base=OLLAMA_HERE, keys=("OLLAMA_API_KEY",), is_keyless=True),
+    "xai": _at("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
+    "alibaba": _at(
+        "Alibaba Cloud",
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        *("ALIBABA_API_KEY", "DASHSCOPE_API_KEY"),
+    ),
+    "cerebras": _at("Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    "fireworks": _at("Fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    "github": _at("GitHub Models", "https://models.github.ai/inference", "GITHUB_API_KEY"),
+    "moonshotai": _at("Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    "nebius": _at("Nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
+    "ovhcloud": _at(
+        "OVHcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"
+    ),
+    "sambanova": _at("SambaNova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    "together": _at("Together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "vercel": _at(
+        "Vercel",
+        "https://ai-gateway.vercel.sh/v1",
+        *("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
+    ),
+    "vllm": Endpoint(title="vLLM", base="", keys=("VLLM_API_KEY",), is_own=True),
+    "zai": _at("Z.ai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+}
+
+
+def address_variable(provider: str) -> str:
+    """Return the environment variable that says where a provider is, if not where it always is."""
+    if provider.startswith("openai"):
+        return "OPENAI_BASE_URL"
+    if provider == "google":
+        return "GOOGLE_GEMINI_BASE_URL"
+    return f"{provider.upper()}_BASE_URL"
+
+
+def base_of(provider: str, environ: Mapping[str, str]) -> str:
+    """Return the address a provider is asked at, without the path; "" where only its library knows it.
+
+    Raises:
+        UserMistake: the environment names one that is none.
+    """
+    known = ENDPOINTS.get(provider)
+    if known is None:
+        return ""
+    variable = address_variable(provider)
+    address = environ.get(variable, "").strip()
+    if address:
+        _check_address(variable, address)
+    return address or known.base
+
+
+def address_and_key(provider: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the address and the key of a provider of the table, both whole.
+
+    Raises:
+        UserMistake: there is neither key nor address, or one of them is malformed.
+    """
+    known, variable = ENDPOINTS[provider], address_variable(provider)
+    own = environ.get(variable, "").strip()
+    keys = {name: environ.get(name, "").strip() for name in known.keys}
+    name, key = next(((n, key) for n, key in keys.items() if key), ("", ""))
+    if not own and not (key and known.base) and not known.is_keyless:
+        words = f"No key for {known.title} is set."
+        if not known.base:
+            words = f"Where {known.title} runs is not set."
+        ways = " or ".join(known.keys) if known.base else ""
+        hint = f"{ways}, or {variable} for an endpoint of your own" if ways else variable
+        raise UserMistake(words, hint=f"Set {hint}.")
+    address = base_of(provider, environ)
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UserMistake(
+            f"{name} contains characters that a key cannot have.",
+            hint="Copy the key again, without quotes or line breaks.",
+        )
+    return address, key or NO_KEY
+
+
+def _check_address(variable: str, address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise UserMistake(
+            f"{variable} is {address!r:.100}, which is not an endpoint's address.",
+            hint="Write the full address, such as http://127.0.0.1:11434/v1.",
+        )

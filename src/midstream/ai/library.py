@@ -1,0 +1,392 @@
+"""Providers that speak a protocol of their own, such as Google, through the library `pydantic-ai`.
+
+It is an extra, imported for such a model alone, off the loop. Its client follows no redirects (a key
+goes to the host it is meant for), retries nothing, and lets a watch see every byte of an answer: the
+SDKs buffer a line without limit, so a cap further up would come too late.
+"""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from midstream.ai.endpoints import ENDPOINTS, address_and_key
+from midstream.ai.listed import is_misspelt, no_such_provider
+from midstream.ai.listening import Answer, Ended, Heard, SentCall, Tokens
+from midstream.ai.messages import callable_name, results_of, schema_of, words_of
+from midstream.ai.troubles import CutOff, Failed, Kind, PackedAnswer, Redirected, plain_words
+from midstream.ai.wire import SLICE, SPARSE, Watch, http_client
+from midstream.core.conversation import GO_ON, Message
+from midstream.core.safety.decoding import clean
+from midstream.ports import ModelRequest
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai import messages as theirs
+    from pydantic_ai.models import Model as TheirModel
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.providers import Provider
+
+_WATCH: ContextVar[Watch | None] = ContextVar("midstream_reply_watch", default=None)
+"""The watch over the answer to the request being made in this task."""
+_OPEN: ContextVar["list[httpx2.Response] | None"] = ContextVar("midstream_responses", default=None)
+"""The answers to that request: some SDKs leave theirs open when they are cancelled."""
+
+_ENDS: Final[dict[str, Ended]] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+
+
+class Library:
+    """Makes models of the library, over one client.
+
+    Args:
+        environ: where keys and endpoints stand.
+        transport: what carries requests instead of the network.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str], transport: "httpx2.AsyncBaseTransport | None"
+    ) -> None:
+        self._environ = environ
+        self._transport = transport
+        self._client: httpx2.AsyncClient | None = None
+
+    def model(self, name: str) -> "LibraryModel":
+        """Return the model of that name. Blocks (imports, certificates): call it off the loop.
+
+        Raises:
+            UserMistake: the key or the endpoint is missing or malformed, or there is no such provider.
+            ImportError: the library is not installed, or one that it needs.
+            Exception: what the provider's library raises for a name it does not know.
+        """
+        provider = name.partition(":")[0]
+        try:
+            import pydantic_ai.direct  # noqa: F401
+            from pydantic_ai.models import infer_model
+        except ImportError:
+            if provider not in ENDPOINTS and is_misspelt(provider):
+                raise no_such_provider(provider) from None
+            raise
+        try:
+            return LibraryModel(infer_model(name, provider_factory=self._provider))
+        except Exception as error:
+            raise _ours(error) from error.__cause__
+
+    async def aclose(self) -> None:
+        """Close every connection of the client."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _provider(self, provider: str) -> "Provider[Any]":
+        from pydantic_ai.providers import infer_provider, infer_provider_class
+
+        if provider == "openai-responses":
+            from pydantic_ai.providers.openai import OpenAIProvider
+
+            address, key = address_and_key(provider, self._environ)
+            return OpenAIProvider(base_url=address, api_key=key, http_client=self._http())
+        if provider == "google":
+            from pydantic_ai.providers.google import GoogleProvider
+
+            address, key = address_and_key(provider, self._environ)
+            return GoogleProvider(base_url=address, api_key=key, http_client=self._http())
+        try:
+            infer_provider_class(provider)
+        except ValueError:
+            raise no_such_provider(provider) from None
+        return infer_provider(provider)
+
+    def _http(self) -> "httpx2.AsyncClient":
+        if self._client is None:
+            self._client = http_client(self._transport)
+            self._client.event_hooks = {"response": [_let_be_watched]}
+        return self._client
+
+
+class LibraryModel:
+    """A model of the library, as one that can be asked."""
+
+    def __init__(self, model: "TheirModel") -> None:
+        self._model = model
+
+    async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
+        """Return the answer to a request, its words heard as they come.
+
+        Raises:
+            Exception: whatever the library makes of a failure; an error of `troubles` where it can be told.
+        """
+        from pydantic_ai.direct import model_request_stream
+        from pydantic_ai.settings import ModelSettings
+
+        token = _WATCH.set(watch)
+        opened: list[httpx2.Response] = []
+        opened_token = _OPEN.set(opened)
+        try:
+            async with model_request_stream(
+                self._model,
+                _conversation(request),
+                model_settings=ModelSettings(max_retries=0),
+                model_request_parameters=_parameters(request),
+            ) as stream:
+                async for event in stream:
+                    _hear(event, heard)
+            return _answer(stream.get())
+        except Exception as error:
+            raise _ours(error) from error.__cause__
+        finally:
+            _WATCH.reset(token)
+            _OPEN.reset(opened_token)
+            for response in opened:
+                await response.aclose()
+
+    async def aclose(self) -> None:
+        """Close what the library has opened itself."""
+        # Entering and leaving is the public way to close a client the provider made itself.
+        async with self._model:
+            pass
+
+
+# --- what comes back --------------------------------------------------------------------------------
+
+
+def _hear(event: "theirs.ModelResponseStreamEvent", heard: Heard) -> None:
+    """Let the listener hear what an event of the stream brings, if anything."""
+    from pydantic_ai import messages as theirs
+
+    match event:
+        case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
+            heard.say(text)
+        case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
+            heard.say(text)
+        case theirs.PartStartEvent(part=theirs.ThinkingPart(content=text)):
+            heard.think(text)
+        case theirs.PartDeltaEvent(delta=theirs.ThinkingPartDelta(content_delta=str() as text)):
+            heard.think(text)
+        case theirs.PartStartEvent(part=theirs.ToolCallPart()):
+            heard.call()
+        case _:
+            pass
+
+
+def _answer(response: "theirs.ModelResponse") -> Answer:
+    """Return a response as an answer.
+
+    Raises:
+        CutOff: the provider gave no reason why it ended. Then nobody can tell a complete reply from one
+            that was cut off: some libraries take the end of a politely closed stream for that of the reply.
+    """
+    details = response.provider_details or {}
+    reason = response.finish_reason
+    if response.state != "complete" or not (reason or details.get("finish_reason")):
+        raise CutOff
+    used = response.usage
+    refusal = details.get("refusal")
+    return Answer(
+        ended=_ENDS.get(reason or "", "stop"),
+        calls=tuple(
+            SentCall(
+                part.tool_name, part.args if isinstance(part.args, str) else _text_of(part.args)
+            )
+            for part in response.tool_calls
+        ),
+        tokens=None
+        if used.unmeasured_requests
+        else Tokens(
+            sent=used.input_tokens,
+            made=used.output_tokens,
+            read=used.cache_read_tokens,
+            written=used.cache_write_tokens,
+        ),
+        model=response.model_name or "",
+        refusal=refusal if isinstance(refusal, str) else "",
+    )
+
+
+def _text_of(arguments: object) -> str:
+    if arguments is None:
+        return ""
+    try:
+        return msgspec.json.encode(arguments).decode()
+    except (TypeError, ValueError, UnicodeError, RecursionError):
+        return str(arguments)
+
+
+def _ours(error: Exception) -> Exception:
+    """Return what an error of the library is to us, itself where it is none of its own."""
+    from pydantic_ai import exceptions as theirs
+
+    response = getattr(error.__cause__, "response", None)
+    if response is not None and 300 <= getattr(response, "status_code", 0) < 400:
+        return Redirected(str(response.headers.get("location") or "nowhere"))
+    kinds: tuple[tuple[type[Exception], Kind], ...] = (
+        (theirs.UserError, "setup"),
+        (theirs.ModelAuthenticationError, "key"),
+        (theirs.ModelNotFoundError, "model"),
+        (theirs.ModelContextWindowExceededError, "length"),
+        (theirs.ModelQuotaExceededError, "quota"),
+        (theirs.ModelRateLimitError, "rate"),
+        (theirs.ModelUnavailableError, "server"),
+        (theirs.ModelServerError, "server"),
+        (theirs.ModelConnectionError, "connection"),
+        (theirs.ModelRequestRejectedError, "request"),
+    )
+    about: Kind | None = next((about for kind, about in kinds if isinstance(error, kind)), None)
+    if about is None and isinstance(error, theirs.ModelAPIError):
+        about = "stream" if error.in_stream else "unreadable"
+    if about is None:
+        return error
+    retry_after_s = getattr(error, "retry_after", None)
+    return Failed(about, _said_by(error) or plain_words(error), retry_after_s=retry_after_s)
+
+
+def _said_by(error: Exception) -> str:
+    """Return what the provider said, without the library's own frame around it; "" for nothing."""
+    body: Any = getattr(error, "body", None)
+    if isinstance(body, Mapping):
+        inner = body.get("error")
+        body = (inner if isinstance(inner, Mapping) else body).get("message", inner)
+    if not isinstance(body, str) or not body:
+        return ""
+    status = getattr(error, "status_code", None)
+    return f"{body} ({status})" if status else body
+
+
+# --- what is sent -----------------------------------------------------------------------------------
+
+
+def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
+    """Return the request's messages with its system message as their instructions."""
+    from pydantic_ai import messages as theirs
+
+    history: list[theirs.ModelMessage] = []
+    said: list[theirs.ModelRequestPart] = []
+    for message in request.messages:
+        if message.role != "assistant":
+            said.extend(_said(message))
+            continue
+        reply = _replied(message)
+        if not reply:
+            continue
+        history.append(theirs.ModelRequest(parts=_answerable(said)))
+        history.append(theirs.ModelResponse(parts=reply))
+        said = [*_results(message)]
+    # The instructions of the last request are those that count.
+    system = clean(request.system)
+    history.append(
+        theirs.ModelRequest(
+            parts=_answerable(said), instructions=system if system.strip() else None
+        )
+    )
+    return history
+
+
+def _answerable(said: "list[theirs.ModelRequestPart]") -> "list[theirs.ModelRequestPart]":
+    """Return what was said since the last reply, with something to answer in it."""
+    from pydantic_ai import messages as theirs
+
+    if any(not isinstance(part, theirs.SystemPromptPart) for part in said):
+        return said
+    return [*said, theirs.UserPromptPart(content=GO_ON)]
+
+
+def _said(message: Message) -> "Iterable[theirs.ModelRequestPart]":
+    from pydantic_ai import messages as theirs
+
+    text = words_of(message)
+    if not text:
+        return
+    if message.role == "system":
+        yield theirs.SystemPromptPart(content=text)
+    else:
+        yield theirs.UserPromptPart(content=text)
+
+
+def _replied(message: Message) -> "Sequence[theirs.ModelResponsePart]":
+    from pydantic_ai import messages as theirs
+
+    text = words_of(message)
+    parts: list[theirs.ModelResponsePart] = [theirs.TextPart(content=text)] if text else []
+    for call in message.calls:
+        parts.append(
+            theirs.ToolCallPart(
+                tool_name=callable_name(call.name), args=call.arguments, tool_call_id=call.id
+            )
+        )
+    return parts
+
+
+def _results(message: Message) -> "Iterable[theirs.ToolReturnPart]":
+    from pydantic_ai import messages as theirs
+
+    for call_id, name, text in results_of(message):
+        yield theirs.ToolReturnPart(tool_name=name, content=text, tool_call_id=call_id)
+
+
+def _parameters(request: ModelRequest) -> "ModelRequestParameters":
+    """Return the tools a request offers, and whether one of them has to be called.
+
+    Forbidding plain text asks for a tool call where the model can be made to, and goes on without
+    where it cannot; an explicit `tool_choice` would be an error there.
+    """
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            description=clean(tool.description),
+            parameters_json_schema=schema_of(tool),
+        )
+        for tool in request.tools
+    ]
+    return ModelRequestParameters(
+        function_tools=tools, allow_text_output=not (request.must_call and tools)
+    )
+
+
+# --- the watch --------------------------------------------------------------------------------------
+
+
+async def _let_be_watched(response: "httpx2.Response") -> None:
+    if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+        raise PackedAnswer
+    opened, watch = _OPEN.get(), _WATCH.get()
+    if opened is not None:
+        opened.append(response)
+    if watch is not None:
+        response.stream = _watched_stream()(response.stream, watch)
+
+
+@functools.cache
+def _watched_stream() -> Any:
+    from httpx2 import AsyncByteStream
+
+    class Watched(AsyncByteStream):
+        """A stream whose bytes a watch sees before anybody else does."""
+
+        def __init__(self, stream: AsyncByteStream, watch: Watch) -> None:
+            self._stream = stream
+            self._watch = watch
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for content in self._stream:
+                self._watch(content)
+                if content.count(b"\n") * SPARSE <= len(content):
+                    yield content
+                    continue
+                # So many lines that reading them would hold the loop.
+                for start in range(0, len(content), SLICE):
+                    await asyncio.sleep(0)
+                    yield content[start : start + SLICE]
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Watched

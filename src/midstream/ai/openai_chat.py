@@ -1,0 +1,425 @@
+"""OpenAI's chat completions, as OpenAI and most other providers speak them."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from midstream.ai.endpoints import ENDPOINTS
+from midstream.ai.listening import Answer, Ended, Heard, SentCall, Tokens
+from midstream.ai.messages import Piece, Pieces, callable_name, results_of, schema_of, words_of
+from midstream.ai.troubles import CutOff, Refused, Unreadable
+from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
+from midstream.core.conversation import GO_ON, Message
+from midstream.core.names import Json
+from midstream.core.safety.decoding import clean
+from midstream.ports import ModelRequest
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class OpenAIModel:
+    """A model of a provider that speaks this dialect.
+
+    Args:
+        http: sends requests.
+        base: the address, without the path.
+        key: the provider's key.
+        name: the model's name as configured, such as `groq:llama3`.
+    """
+
+    def __init__(self, http: "httpx2.AsyncClient", base: str, key: str, name: str) -> None:
+        provider, _, model = name.partition(":")
+        endpoint = ENDPOINTS[provider]
+        self._http = http
+        self._url = base + endpoint.path
+        self._headers = ALWAYS | {"authorization": f"Bearer {key}"}
+        self._model = model
+        self._pieces = Pieces()
+        # What thinks there cannot be made to call a tool, and wants its thoughts back.
+        thinks = provider == "deepseek" and model != "deepseek-chat"
+        self._must_call = "auto" if thinks else endpoint.must_call
+        self._asks_usage = not endpoint.tells_usage
+        self._piece_of = partial(piece_of, has_short_ids=endpoint.has_short_ids, thinks=thinks)
+
+    async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
+        """Return the answer to a request, its words heard as they come; see `Speaker`."""
+        try:
+            return await self._asked(request, heard, watch)
+        except Refused as error:
+            if not (self._asks_usage and error.status and "stream_options" in error.words):
+                raise
+            self._asks_usage = False
+            return await self._asked(request, heard, watch)
+
+    async def _asked(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
+        return await converse(
+            self._http,
+            self._url,
+            headers=self._headers,
+            body=lambda: self._body(request),
+            watch=watch,
+            listening=Listening(heard),
+        )
+
+    def _body(self, request: ModelRequest) -> list[bytes]:
+        return body_of(
+            request,
+            self._pieces.of(request.messages, self._piece_of),
+            model=self._model,
+            must_call=self._must_call,
+            asks_usage=self._asks_usage,
+        )
+
+
+# --- what is sent -----------------------------------------------------------------------------------
+
+
+def piece_of(message: Message, *, has_short_ids: bool = False, thinks: bool = False) -> Piece:
+    """Return what a message becomes. `thinks`: the thoughts before calls are asked back, if empty."""
+    text = words_of(message)
+    if message.role != "assistant":
+        said = {"role": message.role, "content": text}
+        return Piece(message.role, _encoded(said) if text else b"")
+    if not text and not message.calls:
+        return Piece("assistant")
+    reply: dict[str, Json] = {"role": "assistant", "content": text or None}
+    if message.calls:
+        reply["tool_calls"] = [
+            {
+                "id": _id(call.id, is_short=has_short_ids),
+                "type": "function",
+                "function": {
+                    "name": callable_name(call.name),
+                    "arguments": _encoded(call.arguments).decode(),
+                },
+            }
+            for call in message.calls
+        ]
+        if thinks:
+            reply["reasoning_content"] = ""
+    results = [
+        _encoded({"role": "tool", "tool_call_id": _id(id, is_short=has_short_ids), "content": told})
+        for id, _, told in results_of(message)
+    ]
+    return Piece("assistant", _encoded(reply), b",".join(results))
+
+
+def _id(id: str, *, is_short: bool) -> str:
+    return hashlib.sha256(id.encode()).hexdigest()[:9] if is_short else id
+
+
+def body_of(
+    request: ModelRequest,
+    pieces: Iterable[Piece],
+    *,
+    model: str,
+    must_call: str = "required",
+    asks_usage: bool = True,
+) -> list[bytes]:
+    """Return the parts of the body of a request, of which each is of one message at most."""
+    head: dict[str, Json] = {"model": model, "stream": True}
+    if asks_usage:
+        head["stream_options"] = {"include_usage": True}
+    if request.tools:
+        head["tool_choice"] = must_call if request.must_call else "auto"
+        head["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": clean(tool.description),
+                    "parameters": schema_of(tool),
+                },
+            }
+            for tool in request.tools
+        ]
+    body = [_encoded(head)[:-1], b',"messages":[']
+    for number, message in enumerate(_messages(request, pieces)):
+        body += [b",", message] if number else [message]
+    return [*body, b"]}"]
+
+
+def _messages(request: ModelRequest, pieces: Iterable[Piece]) -> list[bytes]:
+    messages: list[bytes] = []
+    beginning = 0
+    is_asked = False
+    for piece in pieces:
+        if not piece.said:
+            continue
+        if piece.side == "assistant":
+            messages += [piece.said] if is_asked else [_GO_ON, piece.said]
+            if piece.results:
+                messages.append(piece.results)
+            is_asked = bool(piece.results)
+            continue
+        messages.append(piece.said)
+        if piece.side == "user":
+            is_asked = True
+        elif beginning == len(messages) - 1:
+            beginning += 1
+    if not is_asked:
+        messages.append(_GO_ON)
+    system = clean(request.system)
+    if system.strip():
+        messages.insert(beginning, _encoded({"role": "system", "content": system}))
+    return messages
+
+
+def _encoded(value: Json) -> bytes:
+    return msgspec.json.encode(value)
+
+
+_GO_ON: Final = _encoded({"role": "user", "content": GO_ON})
+
+# --- what comes back --------------------------------------------------------------------------------
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: Any = None
+
+
+class _CallDelta(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | list[Any] | None = None
+    refusal: str | None = None
+    tool_calls: list[_CallDelta] | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | msgspec.UnsetType | None = msgspec.UNSET
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+    error: Any = None
+    object: Any = None
+    model: Any = None
+
+
+class _Cached(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _Cached | None = None
+
+
+_ENDS: Final[dict[str, Ended]] = {
+    "length": "length",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+
+
+class _Call:
+    __slots__ = ("arguments", "id", "index", "name")
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+
+class Listening:
+    """Makes an answer of the chunks of a stream."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._words = _Words(heard)
+        self._calls: list[_Call] = []
+        self._ended: Ended | None = None
+        self._is_empty = True
+        self._is_done = False
+        self._is_refusal = False
+        self._tokens: Tokens | None = None
+        self._model = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the reply has ended, whatever may follow."""
+        return self._ended is not None
+
+    def take(self, event: Event) -> bool:
+        """Take the next event; return whether it was the last.
+
+        Raises:
+            Refused: it is an error.
+            Unreadable, msgspec.MsgspecError: it is none of this dialect.
+        """
+        data = event.data.strip()
+        if data == b"[DONE]":
+            self._is_done = True
+            return True
+        if event.name == "error":
+            raise Refused(0, _json(data))
+        chunk = decoded(data, _Chunk)
+        if chunk.error is not None or chunk.object == "error":
+            raise Refused(0, _json(data))
+        self._tokens = _tokens(chunk.usage) or self._tokens
+        if chunk.choices is msgspec.UNSET and self._tokens is None:
+            raise Unreadable("an event that does not belong to a reply")
+        self._is_empty = False
+        if isinstance(chunk.model, str) and chunk.model:
+            self._model = chunk.model
+        if isinstance(chunk.choices, list) and chunk.choices:
+            self._choice(chunk.choices[0])
+        return False
+
+    def answer(self) -> Answer:
+        """Return what came of the stream, which has ended.
+
+        Raises:
+            Unreadable: there was no reply in it.
+            CutOff: it ended before the reply did.
+        """
+        if self._is_empty:
+            raise Unreadable("an answer that contains no reply")
+        if self._ended is None and not self._is_done:
+            raise CutOff
+        self._words.end()
+        calls = (SentCall(call.name, "".join(call.arguments)) for call in self._calls)
+        return Answer(
+            ended="content_filter" if self._is_refusal else self._ended or "stop",
+            calls=tuple(calls),
+            tokens=self._tokens,
+            model=self._model,
+            is_refusal=self._is_refusal,
+        )
+
+    def _choice(self, choice: _Choice) -> None:
+        delta = choice.delta
+        if delta is not None:
+            for thought in (delta.reasoning, delta.reasoning_content):
+                if isinstance(thought, str) and thought:
+                    self._heard.think(thought)
+                    break
+            self._content(delta.content)
+            if delta.refusal:
+                self._is_refusal = True
+                self._heard.say(delta.refusal)
+            for call in delta.tool_calls or ():
+                self._call(call)
+        if choice.finish_reason:
+            self._ended = _ENDS.get(choice.finish_reason, "stop")
+
+    def _content(self, content: str | list[Any] | None) -> None:
+        if isinstance(content, str):
+            self._words.take(content)
+            return
+        for part in content or ():
+            # Some send parts: texts, and thoughts that are made of texts.
+            if not isinstance(part, dict):
+                continue
+            if isinstance(text := part.get("text"), str):
+                self._words.take(text)
+            for thought in part.get("thinking") or ():
+                if isinstance(thought, dict) and isinstance(text := thought.get("text"), str):
+                    self._heard.think(text)
+
+    def _call(self, delta: _CallDelta) -> None:
+        function = delta.function or _Function()
+        call = self._known(delta, function)
+        if call is None:
+            self._heard.call()
+            call = _Call(delta.index)
+            self._calls.append(call)
+        call.id = call.id or delta.id or ""
+        call.name = call.name or function.name or ""
+        sent = function.arguments
+        if sent is not None:
+            call.arguments.append(sent if isinstance(sent, str) else _encoded(sent).decode())
+
+    def _known(self, delta: _CallDelta, function: _Function) -> _Call | None:
+        """Return the call that is gone on with, None where another one begins.
+
+        Some give all calls of a reply one index and each its id, some give neither.
+        """
+        same = (c for c in reversed(self._calls) if delta.index is None or c.index == delta.index)
+        last = next(same, None)
+        if last is None or (delta.id and last.id and delta.id != last.id):
+            return None
+        return None if delta.index is None and not delta.id and function.name else last
+
+
+def _json(data: bytes) -> Json:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return data.decode("utf-8", "replace")
+
+
+def _tokens(raw: msgspec.Raw) -> Tokens | None:
+    """Return the tokens a chunk tells, None where it tells none, or nonsense."""
+    if raw == b"null":
+        return None
+    try:
+        used = msgspec.json.decode(raw, type=_Usage)
+    except msgspec.MsgspecError:
+        return None
+    cached = (used.prompt_tokens_details or _Cached()).cached_tokens or 0
+    if min(used.prompt_tokens, used.completion_tokens, cached) < 0:
+        return None
+    return Tokens(sent=used.prompt_tokens, made=used.completion_tokens, read=cached)
+
+
+_OPENS, _CLOSES = "<think>", "</think>"
+
+
+class _Words:
+    """Takes the text of a reply apart: local models think between tags before they answer."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._held = ""
+        self._place = "before"
+
+    def take(self, text: str) -> None:
+        """Let the words be heard as words and thoughts; what may be half a tag is held back."""
+        if self._place == "after":
+            self._heard.say(text)
+            return
+        self._held += text
+        if self._place == "before":
+            begun = self._held.lstrip()
+            if begun.startswith(_OPENS):
+                self._held, self._place = begun[len(_OPENS) :], "within"
+            elif not _OPENS.startswith(begun):
+                self._place = "after"
+                self.end()
+        if self._place == "within":
+            thought, tag, rest = self._held.partition(_CLOSES)
+            if not tag:
+                kept = _half_a_tag(thought)
+                thought, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
+            self._heard.think(thought)
+            if tag:
+                self._held, self._place = "", "after"
+                self._heard.say(rest.lstrip())
+
+    def end(self) -> None:
+        """Let be heard what was held back."""
+        held, self._held = self._held, ""
+        (self._heard.think if self._place == "within" else self._heard.say)(held)
+
+
+def _half_a_tag(text: str) -> int:
+    """Return how many characters at the end of a thought may begin the tag that ends it."""
+    sizes = range(len(_CLOSES) - 1, 0, -1)
+    return next((size for size in sizes if text.endswith(_CLOSES[:size])), 0)
