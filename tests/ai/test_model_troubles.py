@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ai_kit import KEY, LEVELS, Ears, JumpingEars, JumpingTime, ask, client_of, needs_integers, said
-from deadline import DEADLINE_S
+from deadline import DEADLINE_S, jump
 
 from midstream.ai.api_client import AIAPIClient, Limits
 from midstream.ai.retry import Backoff
@@ -118,11 +118,15 @@ async def test_a_page_in_place_of_an_answer_is_an_error() -> None:
 
 async def test_a_provider_that_does_not_begin_is_given_up_and_hung_up_on() -> None:
     with OpenAIServer([Fault(how="hang")]) as server:
-        error = await fails(client_of(server, limits=Limits(first_byte_s=0.2)))
+        limits = Limits(first_byte_s=200.0)
+        asking = asyncio.create_task(fails(client_of(server, limits=limits), JumpingEars(0.0)))
+        await server.arrival(1)
+        jump(200.0)
+        error = await asking
         async with asyncio.timeout(DEADLINE_S):
             await server.exchanges[0].ended
 
-    assert "did not begin to answer within 0.2 s" in error.what
+    assert "did not begin to answer within 200 s" in error.what
     assert server.exchanges[0].client_left
 
 
