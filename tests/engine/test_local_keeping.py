@@ -722,8 +722,7 @@ async def test_a_long_run_without_a_snapshot_gets_one_when_it_is_first_taken_up(
         again = await two.engine.resume(machine.id)
         await again.say("and on")
         await again.settled()
-        await rounds()
-        assert await store.snapshot(machine.id) is not None
+        await until(lambda: store.snapshot(machine.id))
         await two.engine.close()
 
 
