@@ -122,7 +122,9 @@ async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> N
         machine = await owner.start()
         await machine.settled()
         async with attached(place, machine.id) as one, attached(place, machine.id) as two:
-            await asyncio.gather(one.say("yes", id="one"), two.say("no", id="two"))
+            await asyncio.gather(
+                one.say("yes", question="q1", id="one"), two.say("no", question="q1", id="two")
+            )
             gate.open()
             run = await one.wait()
             late = await two.say("maybe", question="q1")
