@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from midstream.core.errors import JournalFull, RunOwned, UserMistake, WorldTroub
 from midstream.core.events import InputReceived, RunRecovered
 from midstream.core.growing import Log, is_read
 from midstream.core.notices import Envelope, RunTaken
-from midstream.engine import local, postman
+from midstream.engine import local, opening, postman
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import keep, opened
 from midstream.engine.postman import hand_over
@@ -98,6 +98,15 @@ async def emptied(store: MemoryStore) -> None:
         return not await store.letters()
 
     await until(are_none)
+
+
+async def let_go(store: MemoryStore, id: str) -> None:
+    """Return once nobody has the run: it is kept first, in a thread."""
+
+    async def is_nobodys() -> bool:
+        return await store.owner_of(id) == ""
+
+    await until(is_nobodys)
 
 
 # --- taking up ------------------------------------------------------------------------------------
@@ -507,7 +516,11 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
         await two.engine.close()
 
 
-async def test_a_run_that_is_ours_no_more_keeps_the_postman_still() -> None:
+async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postman, "LOOK_EVERY_S", 2 * DEADLINE_S)
+
     class Counting(MemoryStore):
         looks = 0
 
@@ -569,8 +582,7 @@ async def test_a_stop_by_letter_ends_the_run_and_lets_go_of_it() -> None:
         one.engine.look()
         assert (await machine.wait()).stop_reason == "enough"
         await emptied(other)
-        await rounds()
-        assert await other.owner_of(machine.id) == ""
+        await let_go(other, machine.id)
         await one.engine.close()
 
 
@@ -812,10 +824,7 @@ async def test_an_ended_run_is_kept_once_and_let_go_of() -> None:
         machine = await one.start()
         await machine.wait()
 
-        async def is_let_go() -> bool:
-            return await store.owner_of(machine.id) == ""
-
-        await until(is_let_go)
+        await let_go(store, machine.id)
         await one.engine.close()
         assert store.kept == 1
 
@@ -846,6 +855,19 @@ class Suspending(MemoryStore):
         await super().release(run)
 
 
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do on the loop what a thread does of snapshots: a step is a step then, however fast threads are."""
+
+    async def here(work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(0)
+        result = work()
+        await asyncio.sleep(0)
+        return result
+
+    monkeypatch.setattr(opening, "in_thread", here)
+
+
 async def cancelled_at(doing: Any, step: int) -> bool:
     """Cancel a call at its n-th suspension; return whether it had ended before."""
     task = asyncio.ensure_future(doing)
@@ -860,6 +882,7 @@ async def cancelled_at(doing: Any, step: int) -> bool:
     return was_done
 
 
+@pytest.mark.usefixtures("on_the_loop")
 async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has() -> None:
     for step in range(100):
         async with shared() as store:
@@ -880,6 +903,7 @@ async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has
     raise AssertionError("never done")
 
 
+@pytest.mark.usefixtures("on_the_loop")
 async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> None:
     for step in range(200):
         async with shared() as store:
@@ -905,6 +929,7 @@ async def test_a_resume_cancelled_anywhere_leaves_the_run_to_be_resumed() -> Non
     raise AssertionError("never done")
 
 
+@pytest.mark.usefixtures("on_the_loop")
 async def test_a_close_cancelled_anywhere_can_be_done_again() -> None:
     for step in range(100):
         async with shared() as store:
