@@ -128,7 +128,7 @@ print("made", count)
 def test_nothing_outlives_a_command_that_leaves_its_session_and_clears_its_environment(
     box: Box,
 ) -> None:
-    seconds = 40_000 + os.getpid()
+    seconds = sleeping_s()
     tried(box, _runaway(seconds))
 
     assert running(f"sleep\0{seconds}") == []
@@ -136,7 +136,7 @@ def test_nothing_outlives_a_command_that_leaves_its_session_and_clears_its_envir
 
 @table("stubborn", [False, True], ids=["willing", "deaf to signals"])
 def test_out_of_time_everything_inside_ends(box: Box, stubborn: bool) -> None:
-    seconds = 80_000 + os.getpid() + stubborn
+    seconds = sleeping_s()
     deaf = "[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 3, 15)]\n" if stubborn else ""
     program = f"{PRELUDE.replace('G = json.loads(sys.argv[1])', 'G = {}')}".partition("OUT,")[0]
     again = "while True:\n    print('away', flush=True)\n    time.sleep(0.05)"
@@ -153,7 +153,7 @@ def test_out_of_time_everything_inside_ends(box: Box, stubborn: bool) -> None:
 
 def test_killed_itself_midstream_leaves_nothing_running(box: Box) -> None:
     other = Box(box.uid)
-    seconds = 120_000 + os.getpid()
+    seconds = sleeping_s()
     line = f"setsid sleep {seconds} & trap '' INT TERM HUP; echo started > up; sleep {seconds}"
     other.ask("/bin/sh", "-c", line)
     wait_until(lambda: (other.folder / "workspace/up").exists())
@@ -163,6 +163,14 @@ def test_killed_itself_midstream_leaves_nothing_running(box: Box) -> None:
 
     wait_until(lambda: running(f"sleep\0{seconds}") == [])
     other.close()
+
+
+def sleeping_s() -> int:
+    """Return a time to sleep that nothing else on this machine sleeps: what does is known by it.
+
+    Made of a process's id it would not do: other workers of pytest have the next ones.
+    """
+    return 10**9 + int.from_bytes(os.urandom(3))
 
 
 def _runaway(seconds: int) -> str:
