@@ -21,6 +21,9 @@ FLOW = {
     "states": [{"name": "start", "agent": "dude"}],
 }
 
+HELD = ("/bin/sh", "-c", 'until [ -e "$0" ]; do sleep 0.01; done; exec "$@"')
+"""Starts a program once a file is there: what is typed before is typed ahead, however slow the typing."""
+
 AHEAD: dict[str, tuple[tuple[str, ...], str, str]] = {
     # what is tried: the command, the keys typed ahead, what the question that still stands ends with
     "the word of the mode full": (
@@ -45,8 +48,11 @@ def test_it_answers_nothing(tmp_path: Path, attack: str) -> None:
     workspace.mkdir()
     if "full" not in arguments:
         write_workflow(workspace / ".midstream", "mine", FLOW)
-    screen = console(tmp_path, *arguments, workspace=workspace)
+    held = tmp_path / "held"
+    words = (*HELD, str(held), *MIDSTREAM, "--workspace", str(workspace), *arguments)
+    screen = Screen.spawn(words, environment(tmp_path), cols=100, rows=30)
     screen.type(keys)
+    held.touch()
 
     screen.wait_for(question)
     screen.settle()
