@@ -19,6 +19,7 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -46,7 +47,7 @@ from torture.soak_script import (
     script,
     written,
 )
-from torture.soak_terminal import Died, SoakTerminal
+from torture.soak_terminal import HANGS_S, Died, SoakTerminal
 
 LENGTH: Final = 120
 CUTS: Final = 60
@@ -57,7 +58,8 @@ _KIND: Final = 12
 
 _FRESH_S: Final = 0.4
 _SETTLING_S: Final = 8.0
-_ENDING_S: Final = 20.0
+_SETTLING_ROUNDS: Final = 20
+"""So often at least it is looked again: a machine that stands still lets time pass alone."""
 
 
 class Soaking:
@@ -73,7 +75,7 @@ class Soaking:
         """Do what the script says; return what did not hold, "" if everything did."""
         terminal = self._terminal
         try:
-            terminal.asked({"ping": True}, 60.0)
+            terminal.asked({"ping": True})
             terminal.rest()
             for action in actions:
                 if what := self._done(action):
@@ -129,12 +131,12 @@ class Soaking:
     def _seen(self) -> str:
         terminal = self._terminal
         until = monotonic() + _SETTLING_S
-        while True:
+        for looked in count(1):
             terminal.rest()
             kept = terminal.asked({"dump": True})
             terminal.rest(0.2)
             what = self._unlike(kept) if not terminal.is_in_frame() else "a frame is half drawn"
-            if not what or monotonic() > until:
+            if not what or (looked > _SETTLING_ROUNDS and monotonic() > until):
                 break
         return what or self._lost(kept) or self._unasked(kept) or self._troubled()
 
@@ -188,14 +190,14 @@ class Soaking:
                 continue
             keys = (ENTER,) if told["command"] is not None else ("y", "r")
             deliberate = [
-                at
-                for at, text in self._terminal.written
-                if text in keys
-                and at - 0.05 <= told["at"]
-                and at - asked[told["question"]] > _FRESH_S
+                key
+                for key in self._terminal.written
+                if key.text in keys
+                and key.began <= told["at"]
+                and key.taken - asked[told["question"]] > _FRESH_S
             ]
             if not deliberate:
-                lately = [text for _, text in self._terminal.written][-12:]
+                lately = [key.text for key in self._terminal.written][-12:]
                 return f"approved without a key for it: {told}; keys: {lately}"
         return ""
 
@@ -220,7 +222,7 @@ class Soaking:
                 code = 128 + signal.SIGHUP
             case _:
                 self._leave_by_keys(how)
-        ended = terminal.ended(_ENDING_S)
+        ended = terminal.ended(HANGS_S)
         if ended is None:
             return f"it does not end by {how}; the screen: {terminal.rows()}"
         if ended != code:

@@ -27,7 +27,7 @@ from midstream.tool.writing import contents_of, put_in_place, take_away
 from torture.report import Broken, Report
 
 CANARY = b"c4nary-of-the-outside"
-MOST_S = 10.0
+MOST_S = 60.0
 OPERATIONS = 60
 
 NAMES = (

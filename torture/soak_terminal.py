@@ -1,5 +1,6 @@
 """A console in a pty with a screen of `pyte` before it, and a socket to what is behind it."""
 
+import array
 import contextlib
 import os
 import select
@@ -22,6 +23,10 @@ from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
 PROJECT: Final = Path(__file__).parents[1]
 QUIET_S: Final = 0.06
+HANGS_S: Final = 300.0
+"""No console takes that long for anything, on no machine."""
+_PTY_NUMBER: Final = 0x80045430
+"""TIOCGPTN of Linux: which of /dev/pts is the program's end of a terminal."""
 _HISTORY: Final = 4_000
 
 
@@ -49,6 +54,15 @@ class Emulated(pyte.HistoryScreen):
         self.dirty.update(range(lines))
 
 
+class Written:
+    """Keys that were written. They reached the console after `began`; by `taken` it had read them."""
+
+    def __init__(self, text: str, began: float) -> None:
+        self.text = text
+        self.began = began
+        self.taken = float("inf")
+
+
 class Died(Exception):
     """The console ended, or does not answer any more."""
 
@@ -61,7 +75,7 @@ class SoakTerminal:
         theirs.set_inheritable(True)
         self._told = ours
         self._answers = b""
-        self.written: deque[tuple[float, str]] = deque(maxlen=200)
+        self.written: deque[Written] = deque(maxlen=200)
         self.raw = bytearray()
         self._screen = Emulated(columns, rows, history=_HISTORY, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
@@ -101,11 +115,12 @@ class SoakTerminal:
     # --- what a person does ---
 
     def type(self, text: str) -> None:
-        """Write keys, reading meanwhile; the moment they were all written is kept."""
+        """Write keys, reading meanwhile; it is kept between which moments they came to the console."""
         data = text.encode()
         fd = self._process.fd
+        began = monotonic()
         while data and self._is_open:
-            readable, writable, _ = select.select([fd], [fd], [], 2.0)
+            readable, writable, _ = select.select([fd], [fd], [], HANGS_S)
             if not readable and not writable:
                 raise Died("does not read its keys")
             if readable:
@@ -115,7 +130,7 @@ class SoakTerminal:
                     data = data[os.write(fd, data[:1024]) :]
                 except OSError:
                     self._is_open = False
-        self.written.append((monotonic(), text))
+        self.written.append(Written(text, began))
 
     def resize(self, columns: int, rows: int) -> None:
         """Give the terminal another size."""
@@ -147,6 +162,11 @@ class SoakTerminal:
 
     def read(self, seconds: float = 0.0) -> bool:
         """Read what is there, waiting for it at most so long; return whether there was some."""
+        found = self._read(seconds)
+        self._see_what_was_taken()
+        return found
+
+    def _read(self, seconds: float) -> bool:
         if not self._is_open or not select.select([self._process.fd], [], [], seconds)[0]:
             return False
         try:
@@ -159,6 +179,27 @@ class SoakTerminal:
         self.raw += data
         self._stream.feed(data)
         return True
+
+    def _see_what_was_taken(self) -> None:
+        """Note which keys the console has read by now. A machine may let it read them late."""
+        if not self._is_open or not self.written or self.written[-1].taken < float("inf"):
+            return
+        if not self._keys_waiting():
+            now = monotonic()
+            for each in self.written:
+                each.taken = min(each.taken, now)
+
+    def _keys_waiting(self) -> int:
+        """Return how many bytes typed the console has not read yet, 0 where nobody tells."""
+        number, waiting = array.array("i", [0]), array.array("i", [0])
+        with contextlib.suppress(OSError):
+            ioctl(self._process.fd, _PTY_NUMBER, number)
+            its_end = os.open(f"/dev/pts/{number[0]}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                ioctl(its_end, termios.FIONREAD, waiting)
+            finally:
+                os.close(its_end)
+        return waiting[0]
 
     def ended(self, deadline_s: float) -> int | None:
         """Return the exit code (minus a signal's number); None if it has not ended in time."""
@@ -187,7 +228,7 @@ class SoakTerminal:
         except OSError as error:
             raise Died("it ended by itself") from error
 
-    def asked(self, order: Mapping[str, Any], deadline_s: float = 20.0) -> dict[str, Any]:
+    def asked(self, order: Mapping[str, Any], deadline_s: float = HANGS_S) -> dict[str, Any]:
         """Return the answer to an order, reading the terminal meanwhile.
 
         Raises:
