@@ -15,7 +15,7 @@ from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["left_out", "boxed", "spawning"]
+pytest_plugins = ["unhurried", "left_out", "boxed", "spawning"]
 
 TESTS = Path(__file__).parent
 REAL_KITS = {"boxes", "console_kit", "mcp_kit", "pipes_kit", "ptyprocess", "screen"}

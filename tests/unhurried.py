@@ -1,0 +1,18 @@
+"""Limits that end what hangs, set so far off in the tests' own process that a busy machine meets none.
+
+Where one is met the product keeps its promises otherwise than a test expects: it asks where it would have
+looked, or has no sandbox. Each worker also decides by what it measured which tests there are.
+"""
+
+from deadline import DEADLINE_S
+
+from midstream.tool import looking, manager
+from midstream.tool.sandbox import launch, measuring
+
+
+def pytest_configure() -> None:
+    """Set them before anything is collected."""
+    vars(measuring).update(_PROBE_S=DEADLINE_S, _ENDING_S=DEADLINE_S)
+    vars(launch).update(BEGIN_S=DEADLINE_S)
+    vars(looking).update(_GIT_CHECK_S=DEADLINE_S)
+    vars(manager).update(PLAN_S=DEADLINE_S)
