@@ -12,6 +12,7 @@ import inspect
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 from midstream.core.notices import Envelope, ListenerFailed, Notice
@@ -152,7 +153,7 @@ class _PlainListener(_Listener):
         super().__init__(name, listener, complain)
         self._queue: queue.SimpleQueue[Envelope | None] = queue.SimpleQueue()
         self._done: asyncio.Future[None] | None = None
-        self._waiting: concurrent.futures.Future[None] | None = None
+        self._task: asyncio.Future[object] | None = None
         self._is_left = False
 
     def put(self, envelope: Envelope) -> None:
@@ -170,11 +171,19 @@ class _PlainListener(_Listener):
                 waiting = self._listener(envelope)
                 if inspect.isawaitable(waiting):
                     # Async after all, such as a lambda around a coroutine function.
-                    self._waiting = asyncio.run_coroutine_threadsafe(_awaited(waiting), loop)
-                    self._waiting.result()
+                    ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+                    loop.call_soon_threadsafe(self._begin, waiting, ended)
+                    ended.result()
             except BaseException as error:
                 call_soon(loop, self._complain, self._failed(error))
         call_soon(loop, self._finished)
+
+    def _begin(self, waiting: Awaitable[object], ended: "concurrent.futures.Future[None]") -> None:
+        # On the loop, where we are left behind, too: what has begun is always known there.
+        self._task = asyncio.ensure_future(waiting)
+        self._task.add_done_callback(partial(_tell, ended))
+        if self._is_left:
+            self._task.cancel()
 
     def _finished(self) -> None:
         if self._done is not None and not self._done.done():
@@ -186,8 +195,8 @@ class _PlainListener(_Listener):
 
     def left_behind(self) -> ListenerFailed:
         self._is_left = True
-        if self._waiting is not None:
-            self._waiting.cancel()
+        if self._task is not None:
+            self._task.cancel()
         return super().left_behind()
 
 
@@ -221,8 +230,14 @@ def _is_async(listener: Any) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(called)
 
 
-async def _awaited(waiting: Awaitable[object]) -> None:
-    await waiting
+def _tell(ended: "concurrent.futures.Future[None]", task: "asyncio.Future[object]") -> None:
+    """Tell the thread that waits for a task how that has ended."""
+    if task.cancelled():
+        ended.cancel()
+    elif (error := task.exception()) is not None:
+        ended.set_exception(error)
+    else:
+        ended.set_result(None)
 
 
 def _is_dropped(envelope: Envelope | None, lag: int) -> bool:
