@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
+from deadline import DEADLINE_S, until
 from machine_kit import PLAIN, RESUMING, rounds, scene
 
 from midstream.core.events import AnyFact
@@ -17,20 +18,15 @@ from midstream.workflow import emitter
 
 
 @pytest.fixture(autouse=True)
-def _short_drain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitter, "DRAIN_S", 0.1)
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitter, "DRAIN_S", 10.0)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let listeners hear the rest however slow the machine is; who hangs is left behind for it below."""
+    monkeypatch.setattr(emitter, "DRAIN_S", DEADLINE_S)
 
 
 def facts_of(events: list[Envelope]) -> list[Envelope]:
     return [event for event in events if isinstance(event.event, AnyFact)]
 
 
-@pytest.mark.usefixtures("patient")
 async def test_plain_and_async_listeners_hear_every_event_in_order() -> None:
     plain: list[Envelope] = []
     awaited: list[Envelope] = []
@@ -49,7 +45,6 @@ async def test_plain_and_async_listeners_hear_every_event_in_order() -> None:
         assert len(plain) > 5
 
 
-@pytest.mark.usefixtures("patient")
 async def test_a_listener_hears_the_events_it_asked_for() -> None:
     heard: list[Envelope] = []
     async with scene(PLAIN, "Done.") as here:
@@ -60,7 +55,6 @@ async def test_a_listener_hears_the_events_it_asked_for() -> None:
         assert [event.type for event in heard] == ["state_transition"] * 2
 
 
-@pytest.mark.usefixtures("patient")
 async def test_listeners_of_every_make_are_called() -> None:
     heard: list[str] = []
 
@@ -82,7 +76,6 @@ async def test_listeners_of_every_make_are_called() -> None:
         assert sorted(heard) == ["lambda", "object", "partial"]
 
 
-@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), asyncio.CancelledError()])
 async def test_a_listener_that_raises_is_named_and_goes_on_hearing(error: BaseException) -> None:
     heard: list[str] = []
@@ -109,35 +102,51 @@ async def test_a_listener_that_raises_is_named_and_goes_on_hearing(error: BaseEx
         assert {notice.listener.rpartition(".")[2] for notice in failed} == {"plain", "awaited"}
 
 
-async def test_listeners_that_hang_are_left_behind_and_named() -> None:
-    release = threading.Event()
+async def test_listeners_that_hang_are_left_behind_and_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emitter, "DRAIN_S", 0.1)
+    release, hanging = threading.Event(), set[str]()
 
     def plain(envelope: Envelope) -> None:
+        hanging.add("plain")
         release.wait()
 
     async def awaited(envelope: Envelope) -> None:
+        hanging.add("awaited")
         await asyncio.Event().wait()
 
     async def deaf(envelope: Envelope) -> None:
         while not release.is_set():
+            hanging.add("deaf")
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 release.set()
 
+    async def endless() -> None:
+        hanging.add("late")
+        await asyncio.Event().wait()
+
     def late(envelope: Envelope) -> object:
-        return awaited(envelope)
+        return endless()
+
+    async def all_hang() -> bool:
+        return hanging == {"plain", "awaited", "deaf", "late"}
 
     try:
-        async with scene(PLAIN, "Done.") as here:
+        async with scene(PLAIN, asks("Which?"), "Done.") as here:
             for listener in (plain, awaited, deaf, late):
                 here.machine.on("*", listener)  # type: ignore[arg-type]
             await here.machine.start()
+            await here.machine.settled()
+            await until(all_hang)
+            await here.machine.say("src", question=here.question())
             run = await here.machine.wait()
 
             assert run.status == "finished"
             named = {n.listener.rpartition(".")[2] for n in here.told.of(ListenerFailed)}
-            assert named == {"plain", "awaited", "deaf", "late"}
+            assert named == hanging
     finally:
         release.set()
 
@@ -148,16 +157,19 @@ async def test_a_hanging_listener_holds_up_no_other_and_not_the_run() -> None:
     def hang(envelope: Envelope) -> None:
         release.wait()
 
+    async def all_is_heard() -> bool:
+        return heard[-1:] == ["run_finished"]
+
     async with scene(PLAIN, asks("Which?"), "Done.") as here:
         here.machine.on("*", hang)
         here.machine.on("*", lambda envelope: heard.append(envelope.type))
         await here.machine.start()
         await here.machine.settled()
         await here.machine.say("src", question=here.question())
-        await here.machine.wait()
+        await until(all_is_heard)
+        assert here.run.status == "finished"
         release.set()
-
-        assert heard[-1] == "run_finished"
+        await here.machine.wait()
 
 
 async def test_a_tap_that_raises_is_named_and_harms_nothing() -> None:
@@ -202,7 +214,6 @@ async def test_a_listener_that_comes_after_the_end_hears_nothing() -> None:
         assert heard == []
 
 
-@pytest.mark.usefixtures("patient")
 async def test_a_slow_listener_loses_notices_but_no_fact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emitter, "QUEUE_LIMIT", 20)
     gate, heard = Gate(), list[Envelope]()
