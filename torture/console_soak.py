@@ -237,7 +237,8 @@ class Soaking:
                 self._alone(CTRL_C)
                 for key in keys:
                     self._alone(key)
-                if terminal.ended(0.3) is not None:
+                # One that is leaving is left alone: near its end a Ctrl-C would be a signal to Python.
+                if terminal.asked({"ping": True})["left"] or terminal.ended(0.3) is not None:
                     return
 
     def _unrestored(self) -> str:

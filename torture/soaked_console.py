@@ -415,7 +415,7 @@ async def _obey(face: ConsoleInterface, desk: SoakedDesk, told: socket) -> None:
             writer.write(msgspec.json.encode(dumped(face, desk)) + b"\n")
             await writer.drain()
         elif order.get("ping"):
-            writer.write(b"{}\n")
+            writer.write(msgspec.json.encode({"left": face._leaving.is_left}) + b"\n")
             await writer.drain()
         else:
             desk.tell(order["what"], order["count"])
