@@ -1,6 +1,9 @@
 """A run is written down from its facts, and played again it does the same."""
 
 import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +13,9 @@ from rehearsing import recorded, recorded_of
 from midstream.core.errors import UserMistake
 from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
+from midstream.core.safety.redaction import PIECE
 from midstream.core.spec import ParsingTool, Role
+from midstream.offloop import in_thread
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
@@ -34,6 +39,7 @@ from midstream.testing.fakes import (
 )
 from midstream.testing.reference import reference, references
 from midstream.testing.stage import Reference
+from midstream.workflow import redacting
 from midstream.workflow.effects import CHECKPOINT_S
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers
@@ -114,6 +120,31 @@ async def test_what_a_person_had_seen_of_a_reply_is_kept() -> None:
     assert again.difference is None
     assert again.run.contexts["desk"][1].text == "Once "
     assert again.run.contexts["desk"][1].interrupted
+
+
+async def test_a_long_reply_is_given_again_however_long_it_takes_to_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    definition = define({**DESK, "states": [{"name": "start", "agent": "host"}]})
+    rehearsal = await recorded_of(
+        definition, ScriptedModel("a long word " * PIECE), lambda machine, _: machine.wait()
+    )
+    rests = threading.Event()
+    sleep = asyncio.sleep
+
+    async def slowly(work: Callable[[], Any]) -> Any:
+        return await in_thread(lambda: rests.wait() and work())
+
+    async def resting(seconds: float) -> None:
+        if seconds:
+            rests.set()
+        await sleep(seconds)
+
+    monkeypatch.setattr(redacting, "in_thread", slowly)
+    monkeypatch.setattr(asyncio, "sleep", resting)
+    async with asyncio.timeout(DEADLINE_S):
+        again = await replay(rehearsal, definition, ScriptHandlers({}))
+    assert again.difference is None
 
 
 async def test_a_refused_answer_is_refused_again() -> None:

@@ -48,6 +48,10 @@ BEGAN_AT = 1_700_000_000.0
 MAX_ROUNDS = 100_000
 """Rounds of the loop a run may take to become quiet. A few are usual; so many are a bug of ours."""
 
+USUAL_ROUNDS = 1_000
+REST_S = 0.001
+"""After the usual ones each round rests: a thread reads a long text, and a machine may be slow at it."""
+
 
 class Standing(msgspec.Struct, eq=False, kw_only=True):
     """An effect that stands still. `name` is the agent, the tool, the handler or the timer.
@@ -284,7 +288,7 @@ class _Life:
 
     async def quiet(self) -> None:
         """Return once nothing happens by itself any more: all that is owed stands, or it is over."""
-        for _ in range(MAX_ROUNDS):
+        for number in range(MAX_ROUNDS):
             if self._at_work:
                 self._rested.clear()
                 await self._rested.wait()
@@ -294,7 +298,7 @@ class _Life:
             owed = {effect.key for effect in pending(run)}
             if self.machine.is_closed or (is_under_way and owed == self.standing.keys()):
                 return
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if number < USUAL_ROUNDS else REST_S)
         raise OurBug(f"The run does not come to rest: {self.machine.run.phase}.")
 
     def finish(self, standing: Standing, result: Json) -> None:
