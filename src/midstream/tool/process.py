@@ -265,14 +265,16 @@ class _Command:
             ending.begin(signal.SIGTERM)
         else:
             ending.kill()
-        alive = True
-        while not ending.is_over(alive=alive):
+        alive, is_late = True, False
+        while alive and not is_late:
             if self._wish == "kill":
                 ending.kill()
             ending.go_on()
             watch.wait(_TICK_S)
             self._read(watch)
             self._sink.tick()
+            # Before the look: what still lives then has had all its time, however long we stood still.
+            is_late = ending.is_late()
             rest = _others(leader, self._tag)
             alive = bool(rest) or not watch.has_exited() or ending.first_lives()
         survivors = tuple(process.pid for process in rest)
@@ -376,10 +378,8 @@ class _Ending:
         """Return who is not told softly: the sandbox's own two, whose end would kill the rest."""
         return () if self._first is None else (self._leader, self._first.pid)
 
-    def is_over(self, *, alive: bool) -> bool:
-        """Return whether to go on waiting makes no sense any more."""
-        if not alive:
-            return True
+    def is_late(self) -> bool:
+        """Return whether what was killed has had its time to be gone."""
         return self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
 
 
