@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 from deadline import DEADLINE_S
-from toolbench import Bench, a_tool
+from toolbench import Bench, a_tool, patient
 
 from midstream.core.errors import UserMistake
 from midstream.core.names import Effect, Json
@@ -18,6 +18,8 @@ from midstream.tool import manager as manager_module
 from midstream.tool.base import Tool, check_stop
 from midstream.tool.manager import ToolManager
 from midstream.tool.text import MAX_CHARS
+
+__all__ = ["patient"]
 
 
 def bench_with(workspace: Path, *tools: Tool) -> Bench:
@@ -279,7 +281,7 @@ async def test_cancelling_goes_through_and_a_forgotten_thread_is_silent(tmp_path
         call.cancel()
         await asyncio.wait({call})
         let_go.set()
-        await in_thread(partial(ended.wait, 10))
+        await in_thread(partial(ended.wait, DEADLINE_S))
 
     assert call.cancelled()
     assert saw_stop == [True]

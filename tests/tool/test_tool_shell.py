@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S, Ahead, until
-from toolbench import Bench
+from toolbench import Bench, patient
 
 from midstream.core.names import Outcome
 from midstream.offloop import in_thread
@@ -21,6 +21,8 @@ from midstream.tool.passed_on import command_environment, inside
 from midstream.tool.process import Ended, run_command
 from midstream.tool.process_tree import processes
 from midstream.tool.shell import Output, verdict
+
+__all__ = ["patient"]
 
 HOUR_S = 3600.0
 

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.core.names import Effect, Json
@@ -11,10 +12,18 @@ from midstream.core.safety.policy import Policy
 from midstream.core.spec import ToolSpec
 from midstream.offloop import call_soon
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.tool import manager, process
 from midstream.tool.base import Tool, ToolFunction
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.measuring import Measured
 from midstream.tool.sandbox.sandbox import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands take the time a busy machine takes to end, told to or killed."""
+    monkeypatch.setattr(process, "KILL_S", DEADLINE_S)
+    monkeypatch.setattr(manager, "SOFT_STOP_S", DEADLINE_S)
 
 
 class Said(Sandbox):
