@@ -20,11 +20,10 @@ import msgspec
 from benchmarks.consoles import BARE, CONSOLES, Console, memory_of
 from benchmarks.durable_others import install
 from benchmarks.measuring import Figure, alone, number, progress, spread
-from benchmarks.terminal import PROGRAMS, Terminal, fresh_home
+from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home
 from midstream.testing.openai_server import OpenAIServer, Reply
 
 REQUEST = "one request with httpx2 from a fresh Python"
-_ASKED_S = 60.0
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +81,7 @@ def _asked(terminal: Terminal, console: Console, server: OpenAIServer, rest_s: f
     enter = terminal.type("go\r")
     while len(server.exchanges) == before:
         terminal.read(0.001)
-        if perf_counter() > enter + _ASKED_S:
+        if perf_counter() > enter + HANGS_S:
             raise TimeoutError(f"no request came; the program wrote: {terminal.words()[-500:]}")
     asked, asked_cpu = perf_counter(), cpu_ms(pid)
     terminal.rest(1.5)

@@ -17,7 +17,7 @@ from time import perf_counter
 import msgspec
 
 from benchmarks.measuring import Figure, alone, percentile
-from benchmarks.terminal import PROGRAMS, Terminal, fresh_home, midstream
+from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home, midstream
 from midstream.testing.openai_server import Reply
 
 RATES = (50, 200)
@@ -100,7 +100,7 @@ class Chat:
         first = sign_of(self._reply, 0)
         last = began = entered
         # A reply that has begun ends the halt; a quarter of a second more sees what is late.
-        until = entered + 10.0
+        until = entered + HANGS_S
         while (left := until - perf_counter()) > 0:
             new, when = self._read(left)
             if new & old:
@@ -129,7 +129,7 @@ class Chat:
         return new, when
 
     def _until(self, sign: str) -> None:
-        until = perf_counter() + 30
+        until = perf_counter() + HANGS_S
         self._shown = frozenset()
         while sign not in self._shown:
             if perf_counter() > until:

@@ -17,6 +17,8 @@ from typing import Self
 
 CURSOR_REQUEST, CURSOR_REPORT = b"\x1b[6n", b"\x1b[1;1R"
 PROGRAMS = Path(__file__).parent / "programs"
+HANGS_S = 300.0
+"""Nothing that is measured takes that long, on no machine: it only ends what hangs."""
 _SEQUENCE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
@@ -82,7 +84,7 @@ class Terminal:
         self.seen = (self.seen + data)[-200_000:]
         return data, when
 
-    def until(self, holds: Callable[[bytes], bool], timeout_s: float = 60.0) -> float:
+    def until(self, holds: Callable[[bytes], bool], timeout_s: float = HANGS_S) -> float:
         """Read until that holds of what came since the call; return when it came to.
 
         Raises:
@@ -97,7 +99,7 @@ class Terminal:
                 return when
         raise TimeoutError(f"it never came; the program wrote: {self.words()[-2000:]}")
 
-    def until_text(self, text: str, timeout_s: float = 60.0) -> float:
+    def until_text(self, text: str, timeout_s: float = HANGS_S) -> float:
         """Read until this text has come; return when."""
         wanted = text.encode()
         return self.until(lambda found: wanted in found, timeout_s)
