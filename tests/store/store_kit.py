@@ -45,10 +45,15 @@ def refusal(opening: Callable[[], object]) -> MidstreamError:
 
 
 async def child(script: str, *arguments: object) -> asyncio.subprocess.Process:
-    """Return another Python process that runs a script: `path` and `arguments` are there for it."""
-    prelude = """
+    """Return another Python process that runs a script: `path` and `arguments` are there for it.
+
+    It waits for the others' locks as long as it takes.
+    """
+    prelude = f"""
         import asyncio, sys
         from pathlib import Path
+        from midstream.store import schema
+        schema.BUSY_MS = {1_000 * DEADLINE_S}
         from midstream.store.sqlite import SqliteStore
         from midstream.storage import Letter
         from midstream.testing.contracts import fact, facts

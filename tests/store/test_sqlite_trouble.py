@@ -24,7 +24,8 @@ LARGE = "x" * 50_000
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return what is set once somebody waits for a lock of another program."""
+    """Return what is set once somebody waits for a lock of another program, for as long as it takes."""
+    monkeypatch.setattr(schema, "BUSY_MS", 1_000 * DEADLINE_S)
     waits, patience = threading.Event(), schema._Patience.__call__
 
     def noted(self: schema._Patience, count: int) -> bool:
