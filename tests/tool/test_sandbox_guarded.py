@@ -5,8 +5,10 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
+from deadline import wait_until
 from tables import table
 
 from midstream.tool.sandbox import guarded
@@ -22,6 +24,18 @@ def write(folder: Path, *names: str, text: str = "x") -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+def another_moment(work: Path) -> None:
+    """Return once what changes bears a later time than all that is there: its clock may be coarse."""
+    newest = max(each.lstat().st_ctime_ns for each in (work, *work.rglob("*")))
+    with NamedTemporaryFile(dir=work.parent) as probe:
+
+        def touched() -> int:
+            os.utime(probe.name)
+            return os.stat(probe.name).st_ctime_ns
+
+        wait_until(lambda: touched() > newest)
 
 
 @pytest.fixture
@@ -150,6 +164,7 @@ def test_what_became_of_it_is_told(
     lookout = Lookout(work)
     lookout.look()
     before = lookout.look()
+    another_moment(work)
     change(work)
 
     assert path in dict(told_changes(before, lookout.look()))[verb]
@@ -228,6 +243,7 @@ def test_a_tree_made_to_slow_the_look_is_read_once(
     write(work, *(f"t/{folder}/{number}" for folder in range(40) for number in range(50)))
     lookout = Lookout(work)
     first = lookout.look()
+    another_moment(work)
     read: list[str] = []
     scandir = os.scandir
 
