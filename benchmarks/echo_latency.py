@@ -51,7 +51,7 @@ class Typist:
         """Return the milliseconds one key takes that is typed at once."""
         letter = next(self._letters)
         typed = self._terminal.type(letter)
-        return (self._terminal.until_text(letter, 20) - typed) * 1e3
+        return (self._terminal.until_text(letter) - typed) * 1e3
 
     def wait(self, seconds: float) -> None:
         """Let so much time pass, reading what comes: a terminal that does not read is no terminal."""

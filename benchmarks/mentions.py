@@ -103,7 +103,7 @@ def measure(is_quick: bool) -> list[Figure]:
 
 def _named(terminal: Terminal, keys: str) -> float:
     typed = terminal.type(keys)
-    return (terminal.until_text(NAMED, 20) - typed) * 1e3
+    return (terminal.until_text(NAMED) - typed) * 1e3
 
 
 if __name__ == "__main__":

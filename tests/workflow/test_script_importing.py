@@ -20,7 +20,7 @@ from midstream.testing.fakes import Gate, define
 from midstream.workflow.handlers import ScriptHandlers, load_script
 
 
-async def load(folder: Path, source: str, timeout_s: float = 10.0) -> ScriptHandlers:
+async def load(folder: Path, source: str, timeout_s: float = DEADLINE_S) -> ScriptHandlers:
     path = folder / "script.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8", errors="surrogateescape")
     async with asyncio.timeout(DEADLINE_S):
