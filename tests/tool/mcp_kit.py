@@ -25,7 +25,9 @@ QUICK = str(HERE.parent / "attacks" / "mcp" / "hostile_server.py")
 
 
 def python_server(script: str, *words: str, name: str = "real", **fields: Any) -> McpServer:
-    return McpServer(name=name, command=(sys.executable, script, *words), **fields)
+    """Return a server that may take the time to start that a busy machine takes."""
+    patient = {"start_timeout_s": DEADLINE_S}
+    return McpServer(name=name, command=(sys.executable, script, *words), **(patient | fields))
 
 
 class Bench:
