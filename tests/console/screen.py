@@ -265,6 +265,8 @@ class Screen:
             ioctl(self.process.fd, _PTY_NUMBER, number)
             its_end = os.open(f"/dev/pts/{number[0]}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
             try:
+                # A worker of the kernel hands on what we wrote; who looks whether there is some waits for it.
+                select.select([its_end], [], [], 0)
                 ioctl(its_end, termios.FIONREAD, waiting)
             finally:
                 os.close(its_end)
