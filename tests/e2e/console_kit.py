@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,14 @@ from midstream.config.newcomer import SHOWN
 from midstream.testing.openai_server import OpenAIServer
 
 MIDSTREAM = (sys.executable, "-m", "midstream")
+
+
+def changed(*lines: str) -> tuple[str, ...]:
+    """Return the program with lines of Python before it: for what else a slow machine would decide."""
+    return (sys.executable, "-c", "\n".join((*lines, _BEGIN)))
+
+
+_BEGIN = "from midstream.__main__ import main\nmain()"
 
 
 def environment(
@@ -52,10 +60,11 @@ def console(
     rows: int = 30,
     is_new: bool = False,
     environ: Mapping[str, str] = MappingProxyType({}),
+    program: Sequence[str] = MIDSTREAM,
 ) -> Screen:
     """Start the console in a terminal and return its screen."""
     return Screen.spawn(
-        [*MIDSTREAM, "--workspace", str(workspace or _workspace(home)), *options],
+        [*program, "--workspace", str(workspace or _workspace(home)), *options],
         env={**environment(home, server, is_new=is_new), **environ},
         cols=cols,
         rows=rows,

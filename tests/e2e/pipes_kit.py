@@ -42,10 +42,11 @@ def started(
     stdout: int | IO[Any] = subprocess.PIPE,
     stderr: int | IO[Any] = subprocess.PIPE,
     before: Callable[[], None] | None = None,
+    program: Sequence[str] = MIDSTREAM,
 ) -> "subprocess.Popen[bytes]":
     """Start the program; it is killed if it is still there after the deadline."""
     process = subprocess.Popen(
-        [*MIDSTREAM, "--workspace", str(workspace_of(home)), *arguments],
+        [*program, "--workspace", str(workspace_of(home)), *arguments],
         env=environment(home, server) | dict(env or {}),
         stdin=stdin,
         stdout=stdout,
@@ -127,17 +128,25 @@ class Brain:
 class Session:
     """A chat with the `--json` console that many tests share: one line, one turn."""
 
-    def __init__(self, home: Path, server: OpenAIServer, brain: Brain) -> None:
+    def __init__(
+        self, home: Path, server: OpenAIServer, brain: Brain, program: Sequence[str] = MIDSTREAM
+    ) -> None:
         self.brain = brain
-        self._process = started(home, *MODEL, "--json", server=server, stdin=subprocess.PIPE)
+        self._process = started(
+            home, *MODEL, "--json", server=server, stdin=subprocess.PIPE, program=program
+        )
 
     def say(self, line: str, *steps: Scripted) -> list[dict[str, Any]]:
         """Return the events from a line to the next moment the chat waits for one."""
+        return list(self.saying(line, *steps))
+
+    def saying(self, line: str, *steps: Scripted) -> Iterator[dict[str, Any]]:
+        """Yield the same events as they come."""
         self.brain.steps = [*steps]
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n".encode())
         self._process.stdin.flush()
-        return list(self._turn())
+        yield from self._turn()
 
     def _turn(self) -> Iterator[dict[str, Any]]:
         is_heard = False

@@ -4,18 +4,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from console_kit import changed
 from pipes_kit import MODEL, Brain, Session, of_type, run, settings
 
 from midstream.testing.openai_server import Call, Fault, OpenAIServer, Reply, Step
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file; once it is there, it is some minutes later for the chat."""
+    return tmp_path_factory.mktemp("clock") / "later"
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory, later: Path) -> Iterator[Session]:
     home = tmp_path_factory.mktemp("home")
-    settings(home, modelPatience={"attempts": 2, "silenceSeconds": 1})
+    settings(home, modelPatience={"attempts": 2, "silenceSeconds": 600})
+    program = changed(
+        "import asyncio, os",
+        "now = asyncio.BaseEventLoop.time",
+        f"is_later = lambda: os.path.exists({str(later)!r})",
+        "asyncio.BaseEventLoop.time = lambda loop: now(loop) + 1000 * is_later()",
+    )
     brain = Brain()
     with OpenAIServer(default=brain) as server:
-        session = Session(home, server, brain)
+        session = Session(home, server, brain, program)
         yield session
         ended = session.close()
         assert ended.code == 0
@@ -42,9 +55,13 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ),
 )
 def test_a_model_that_fails_is_told_and_the_chat_goes_on(
-    chat: Session, fault: Fault, error: str, hint: str
+    chat: Session, later: Path, fault: Fault, error: str, hint: str
 ) -> None:
-    told = chat.say("Tell me.", *([fault] * 10))
+    told = []
+    for event in chat.saying("Tell me.", *([fault] * 10)):
+        told.append(event)
+        if fault.how == "hang_mid" and event["type"] == "text_delta":
+            later.touch()
 
     (failed,) = of_type(told, "agent_failed")
     assert "openai:gpt-4o-mini" in failed["error"]
