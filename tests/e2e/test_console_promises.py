@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import DEADLINE_S, MIDSTREAM, console, environment, write_workflow
+from console_kit import DEADLINE_S, MIDSTREAM, changed, console, environment, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, UP, Screen
 
 from midstream.console.interface import FRESH_S
@@ -23,6 +23,19 @@ WORKS: dict[str, Any] = {
 COLOURS = Call(
     name="request_users_input", arguments={"question": "Which?", "choices": ["red", "blue"]}
 )
+HELD = """
+import os, time
+from midstream.tool import manager, process
+from midstream.workflow import effects
+manager.SOFT_STOP_S = effects.SOFT_STOP_S = 3600.0
+begin = process._Ending.begin
+def held(self, *which):
+    while not os.path.exists({go!r}):
+        time.sleep(0.01)
+    begin(self, *which)
+process._Ending.begin = held
+"""
+"""Ends no command before there is a file: leaving lasts so long, and there is time for a second key."""
 
 
 def bottom(screen: Screen) -> str:
@@ -267,12 +280,14 @@ def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
     seconds = (
         f"1000.{os.getpid()}{len(leaving)}"  # found again among all processes, in a sandbox or not
     )
-    # Deaf, so that leaving lasts until it is killed: there is time for the second key.
     command = f"trap '' INT TERM; touch begun; sleep {seconds}; true"
+    go = tmp_path / "go"
     shell = Call(name="execute_terminal", arguments={"command": command})
     with OpenAIServer([Reply(calls=(shell,))]) as server:
         screen = console(
-            tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *", server=server
+            *(tmp_path, *MODEL, "--allow", "execute_terminal", "--allow", "outside: *"),
+            server=server,
+            program=changed(*HELD.format(go=str(go)).splitlines()),
         )
         wait_for_bottom(screen, "chat with dude")
         screen.type("wait\r")
@@ -290,6 +305,7 @@ def test_an_impatient_ctrl_c_while_leaving_leaves_no_process_behind(
             screen.settle(0.01)
         screen.type(CTRL_C)
         screen.wait_for("One moment: running work is being saved.")
+        go.touch()
         assert screen.wait_exit() == (0 if leaving == "a key" else 128 + signal.SIGTERM)
         assert not is_running(seconds)
         screen.close()

@@ -5,13 +5,24 @@ import signal
 from functools import partial
 from pathlib import Path
 
-from console_kit import console, run, write_workflow
+from console_kit import changed, console, run, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, Screen
 
 from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
 
 MODEL = ("--model", "openai:gpt-4o-mini")
+HELD = """
+import asyncio, os
+from midstream.ai.offline import OfflineModel
+reply = OfflineModel.request
+async def held(self, request, listener):
+    while request.state == "challenge" and not os.path.exists({go!r}):
+        await asyncio.sleep(0.01)
+    return await reply(self, request, listener)
+OfflineModel.request = held
+"""
+"""Lets the reviewer of the offline review begin once there is a file: so long it can be interrupted."""
 
 
 def test_a_person_chats_interrupts_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -45,7 +56,9 @@ def test_the_review_runs_in_the_background_and_can_be_talked_to(tmp_path: Path) 
     workspace.mkdir()
     (workspace / "app.py").write_text("def f(x):\n    return x if x else 0\n", encoding="utf-8")
     mode = "workflow:code_architecture_review"
-    with console(tmp_path, "--mode", mode, "--model", "offline") as screen:
+    go = tmp_path / "go"
+    held = changed(*HELD.format(go=str(go)).splitlines())
+    with console(tmp_path, "--mode", mode, "--model", "offline", program=held) as screen:
         screen.wait_for("What matters most to you?")
         screen.wait_for("answers #1")
         screen.type("/cost\r")
@@ -57,6 +70,7 @@ def test_the_review_runs_in_the_background_and_can_be_talked_to(tmp_path: Path) 
         screen.wait_for("challenge")
         screen.type("look at naming too\r")
         screen.wait_for("⏹ interrupted")
+        go.touch()
         screen.wait_for("✓ finished")
         screen.wait_for("chat with dude")
         report = "\n".join(screen.scrollback())
@@ -189,7 +203,9 @@ def _says(words: str, screen: Screen) -> bool:
 
 
 def test_ctrl_c_twice_on_an_empty_line_leaves_with_the_terminal_as_it_was(tmp_path: Path) -> None:
-    screen = console(tmp_path, "--model", "offline")
+    offered = "ConsoleInterface.__init__.__kwdefaults__['leave_s'] = 3600.0"
+    patient = changed("from midstream.console.interface import ConsoleInterface", offered)
+    screen = console(tmp_path, "--model", "offline", program=patient)
     screen.wait_for("chat with dude")
     screen.type("some words")
     screen.wait_for("some words")
