@@ -265,7 +265,7 @@ class Screen:
             ioctl(self.process.fd, _PTY_NUMBER, number)
             its_end = os.open(f"/dev/pts/{number[0]}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
             try:
-                # A worker of the kernel hands on what we wrote; who looks whether there is some waits for it.
+                # A worker of the kernel hands on what we wrote: who looks for it waits for that.
                 select.select([its_end], [], [], 0)
                 ioctl(its_end, termios.FIONREAD, waiting)
             finally:

@@ -79,10 +79,11 @@ def run(
     server: OpenAIServer | None = None,
     workspace: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    program: Sequence[str] = MIDSTREAM,
 ) -> "subprocess.CompletedProcess[str]":
     """Run the program on pipes to its end."""
     return subprocess.run(
-        [*MIDSTREAM, *arguments, "--workspace", str(workspace or _workspace(home))],
+        [*program, *arguments, "--workspace", str(workspace or _workspace(home))],
         env={**environment(home, server), **(environ or {})},
         input=lines,
         capture_output=True,

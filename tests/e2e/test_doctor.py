@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from console_kit import console, json_lines, run, write_workflow
+from console_kit import changed, console, json_lines, run, write_workflow
 from screen import ENTER
 from store_kit import edit, opened
 
@@ -52,7 +52,9 @@ async def test_damaged_runs_are_counted_and_named_with_the_way_to_what_is_whole(
         for name in ("whole", "torn"):
             await store.append(name, 0, [fact(name, seq) for seq in range(1, 10)])
     edit(journal, "update facts set body=x'00' where run=2 and seq=5")
-    found = findings(tmp_path, environ={"MIDSTREAM_JOURNAL": str(journal)})["journal"]
+    patient = changed("from midstream import start_doctor", "start_doctor.CHECK_S = 3600.0")
+    place = {"MIDSTREAM_JOURNAL": str(journal)}
+    found = findings(tmp_path, environ=place, program=patient)["journal"]
 
     assert found["mark"] == "bad"
     assert "1 of 2 damaged: torn from event 5 on" in found["words"]
