@@ -1,8 +1,8 @@
 """What a console knows of the files its runs wrote: `/diff` completes them."""
 
-import asyncio
 from pathlib import Path
 
+from deadline import until
 from scene_kit import Scene, scene
 
 from midstream.core.names import Json
@@ -60,10 +60,11 @@ async def test_what_a_run_of_an_earlier_console_wrote_is_known_after_the_first_l
 
     async with scene(tmp_path, tools=Writing(), store=store.beside()) as later:
         await later.type("/sessions 1")
-        later.console.completions("/diff ")
-        for _ in range(100):
-            await asyncio.sleep(0)
 
+        async def is_known() -> bool:
+            return later.console.completions("/diff ") != (STAT,)
+
+        await until(is_known)
         assert later.console.completions("/diff ") == (("a.py", ""), STAT)
 
 
