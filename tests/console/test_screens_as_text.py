@@ -197,7 +197,7 @@ def test_the_screen_is_as_kept(spawn: Spawn, tmp_path: Path, story: Story, cols:
     kept = path.read_text(encoding="utf-8")
     with contextlib.suppress(ScreenTimeout):
         # A busy machine may be slow to draw the last of it.
-        screen.wait_until(lambda s: shown(s) == kept, 3.0)
+        screen.wait_until(lambda s: shown(s) == kept, 60.0)
     assert shown(screen) == kept, f"see {Path(__file__).name} on how to keep it"
     assert all(len(row) <= cols for row in screen.lines())
 
