@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,7 +228,7 @@ async def test_a_checkpoint_without_room_is_made_later_and_nothing_of_it_is_lost
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
-    reached, never = asyncio.Event(), asyncio.Event()
+    reached, never, let_go = asyncio.Event(), asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     calls_made = []
 
@@ -239,7 +240,7 @@ async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
     def blocks(run: HandlerRun) -> None:
         run.common_data["n"] = 1
         loop.call_soon_threadsafe(reached.set)
-        asyncio.run_coroutine_threadsafe(never.wait(), loop).result()
+        let_go.wait(DEADLINE_S)
         run.log("too late")
 
     def again(run: HandlerRun) -> None:
@@ -252,7 +253,7 @@ async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
         await reached.wait()
         run = await left(here)
         assert (run.phase, run.common_data) == ("pre", {})
-        never.set()
+        let_go.set()
 
         machine, _, _ = await taken_up(here, "Done.", handlers={"go": again})
         assert (await machine.wait()).output == "Done."
