@@ -120,7 +120,7 @@ def test_a_tool_call_waits_for_a_fresh_key(tmp_path: Path) -> None:
         screen = console(tmp_path, *MODEL, server=server)
         screen.wait_for("chat with dude")
         screen.type("write it\r")
-        screen.wait_for("write_file")
+        screen.wait_for("wants to create a.txt")
         screen.wait_for("for this run")
         assert not (tmp_path / "workspace" / "a.txt").exists()
         screen.rest(FRESH_S * 2)  # a key pressed sooner after the card was drawn is only typed
