@@ -18,8 +18,9 @@ from midstream.core.folding.halts import is_at_rest
 from midstream.core.merging import merged
 from midstream.core.moving import enter, failed, is_tried_again, resume
 from midstream.core.names import INTERRUPTED, ErrorKind, Json
-from midstream.core.paths import Missing, look_up, stored, within
+from midstream.core.paths import Missing, stored, within
 from midstream.core.run import Run, plan_for
+from midstream.core.run_data import look_up
 from midstream.core.spec import State, SubWorkflow
 from midstream.core.story import Story
 from midstream.core.templates import BadTemplate, TemplateFailed, filled

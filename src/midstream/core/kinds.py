@@ -22,8 +22,8 @@ from midstream.core.events import (
 )
 from midstream.core.moving import failed, join_words
 from midstream.core.names import ErrorKind, Json, Outcome
-from midstream.core.paths import look_up
 from midstream.core.run import FREE, OpenCall, Run, definition_of, plan_for
+from midstream.core.run_data import look_up
 from midstream.core.spec import Ask
 from midstream.core.story import Story
 from midstream.core.templates import BadTemplate, TemplateFailed, filled

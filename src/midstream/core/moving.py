@@ -19,9 +19,10 @@ from midstream.core.folding.halts import may_have_happened
 from midstream.core.folding.states import resume_target
 from midstream.core.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json
 from midstream.core.nearest import did_you_mean
-from midstream.core.paths import Missing, last_of, look_up
+from midstream.core.paths import Missing
 from midstream.core.pending import MAX_BACKOFF_S
 from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run_data import last_of, look_up
 from midstream.core.spec import Catch, State, input_schema
 from midstream.core.story import Story
 

@@ -8,8 +8,8 @@ import msgspec
 
 from midstream.core.branch_spec import branches_of
 from midstream.core.names import RESUME, STOP
-from midstream.core.paths import look_up
 from midstream.core.run import Run, plan_for
+from midstream.core.run_data import look_up
 from midstream.core.spec import State
 from midstream.core.views.amounts import counted
 
