@@ -16,7 +16,7 @@ from storytelling import (
     within,
 )
 
-from midstream.core.conversation import ToolCall
+from midstream.core.conversation import ToolCall, tokens_in
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -40,7 +40,7 @@ from midstream.core.spec import (
     Transition,
     chat_definition,
 )
-from midstream.core.views.amounts import in_short, span_words, token_words, tokens_in
+from midstream.core.views.amounts import in_short, span_words, token_words
 from midstream.core.views.cells import cells
 from midstream.core.views.history import Turned, history_lines, turns_of
 from midstream.core.views.progress import progress_words

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.conversation import Message
+from midstream.core.conversation import CHARS_PER_TOKEN, Message
 from midstream.core.errors import AuthorMistake
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
@@ -35,7 +35,6 @@ LABEL: Final = "[offline]"
 MODEL: Final = "offline"
 PIECES_PER_S = 36.0
 """About 30 words a second, which a person can read, and interrupt."""
-CHARS_PER_TOKEN = 4
 MAX_VALUE = 4_000
 """Characters of one value put into a template before the rest is named instead of shown."""
 

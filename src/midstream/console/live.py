@@ -23,8 +23,9 @@ from midstream.console.lines import (
 )
 from midstream.console.live_output import Outputs
 from midstream.console.painting import SPEAKER, branch_label, call_text, speaker, speech_style
+from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
-from midstream.core.views.amounts import duration, token_words, tokens_in
+from midstream.core.views.amounts import duration, token_words
 from midstream.core.views.clock import time_of_day
 from midstream.core.views.status import Lane
 

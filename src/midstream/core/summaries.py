@@ -6,10 +6,9 @@ so no place to cut falls between the two.
 
 from collections.abc import Sequence
 
-from midstream.core.conversation import SUMMARY, USER, Message, length
+from midstream.core.conversation import SUMMARY, USER, Message, length, tokens_in
 from midstream.core.inputs import EffectKey
 from midstream.core.run import Compacting, Run, plan_for
-from midstream.core.views.amounts import tokens_in
 
 KEPT_TURNS = 2
 WORTH = 0.4

@@ -1,13 +1,5 @@
 """Amounts as a person reads them: tokens, spans of time, counted things."""
 
-CHARS_PER_TOKEN = 4
-"""What an estimate takes for a token where no provider has counted: good within a third or so."""
-
-
-def tokens_in(characters: int) -> int:
-    """Return how many tokens a text of so many characters has, as an estimate."""
-    return -(-characters // CHARS_PER_TOKEN)
-
 
 def token_words(tokens: int) -> str:
     """Return a number of tokens, such as `340 tokens`, `1.2k tokens`, `3.4M tokens`."""

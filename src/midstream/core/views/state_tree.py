@@ -7,12 +7,12 @@ import msgspec
 
 from midstream.core.addressing import as_typed
 from midstream.core.branch_spec import branches_of
-from midstream.core.conversation import length
+from midstream.core.conversation import length, tokens_in
 from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run, plan_for
 from midstream.core.spec import State
-from midstream.core.views.amounts import counted, in_short, token_words, tokens_in
+from midstream.core.views.amounts import counted, in_short, token_words
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import Cost, costs, in_words
