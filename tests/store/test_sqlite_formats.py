@@ -10,6 +10,7 @@ import apsw
 import pytest
 from store_kit import edit, opened, refusal
 
+from midstream.core import formats
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalDamaged, JournalTooNew
 from midstream.core.events import ReplyShown, RunStarted
@@ -58,7 +59,7 @@ def in_todays_words(fact: dict[str, object]) -> dict[str, object]:
 async def older(path: Path) -> None:
     """Make a journal of format 0, which never was, of three facts."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (journal, schema, sealing):
+        for module in (journal, schema, formats):
             patch.setattr(module, "FORMAT", 0)
         patch.setattr(journal, "body_of", in_older_words)
         async with opened(path) as store:
@@ -128,7 +129,7 @@ def test_a_yes_to_a_tool_becomes_a_review_of_each_call() -> None:
         part["workflow"] = {"workflow_name": name, "states": [{"name": "start"}]}
     fact: dict[str, Json] = {"type": "run_started", "workflow": "outer", "definition": outer}
 
-    read = sealing.fact_of(json.dumps(fact).encode(), 2)
+    read = formats.fact_of(json.dumps(fact).encode(), 2)
 
     assert isinstance(read, RunStarted)
     tools = {**read.definition.tools, **read.definition.workflows["inner"].tools}
@@ -204,7 +205,7 @@ async def test_what_an_older_version_wrote_reads_as_todays(
     await older(path)
     before = edit(path, "select * from facts")
     assert all(re.search(rb'"words":"\d"', row[3]) and row[-1] == 0 for row in before)
-    monkeypatch.setitem(sealing.UPGRADES, 0, in_todays_words)
+    monkeypatch.setitem(formats.UPGRADES, 0, in_todays_words)
     async with opened(path) as store:
         assert await store.read("r") == facts("r", 1, 3)
         await store.append("r", 3, [fact("r", 4)])
@@ -231,7 +232,7 @@ async def test_an_upgrade_that_makes_no_fact_is_noticed(
 ) -> None:
     path = tmp_path / "journal.db"
     await older(path)
-    monkeypatch.setitem(sealing.UPGRADES, 0, lambda fact: fact)
+    monkeypatch.setitem(formats.UPGRADES, 0, lambda fact: fact)
     async with opened(path) as store:
         with pytest.raises(JournalDamaged) as caught:
             await store.read("r")

@@ -33,13 +33,13 @@ from midstream.core.apply import apply
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
+from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.safety.redaction import Redactor
 from midstream.offloop import in_thread
 from midstream.process import own_redactor
 from midstream.storage import KeptRun, Store
-from midstream.store.sealing import fact_of
 from midstream.tool.writing import MAX_KEPT_BYTES
 from midstream.workflow.state_machine import new_run_id
 

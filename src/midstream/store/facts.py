@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
+from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary, summarised
 from midstream.store.owners import Owners
@@ -23,7 +24,7 @@ from midstream.store.refusals import (
     nothing_to_adopt,
     taken,
 )
-from midstream.store.sealing import body_of, checked, fact_of, marked, seal
+from midstream.store.sealing import body_of, checked, marked, seal
 
 _SUMMARY = msgspec.json.Decoder(Summary)
 _ENCODER = msgspec.json.Encoder()

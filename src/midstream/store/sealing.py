@@ -1,18 +1,16 @@
 """Facts as the bytes a store keeps, and the checks that nothing wrong is kept or used.
 
 What is kept can be read again: a fact is decoded once before it is written, because a run with one
-fact that cannot be read is lost from there on. What older versions wrote is brought up to today on
-reading, one format at a time (`UPGRADES`); the bytes on the disk stay as they are.
+fact that cannot be read is lost from there on.
 """
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from midstream.core.codec import FORMAT, Undecodable, decode_fact, encode_fact
+from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.errors import AuthorMistake, OurBug
 from midstream.core.events import AnyFact, Fact, HandlerRan, StateTransition
 from midstream.core.notices import Envelope
@@ -23,34 +21,6 @@ MAX_FACT_BYTES = 64 * 1024 * 1024
 
 _ENCODER = msgspec.json.Encoder()
 _LETTER = msgspec.json.Decoder(Letter)
-
-Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-def _with_reviews(fact: dict[str, Any]) -> dict[str, Any]:
-    """Return a fact of format 2, when a yes was one to a tool, with calls of our tools reviewed."""
-    if "definition" in fact:
-        _review(fact["definition"])
-    return fact
-
-
-def _review(definition: dict[str, Any]) -> None:
-    tools = definition.get("tools", {})
-    for name in _REVIEWED_SINCE_3 & tools.keys():
-        tools[name].update(needs_approval=False, reviewed=True)
-    for inner in definition.get("workflows", {}).values():
-        _review(inner)
-
-
-_REVIEWED_SINCE_3 = {"edit_file", "execute_terminal", "write_file"}
-
-UPGRADES: dict[int, Upgrade] = {
-    1: lambda fact: fact,
-    2: _with_reviews,
-    3: lambda fact: fact,
-    4: lambda fact: fact,
-}
-"""For each older format: how one of its facts, as a JSON object, reads in the next format."""
 
 
 def checked(run: str, expected: int, facts: Sequence[Envelope]) -> None:
@@ -141,29 +111,6 @@ def letter_body(letter: Letter) -> bytes:
             hint="Send plain text; put large contents into a file.",
         ) from error
     return body
-
-
-def fact_of(body: bytes, format: int) -> AnyFact:
-    """Return the fact that was written in a format, as today's.
-
-    Raises:
-        Undecodable: it is not one, or its format is not known here.
-    """
-    if format == FORMAT:
-        return decode_fact(body)
-    if format > FORMAT:
-        raise Undecodable(f"it has format {format}, and this version knows {FORMAT}")
-    try:
-        fact = msgspec.json.decode(body, type=dict[str, Any])
-        for older in range(format, FORMAT):
-            fact = UPGRADES[older](fact)
-        return decode_fact(msgspec.json.encode(fact))
-    except Undecodable:
-        raise
-    except KeyError as error:
-        raise Undecodable(f"its format is unknown, {format}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, TypeError) as error:
-        raise Undecodable(str(error)) from error
 
 
 def marked(body: bytes, *, ends: bool, format: int) -> bytes:
