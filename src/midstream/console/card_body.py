@@ -21,10 +21,11 @@ from midstream.console.lines import (
     rows,
     width_of,
 )
-from midstream.console.painting import question_heading, question_lines
+from midstream.console.painting import question_lines
 from midstream.core.forms import Field, example, fields
 from midstream.core.question import Question
 from midstream.core.safety.sanitize import sanitized
+from midstream.core.views.questions import question_heading
 
 _BAR: Final = "│ "
 _NAME_CELLS: Final = 20

@@ -15,10 +15,11 @@ from midstream.console.lines import (
     rows,
     width_of,
 )
-from midstream.console.painting import question_heading, question_lines
+from midstream.console.painting import question_lines
 from midstream.core.question import Question
 from midstream.core.safety.capability import SHOWN
 from midstream.core.safety.sanitize import sanitized
+from midstream.core.views.questions import question_heading
 from midstream.ports import Status
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"

@@ -22,7 +22,6 @@ from midstream.console.painting import (
     ending,
     granted,
     own_words,
-    result_summary,
     taken_up,
     transition,
     trouble,
@@ -81,6 +80,7 @@ from midstream.core.notices import (
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.timer_names import WAITED
+from midstream.core.views.questions import result_summary
 
 _BETWEEN = (
     ToolReturned,

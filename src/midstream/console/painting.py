@@ -17,7 +17,6 @@ So a reply is its speaker's line and then the words, from the first column on, t
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -62,8 +61,14 @@ from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
 from midstream.core.views.amounts import duration, span_words
 from midstream.core.views.clock import time_of_day
+from midstream.core.views.questions import (
+    head_of_diff,
+    question_heading,
+    question_summary,
+    result_summary,
+    shortened,
+)
 from midstream.core.views.results import (
-    beginning,
     call_words,
     fields_words,
     outcome_words,
@@ -75,7 +80,6 @@ Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 SPEAKER: Final = "▌ "
 RESULT_MARK: Final = "  ┊ "
 INTERRUPTED_MARK: Final = "[interrupted]"
-_SUMMARY_CHARS: Final = 160
 _LABEL_CELLS: Final = 28
 _SHOWN: Final = 8
 _FIELDS: Final = 12
@@ -194,10 +198,6 @@ def call_text(call: ToolCalled | ToolCall) -> str:
     return call_words(call.name, call.arguments)
 
 
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
-
-
 def call_line(
     fact: ToolReturned, call: ToolCalled | ToolCall | None, *, took_s: float = 0.0
 ) -> Line:
@@ -215,63 +215,13 @@ def result_in_full(text: str) -> Words:
     return Words(text.rstrip("\n"), is_verbatim=True)
 
 
-def result_summary(text: str, limit: int = _SUMMARY_CHARS) -> str:
-    """Return a text's beginning on one line; what is left out is counted."""
-    return beginning(text, limit)
-
-
-def question_heading(question: Question | QuestionAsked) -> str:
-    """Return who asks what, such as `#2 ada asks`, or `#2 ada wants to change calc.py  +2 -0`."""
-    number = f"#{question.number} " if question.number else ""
-    who = question.agent or "the workflow"
-    if question.branch:
-        who = f"{question.branch} ▌ {who}"
-    if question.kind != "approval":
-        return f"{number}{who} asks"
-    if (head := _head_of_diff(question.text)) is None:
-        return f"{number}{who} wants to run"
-    lines = question.text.split("\n")
-    verb = "create" if lines[head] == _NO_FILE else "change"
-    what = lines[head + 1].removeprefix("+++ ")
-    return f"{number}{who} wants to {verb} {what}{_figures(lines[head + 2 :])}"
-
-
-_NO_FILE: Final = "--- /dev/null"
-_WRITERS: Final = ("write_file", "edit_file")
-
-
-def _head_of_diff(text: str) -> int | None:
-    """Return which line of an approval is the first of a difference's head, None where there is none.
-
-    Only of our own tools that write files: what another one shows may hold anything. Before it stand
-    the tool's name and sentences about the file.
-    """
-    lines = text.split("\n")
-    if lines[0] not in _WRITERS:
-        return None
-    for number, (line, after) in enumerate(pairwise(lines)):
-        if after.startswith("+++ ") and line in (_NO_FILE, f"--- {after[4:]}"):
-            return number
-    return None
-
-
-def _figures(lines: Sequence[str]) -> str:
-    """Return how many lines come and go, "" where the difference does not show them all."""
-    if any(line.startswith("[+") for line in lines) or not any(
-        line.startswith("@@ ") for line in lines
-    ):
-        return ""
-    added = sum(line.startswith("+") for line in lines)
-    return f"  +{added} -{sum(line.startswith('-') for line in lines)}"
-
-
 def question_lines(question: Question | QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
     style = MAGENTA if question.kind == "approval" else CYAN
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
     # "\r\n" would pass as the end of a line: a change of line ends would look like none.
     text = question.text.replace("\r\n", "\u240d\n")
-    head = _head_of_diff(text) if question.kind == "approval" else None
+    head = head_of_diff(text) if question.kind == "approval" else None
     if head is not None:
         # Which tool it is, and the name of the file, stand in the line above.
         lines = text.split("\n")
@@ -295,7 +245,7 @@ def _form(question: Question | QuestionAsked) -> list[str]:
     names = [clipped(field.name, _LABEL_CELLS) for field in asked[:_FIELDS]]
     wide = max(map(width_of, names))
     rows = [
-        f"{name}{' ' * (wide - width_of(name))}  {_cut(field.wants, _SUMMARY_CHARS)}"
+        f"{name}{' ' * (wide - width_of(name))}  {shortened(field.wants)}"
         + ("" if field.is_required else "  (may be left out)")
         for name, field in zip(names, asked, strict=False)
     ]
@@ -318,17 +268,7 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     is_refused = question is not None and question.kind == "approval" and text == "no"
     mark, style = ("✗ ", RED) if is_refused else ("✓ ", CYAN)
-    return Line((("", what), (BOLD, f"  {_cut(text, _SUMMARY_CHARS)}")), mark, style)
-
-
-def question_summary(question: Question | QuestionAsked) -> str:
-    """Return a question on one line; of an approval the tool and its command, or the file it changes."""
-    if question.kind != "approval":
-        return result_summary(question.text)
-    tool, *rest = question.text.split("\n")
-    about = [line[4:] for line in rest if line.startswith("+++ ")]
-    about += [line for line in rest if line.startswith("$ ") or len(rest) == 1]
-    return _cut(f"{tool} {about[0]}", _SUMMARY_CHARS) if about else result_summary(question.text)
+    return Line((("", what), (BOLD, f"  {shortened(text)}")), mark, style)
 
 
 def granted(fact: PermissionGranted) -> str:

@@ -9,14 +9,7 @@ from typing import Any, TypeAlias
 
 from midstream.console.branches import Branches
 from midstream.console.halts import Halts
-from midstream.console.painting import (
-    Block,
-    answer_line,
-    heard,
-    own_words,
-    question_lines,
-    question_summary,
-)
+from midstream.console.painting import Block, answer_line, heard, own_words, question_lines
 from midstream.core.addressing import as_typed
 from midstream.core.events import (
     InputDisposed,
@@ -30,6 +23,7 @@ from midstream.core.events import (
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.views.listing import UNATTENDED
+from midstream.core.views.questions import question_summary
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 
 from midstream.command.standing import listed_line
-from midstream.console.painting import question_heading, question_summary
 from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.core.events import (
     AgentResponded,
@@ -25,6 +24,7 @@ from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
 from midstream.core.views.chats import named_like
+from midstream.core.views.questions import question_heading, question_summary
 from midstream.core.views.spending import Spent
 from midstream.desk.keeping import Keeping, Prompt
 from midstream.desk.wording import (
