@@ -21,8 +21,9 @@ from midstream.core.events import Usage
 from midstream.core.safety.policy import Policy
 from midstream.core.spec import Role, ToolSpec
 from midstream.core.views.cells import cells
+from midstream.core.views.side_effects import FileDiff
 from midstream.core.views.spending import Spent
-from midstream.ports import ChangedFile, FileDiff
+from midstream.ports import ChangedFile
 from midstream.testing.fakes import Scripted, says
 from midstream.tool.permissions import Permissions
 

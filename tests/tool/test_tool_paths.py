@@ -6,8 +6,7 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.core.errors import MidstreamError, UserMistake
-from midstream.core.safety.capability import Capability
-from midstream.ports import forbids_secrets
+from midstream.core.safety.capability import Capability, forbids_secrets
 from midstream.tool.paths import Place, locate, opened_folder, read_bytes
 
 

@@ -15,13 +15,11 @@ from midstream.ports.runs import Choice, RunsOperator, SessionsOperator
 from midstream.ports.store import Journal, Shelf
 from midstream.ports.tools import (
     ChangedFile,
-    FileDiff,
     Review,
     ToolContext,
     ToolOutcome,
     Tools,
     Validator,
-    forbids_secrets,
 )
 from midstream.ports.workflows import HandlerResult, Handlers, Library
 from midstream.ports.world import Clock, World
@@ -33,7 +31,6 @@ __all__ = [
     "Desk",
     "Engine",
     "Face",
-    "FileDiff",
     "HandlerResult",
     "Handlers",
     "InFull",
@@ -64,5 +61,4 @@ __all__ = [
     "Tools",
     "Validator",
     "World",
-    "forbids_secrets",
 ]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from midstream.core.names import Json, Outcome
-from midstream.core.safety.capability import Capability
+from midstream.core.safety.capability import Capability, forbids_secrets
 from midstream.core.spec import ToolSpec
+from midstream.core.views.side_effects import FileDiff
 
 if TYPE_CHECKING:
-    from midstream.core.safety.protected import Purpose
     from midstream.core.safety.rules import Rule
 
 
@@ -54,30 +54,9 @@ async def _unrecorded(
     """Record nothing: what a context does that no run stands behind."""
 
 
-def forbids_secrets(request: Capability) -> str:
-    """Object to secret files and to nothing else: what a context does that no policy stands behind."""
-    from midstream.core.safety.protected import classify_path  # no call comes before the prompt
-
-    purposes: dict[str, Purpose] = {"read": "read", "write": "write", "write_protected": "write"}
-    purpose = purposes.get(request.kind)
-    if purpose is None:
-        return ""
-    standing, reason = classify_path(request.target, purpose)
-    return f"{request.target}: {reason}" if standing == "secret" else ""
-
-
 def keeps_nothing(command: Capability) -> "tuple[Rule, ...]":
     """Keep a command from reading nothing: what a context does that no policy stands behind."""
     return ()
-
-
-class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to a file, for a person: see the notice `FileChanged`."""
-
-    path: str
-    added: int
-    removed: int
-    diff: str
 
 
 class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.ports import FileDiff
+from midstream.core.views.side_effects import FileDiff
 from midstream.process import own_redactor
 
 MAX_SHOWN_CHARS: Final = 60_000

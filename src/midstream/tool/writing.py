@@ -22,9 +22,9 @@ import msgspec
 
 from midstream.config.places import user_state_dir
 from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.core.safety.capability import Capability
+from midstream.core.safety.capability import Capability, forbids_secrets
 from midstream.offloop import in_thread
-from midstream.ports import ToolContext, forbids_secrets
+from midstream.ports import ToolContext
 from midstream.tool.base import Planned, check_stop
 from midstream.tool.diff import file_diff, shown_change
 from midstream.tool.openat2 import rename_new

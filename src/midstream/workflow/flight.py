@@ -14,7 +14,7 @@ from midstream.core.notices import (
     ToolProgress,
 )
 from midstream.core.safety.redaction import Redactor
-from midstream.ports import FileDiff
+from midstream.core.views.side_effects import FileDiff
 from midstream.workflow.capping import MAX_TEXT, ends_of
 from midstream.workflow.words import readable
 

@@ -6,9 +6,12 @@ is written `kind: target`, which is also how a rule names it and how a grant is 
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
+
+if TYPE_CHECKING:
+    from midstream.core.safety.protected import Purpose
 
 Kind: TypeAlias = Literal[
     "read", "write", "write_protected", "exec", "shell", "outside", "net", "tool", "ask_user"
@@ -75,3 +78,15 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             is_star = self.target.lstrip("\\") == "*"
             return f"\\{self.target}" if is_star else self.target
         return _WILDCARDS.sub(r"\\\g<0>", self.target)
+
+
+def forbids_secrets(request: Capability) -> str:
+    """Object to secret files and to nothing else: what a context does that no policy stands behind."""
+    from midstream.core.safety.protected import classify_path  # no call comes before the prompt
+
+    purposes: dict[str, Purpose] = {"read": "read", "write": "write", "write_protected": "write"}
+    purpose = purposes.get(request.kind)
+    if purpose is None:
+        return ""
+    standing, reason = classify_path(request.target, purpose)
+    return f"{request.target}: {reason}" if standing == "secret" else ""

@@ -43,6 +43,15 @@ class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
     has_files: bool = False
 
 
+class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done to a file, for a person: see the notice `FileChanged`."""
+
+    path: str
+    added: int
+    removed: int
+    diff: str
+
+
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a file: SHA-256 in hex, None where there is no file.
 
