@@ -5,7 +5,7 @@ is the steering of a workflow. The console adds the mode (`type:name`): which ru
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from midstream.command.handler import CommandHandler, is_command
 from midstream.command.standing import run_line
 from midstream.config.files import make_private
 from midstream.config.manager import ConfigManager
-from midstream.console.keymap import keys_text
 from midstream.core.decision import Decision
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import (
@@ -74,6 +73,7 @@ class AICoderConsole:
         allowed: tools that need no approval in runs this console starts.
         goes_on: with which chat it begins, None: with a new one.
         is_attended: a person types the lines; False: a pipe brings them.
+        topics: what `/help` tells of besides commands, such as the keys.
     """
 
     def __init__(
@@ -85,12 +85,13 @@ class AICoderConsole:
         goes_on: GoesOn | None = None,
         is_attended: bool = True,
         doctor: Callable[[int], str] | None = None,
+        topics: Mapping[str, Callable[[], str]] | None = None,
     ) -> None:
         self._goes_on = goes_on
         self._config = config
         self._face = face
         self._doctor = doctor
-        self._commands = CommandHandler(self, topics={"keys": _keys})
+        self._commands = CommandHandler(self, topics=topics or {})
         self._ready = asyncio.Event()
         self._to = Addressing(config, face, allowed=allowed, has_read=self._tell_notices)
         self._background = Background(self, face)
@@ -539,8 +540,3 @@ class AICoderConsole:
     def _is_in_sight(self, machine: Machine) -> bool:
         is_coming = self._to.is_coming(machine) or self._background.is_arriving(machine)
         return machine is self.active() or is_coming
-
-
-def _keys() -> str:
-    # Two columns are the console's own, before each of its lines.
-    return keys_text(columns() - 2)

@@ -18,13 +18,11 @@ from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import PermissionMode
 from midstream.core.spec import ToolSpec
-from midstream.process import STDOUT, own_redactor
+from midstream.process import own_redactor
 
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
     from midstream.ai.choice import ModelChoice
-    from midstream.console.jsonlines import JsonFace
-    from midstream.console.plain import PlainFace
     from midstream.core.problem import Problem
     from midstream.engine.local import LocalEngine
     from midstream.storage import Store
@@ -310,14 +308,3 @@ def unknown_tool(allowed: Iterable[str], tools: Iterable[str]) -> UserMistake | 
         elif name not in tools:
             return UserMistake(f"--allow {name}: no such tool.", hint=did_you_mean(name, tools))
     return None
-
-
-def line_face(options: Options, stdout: int) -> "JsonFace | PlainFace":
-    """Return the face without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
-    from midstream.console.jsonlines import JsonFace
-    from midstream.console.plain import PlainFace
-
-    # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
-    if options.is_json:
-        return JsonFace(stdout=os.dup(STDOUT))
-    return PlainFace(stdout=os.dup(stdout))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
+from midstream.assembly import Options, Parts, configured, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.opening import require_trust
@@ -89,7 +89,9 @@ async def _in_terminal(config: ConfigManager, options: Options, examines: Examin
 
 async def _on_lines(config: ConfigManager, options: Options, examines: Examines) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
-    face = line_face(options, STDOUT)
+    from midstream.console.jsonlines import line_face
+
+    face = line_face(STDOUT, is_json=options.is_json)
     async with _opened(config, options, face, examines) as app:
         await face.run(app)
         if face.lost is None and not app.is_leaving:
@@ -122,6 +124,7 @@ async def _opened(
         goes_on=_goes_on(options),
         is_attended=is_terminal(STDIN),
         doctor=partial(examines, config),
+        topics={"keys": _keys},
     )
     loaded: list[Parts] = []
     try:
@@ -137,6 +140,13 @@ async def _opened(
             await each.client.aclose()
             if each.mcp is not None:
                 await each.mcp.close()
+
+
+def _keys() -> str:
+    from midstream.console.keymap import keys_text
+
+    # Two columns are the console's own, before each of its lines.
+    return keys_text(columns() - 2)
 
 
 def _goes_on(options: Options) -> "GoesOn | None":

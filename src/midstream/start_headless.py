@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from midstream.assembly import Options, Parts, configured, line_face, parts, unknown_tool
+from midstream.assembly import Options, Parts, configured, parts, unknown_tool
 from midstream.config.files import CHECK_NAME
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import read_untrusted, require_trust
@@ -129,11 +129,12 @@ async def _worked(
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.command.permissions import without_sandbox
+    from midstream.console.jsonlines import line_face
     from midstream.console.redirect import redirected
     from midstream.headless.resuming import unapproved
     from midstream.headless.run import unanswered
 
-    face = line_face(options, STDERR)
+    face = line_face(STDERR, is_json=options.is_json)
     told: set[str] = set()
     left: list[str] = []
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from midstream.assembly import Options, configured, line_face, opened_store, parts, unknown_tool
+from midstream.assembly import Options, configured, opened_store, parts, unknown_tool
 from midstream.config.files import FileMissing, shown_path, write_whole
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
@@ -78,7 +78,9 @@ async def _ran(
     from midstream.headless.run import Given, play, unanswered
 
     made = await in_thread(lambda: parts(config, options))
-    face = line_face(options, STDERR)
+    from midstream.console.jsonlines import line_face
+
+    face = line_face(STDERR, is_json=options.is_json)
     facts: list[Envelope] = []
 
     def hear(envelope: Envelope) -> None:

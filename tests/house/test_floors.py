@@ -3,54 +3,22 @@
 import ast
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 from house_kit import HOUSE, SOURCES, check, nodes_of, text_of
 
-FLOORS: dict[str, int] = {
-    "core": 1,
-    "ports": 2,
-    "offloop": 2,
-    "process": 2,
-    "scripts": 2,
-    "config": 2,
-    "asking": 3,
-    "storage": 3,
-    "workflow": 4,
-    "ai": 4,
-    "tool": 4,
-    "store": 4,
-    "command": 4,
-    "console": 4,
-    "headless": 4,
-    "testing": 5,
-    "desk": 5,
-    "ai_coder_console": 6,
-    "engine": 5,
-    "rehearsal": 5,
-    "assembly": 6,
-    "cli_options": 7,
-    "start_config": 7,
-    "start_console": 7,
-    "start_doctor": 7,
-    "start_headless": 7,
-    "start_language": 7,
-    "start_mcp": 7,
-    "start_rehearse": 7,
-    "start_runs": 7,
-    "start_travel": 7,
-    "start_trust": 7,
-    "cli_config": 8,
-    "cli_language": 8,
-    "cli_mcp": 8,
-    "cli_rehearse": 8,
-    "cli_runs": 8,
-    "cli_travel": 8,
-    "cli": 9,
-    "__main__": 10,
-    "__init__": 10,
-}
+ORDER = (
+    *("language", "safety", "core", "views"),
+    *("config", "system", "process", "offloop", "scripts", "ports", "asking", "storage"),
+    *("runtime", "workflow", "codemap", "models", "ai", "tools", "tool", "store", "command"),
+    *("console", "headless", "engine", "desk", "testing", "rehearsal", "assembly"),
+    *("ai_coder_console", "app", "tui", "cli_options"),
+    *("start_config", "start_console", "start_doctor", "start_headless", "start_language"),
+    *("start_mcp", "start_rehearse", "start_runs", "start_travel", "start_trust"),
+    *("cli_config", "cli_language", "cli_mcp", "cli_rehearse", "cli_runs", "cli_travel", "cli"),
+    *("__main__", "__init__"),
+)
+"""Packages, the lowest first."""
 
 PURE = {
     "abc",
@@ -108,17 +76,19 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
     return found
 
 
+PURE_PACKAGES = ("language", "safety", "core", "views")
 MODULES = [path for path in SOURCES if "defaults" not in path.parts]
-HEART = [path for path in MODULES if room_of(path) == "core"]
+HEART = [path for path in MODULES if room_of(path) in PURE_PACKAGES]
 
 
-def test_a_room_imports_only_from_floors_below() -> None:
+def test_a_package_imports_only_from_those_before_it() -> None:
     def rule(path: Path) -> Iterator[str]:
         room = room_of(path)
         for line, module in imports_of(path):
             parts = module.split(".")
             is_elsewhere = parts[0] == "midstream" and len(parts) > 1 and parts[1] != room
-            if is_elsewhere and parts[1] != "__version__" and FLOORS[parts[1]] >= FLOORS[room]:
+            is_ours = is_elsewhere and parts[1] != "__version__"
+            if is_ours and ORDER.index(parts[1]) >= ORDER.index(room):
                 yield f"{line} imports {module}"
 
     check(rule, MODULES)
@@ -138,19 +108,5 @@ def test_the_heart_asks_nobody_for_the_time() -> None:
     check(lambda path: asking.findall(text_of(path)), HEART)
 
 
-def test_every_room_has_a_floor() -> None:
-    assert {room_of(path) for path in MODULES} <= set(FLOORS)
-
-
-def test_the_page_of_the_design_draws_the_same_floors() -> None:
-    page = (HOUSE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
-    drawn = re.findall(r"^(\d+) +(.*)$", page.split("```")[3], re.MULTILINE)
-    patterns = [
-        (name, int(floor))
-        for floor, line in drawn
-        for name in re.findall(r"([\w*]+)(?:/|\.py\b)", line)
-    ]
-
-    for room, floor in FLOORS.items():
-        assert {on for name, on in patterns if fnmatch(room, name)} == {floor}, room
-    assert [name for name, _ in patterns if not any(fnmatch(room, name) for room in FLOORS)] == []
+def test_every_package_has_a_place() -> None:
+    assert {room_of(path) for path in MODULES} <= set(ORDER)

@@ -1,12 +1,13 @@
 """JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from midstream.console.painting import Kind
-from midstream.console.plain import STDIN, STDOUT, LineReader, unread
+from midstream.console.plain import STDIN, STDOUT, LineReader, PlainFace, unread
 from midstream.console.writing import QueueWriter
 from midstream.core.names import Json
 from midstream.core.notices import Envelope, to_dict
@@ -129,3 +130,9 @@ def json_line(value: dict[str, Json]) -> str:
         clean = scrubbed(json.dumps(value, allow_nan=False, ensure_ascii=False))
         text = json.dumps(json.loads(clean), allow_nan=False, separators=(",", ":"))
     return text + "\n"
+
+
+def line_face(stdout: int, *, is_json: bool) -> JsonFace | PlainFace:
+    """Return the face without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
+    # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
+    return JsonFace(stdout=os.dup(STDOUT)) if is_json else PlainFace(stdout=os.dup(stdout))
