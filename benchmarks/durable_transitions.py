@@ -20,8 +20,8 @@ from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
 from midstream.core.names import Json
 from midstream.core.spec import Definition, State, Workflow
-from midstream.offloop import in_thread
 from midstream.store.sqlite import SqliteStore
+from midstream.system.offloop import in_thread
 from midstream.testing.fakes import fake_world
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from midstream.core.errors import MidstreamError
 from midstream.ports import ToolContext
-from midstream.tool import openat2, paths
+from midstream.system import openat2, workspace_paths
 from midstream.tool.files import read_files, write_file
 from midstream.tool.search import ExactSearch, Matches, list_directory, search_in_python
 from midstream.tool.writing import contents_of, put_in_place, take_away
@@ -162,9 +162,9 @@ class _Tree:
             finally:
                 os.close(work)
 
-    def place(self, path: str) -> paths.Place:
+    def place(self, path: str) -> workspace_paths.Place:
         """Return where a path leads, and remember it as the place to lead away from."""
-        place = paths.locate(self.work, path)
+        place = workspace_paths.locate(self.work, path)
         self.at = place.parts
         return place
 
@@ -250,13 +250,13 @@ def _looking(way: str) -> Iterator[_Seen]:
         seen.look(handle)
         return handle
 
-    setattr(paths, "opened", looked_at)  # noqa: B010
+    setattr(workspace_paths, "opened", looked_at)  # noqa: B010
     if way == "walk":
         openat2._openat2 = lambda: None  # type: ignore[assignment]
     try:
         yield seen
     finally:
-        setattr(paths, "opened", usual)  # noqa: B010
+        setattr(workspace_paths, "opened", usual)  # noqa: B010
         openat2._openat2 = found
 
 
@@ -323,7 +323,7 @@ def _unheard(_text: str) -> None:
 
 
 def _read(tree: _Tree, path: str) -> bytes:
-    return paths.read_bytes(tree.place(path))
+    return workspace_paths.read_bytes(tree.place(path))
 
 
 def _read_with_the_tool(tree: _Tree, path: str) -> bytes:

@@ -24,7 +24,7 @@ from midstream.core.views.status import Lane
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
 from midstream.ports import Desk, OwnCommandEnded, Status, Submitted
-from midstream.process import favour_the_loop, settle_memory
+from midstream.system.own_process import favour_the_loop, settle_memory
 
 TICK_S = 0.005
 

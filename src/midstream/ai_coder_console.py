@@ -45,7 +45,6 @@ from midstream.desk.sessions import GoesOn, Sessions, begun
 from midstream.desk.status_line import StatusLine
 from midstream.desk.turning import Turning
 from midstream.desk.wording import is_chat, is_done
-from midstream.offloop import in_thread
 from midstream.ports import (
     ChangedFile,
     Face,
@@ -58,7 +57,8 @@ from midstream.ports import (
     Status,
     Submitted,
 )
-from midstream.process import columns
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import columns
 
 if TYPE_CHECKING:
     from midstream.desk.trusting import Trusting

@@ -19,7 +19,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from midstream.process import STDIN, STDOUT, erase_last, mark_pastes, write_error, write_out
+from midstream.system.own_process import (
+    STDIN,
+    STDOUT,
+    erase_last,
+    mark_pastes,
+    write_error,
+    write_out,
+)
 
 FRESH_S: Final = 0.4
 """How long a question must have been on the screen before a key counts."""

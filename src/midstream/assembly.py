@@ -18,7 +18,7 @@ from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import PermissionMode
 from midstream.core.spec import ToolSpec
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient

@@ -26,7 +26,8 @@ from midstream.cli_options import (
 from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.core.nearest import nearest
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
-from midstream.process import (
+from midstream.start_console import console
+from midstream.system.own_process import (
     CleanStderr,
     OutputLost,
     Signalled,
@@ -34,7 +35,6 @@ from midstream.process import (
     drop_stdout,
     open_missing_streams,
 )
-from midstream.start_console import console
 
 if TYPE_CHECKING:
     from midstream.config.manager import ConfigManager

@@ -10,7 +10,7 @@ from midstream.asking import asked
 from midstream.assembly import Options
 from midstream.core.errors import UserMistake
 from midstream.core.safety.capability import PermissionMode
-from midstream.process import STDERR, STDIN, is_terminal, write_error
+from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 

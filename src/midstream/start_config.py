@@ -24,7 +24,7 @@ from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.problem import has_errors
 from midstream.core.views.columns import two_columns
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.process import STDERR, STDIN, columns, is_terminal, write_error, write_out
+from midstream.system.own_process import STDERR, STDIN, columns, is_terminal, write_error, write_out
 
 
 def listed(options: Options) -> int:

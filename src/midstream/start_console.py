@@ -16,9 +16,9 @@ from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.errors import MidstreamError
 from midstream.core.mode import Mode
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.offloop import in_thread
 from midstream.ports import Face
-from midstream.process import (
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import (
     HANGUPS,
     STDIN,
     STDOUT,

@@ -25,8 +25,8 @@ from midstream.console.lines import Line, rows
 from midstream.core.errors import JournalDamaged, MidstreamError
 from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.process import STDIN, STDOUT, is_terminal, write_out
-from midstream.tool.programs import found_program
+from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
+from midstream.system.programs import found_program
 
 CONNECT_S = 5.0
 """How long a model's server may take to take a connection."""

@@ -24,8 +24,8 @@ from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope, JournalStalled
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.offloop import call_soon, in_thread
-from midstream.process import (
+from midstream.system.offloop import call_soon, in_thread
+from midstream.system.own_process import (
     HANGUPS,
     STDERR,
     OutputLost,

@@ -18,7 +18,7 @@ from midstream.core.names import Json
 from midstream.core.safety.sanitize import sanitized
 from midstream.core.spec import Definition
 from midstream.headless.codes import FINISHED
-from midstream.process import STDOUT, is_terminal, write_error, write_out
+from midstream.system.own_process import STDOUT, is_terminal, write_error, write_out
 
 _WIDEST = 100
 

@@ -10,7 +10,7 @@ from midstream.assembly import Options, configured, mcp_of
 from midstream.command.mcp import NONE, SLOW_S
 from midstream.core.errors import UserMistake
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.process import (
+from midstream.system.own_process import (
     STDIN,
     STDOUT,
     is_terminal,

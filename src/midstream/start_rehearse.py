@@ -21,8 +21,8 @@ from midstream.core.events import Fact, RunStarted
 from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.headless.codes import FAILED, FINISHED
-from midstream.offloop import in_thread
-from midstream.process import (
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import (
     HANGUPS,
     STDERR,
     own_redactor,

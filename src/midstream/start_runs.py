@@ -36,9 +36,15 @@ from midstream.headless.runs import (
     shown_lines,
     shown_object,
 )
-from midstream.offloop import in_thread
-from midstream.process import HANGUPS, STDOUT, is_terminal, run_until_signalled, write_out
 from midstream.storage import KeptRun, Store
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import (
+    HANGUPS,
+    STDOUT,
+    is_terminal,
+    run_until_signalled,
+    write_out,
+)
 
 STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
 

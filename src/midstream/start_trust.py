@@ -12,7 +12,7 @@ from midstream.console.lines import Line, rows
 from midstream.core.errors import MidstreamError
 from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
-from midstream.process import STDIN, STDOUT, is_terminal, write_out
+from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 
 _KEYS = "t trust exactly these files · l look at them · n not now"
 

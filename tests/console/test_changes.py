@@ -11,7 +11,7 @@ from midstream.console.painting import Block
 from midstream.core.events import AnyFact, QuestionAnswered, QuestionAsked, ToolCalled, ToolReturned
 from midstream.core.notices import AnyNotice, Envelope, FileChanged
 from midstream.core.question import Question
-from midstream.tool.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
+from midstream.system.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
 
 CALLED = ToolCalled(
     call_id="c1",

@@ -8,7 +8,7 @@ from house_kit import HOUSE, SOURCES, calls_of, check, nodes_of
 MODULES = [path for path in SOURCES if "defaults" not in path.parts]
 
 WRITE_POINTS = {
-    "process.py": "what is written outside a face: sanitized for terminals, redacted",
+    "system/own_process.py": "what is written outside a face: sanitized for terminals, redacted",
     "console/writing.py": "lines of the plain and the JSON face",
     "console/terminal.py": "frames of the terminal's face",
 }
@@ -39,7 +39,7 @@ WRITING = {
     "logging.basicConfig",
 }
 AT_TERMINALS = {
-    "process.py": "has the terminal say what is pasted, where it is asked something outside a face",
+    "system/own_process.py": "has the terminal say what is pasted under a question outside a face",
     "asking.py": "knows the sequences that come among the keys",
 }
 TERMINAL = ("/dev/tty", "\x1b", "\x9b")

@@ -15,12 +15,12 @@ from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.safety.redaction import PIECE
 from midstream.core.spec import ParsingTool, Role
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import replay
 from midstream.store.memory import MemoryStore
+from midstream.system.offloop import in_thread
 from midstream.testing.fakes import (
     Chronicle,
     FakeJournal,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.approving import CODE_S
 from midstream.tool.mcp.child import Child

@@ -8,7 +8,7 @@ import pytest
 
 from midstream.core.safety import quiet_git
 from midstream.core.safety.harmless import prepared
-from midstream.tool.git import git_output
+from midstream.system.git import git_output
 
 HOUSE = Path(__file__).parents[2] / "src" / "midstream"
 
@@ -83,7 +83,7 @@ def test_git_is_started_in_one_way() -> None:
     }
     known = prepared(("git", "diff"))
 
-    assert started <= {"tool/git.py"}
+    assert started <= {"system/git.py"}
     assert known is not None
     assert known.arguments[: len(quiet_git.OPTIONS)] == quiet_git.OPTIONS
     assert quiet_git.ENVIRONMENT.items() <= known.environment.items()

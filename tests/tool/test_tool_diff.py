@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from midstream.tool import diff
-from midstream.tool.diff import MAX_SHOWN_CHARS, MAX_SHOWN_LINES, shown_change
+from midstream.system import diff
+from midstream.system.diff import MAX_SHOWN_CHARS, MAX_SHOWN_LINES, shown_change
 
 TEN = "".join(f"line {number}\n" for number in range(1, 11))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from toolbench import Bench, files_in
 
+from midstream.system.workspace_paths import locate, read_in_slices
 from midstream.tool import files as files_module
 from midstream.tool.base import Stopped, check_stop
 from midstream.tool.files import MAX_READ_BYTES
-from midstream.tool.paths import locate, read_in_slices
 from midstream.tool.reading import MAX_LINES
 from midstream.tool.text import MAX_CHARS
 

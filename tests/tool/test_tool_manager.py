@@ -12,8 +12,8 @@ from toolbench import Bench, a_tool, patient
 
 from midstream.core.errors import UserMistake
 from midstream.core.names import Effect, Json
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.system.offloop import in_thread
 from midstream.tool import manager as manager_module
 from midstream.tool.base import Tool, check_stop
 from midstream.tool.manager import ToolManager

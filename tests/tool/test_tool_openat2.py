@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from midstream.tool import openat2
-from midstream.tool.openat2 import is_made_up, opened, rename_new, resolution
+from midstream.system import openat2
+from midstream.system.openat2 import is_made_up, opened, rename_new, resolution
 
 READING = os.O_RDONLY | os.O_CLOEXEC
 

@@ -7,7 +7,7 @@ from toolbench import Bench, files_in
 
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.safety.capability import Capability, forbids_secrets
-from midstream.tool.paths import Place, locate, opened_folder, read_bytes
+from midstream.system.workspace_paths import Place, locate, opened_folder, read_bytes
 
 
 @pytest.fixture

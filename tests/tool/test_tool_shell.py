@@ -14,7 +14,7 @@ from deadline import DEADLINE_S, Ahead, until
 from toolbench import Bench, patient
 
 from midstream.core.names import Outcome
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.tool import process as process_module
 from midstream.tool import process_tree
 from midstream.tool.passed_on import command_environment, inside

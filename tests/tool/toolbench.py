@@ -10,8 +10,8 @@ from midstream.core.names import Effect, Json
 from midstream.core.safety.capability import SandboxLevel
 from midstream.core.safety.policy import Policy
 from midstream.core.spec import ToolSpec
-from midstream.offloop import call_soon
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.system.offloop import call_soon
 from midstream.tool import manager, process
 from midstream.tool.base import Tool, ToolFunction
 from midstream.tool.manager import ToolManager

@@ -37,8 +37,8 @@ from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
 from midstream.core.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
+from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     import httpx2

@@ -9,7 +9,7 @@ from midstream.ai.api_client import AIAPIClient
 from midstream.ai.listed import doubts_about, known_names, load, window_of
 from midstream.ai.localhost import NamesHere
 from midstream.ai.naming import OFFLINE, checked, checked_among, require_key
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 
 class ModelChoice:

@@ -9,7 +9,7 @@ from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.ai.naming import has_key, is_offline, key_names
 from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean, nearest
-from midstream.process import loading_for_good
+from midstream.system.own_process import loading_for_good
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo

@@ -17,7 +17,7 @@ from midstream.ai.listening import Answer
 from midstream.ai.troubles import PackedAnswer, Redirected, Refused
 from midstream.core.names import Json
 from midstream.core.safety.decoding import clean
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     import httpx2

@@ -11,7 +11,7 @@ from midstream.core.nearest import did_you_mean
 from midstream.core.views.amounts import counted
 from midstream.core.views.cells import cells, clipped, one_line, padded
 from midstream.ports import ChangedFile, Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 STAT: Final = "--stat"
 MAX_LINES: Final = 200

@@ -8,7 +8,7 @@ from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.core.errors import UserMistake
 from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 _WIDEST: Final = 120
 KINDS: Final = ("role", "workflow")

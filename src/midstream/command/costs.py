@@ -17,7 +17,7 @@ from midstream.core.views.spending import (
     unpriced_words,
 )
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 DAYS: Final = "days"
 SHOWN_DAYS: Final = 30

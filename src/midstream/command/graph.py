@@ -11,9 +11,9 @@ from midstream.core.spec import Definition
 from midstream.core.views.drawing import drawing
 from midstream.core.views.graph import graph_of
 from midstream.core.views.marks import NO_MARKS, marks_of
-from midstream.offloop import in_thread
 from midstream.ports import Machine, Operator
-from midstream.process import columns
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import columns
 
 _WIDEST: Final = 100
 

@@ -9,7 +9,7 @@ from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean, nearest
 from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 
 def is_command(line: str) -> bool:

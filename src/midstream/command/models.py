@@ -8,7 +8,7 @@ from midstream.core.errors import UserMistake
 from midstream.core.nearest import did_you_mean
 from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 DEFAULT: Final = "default"
 _WIDEST: Final = 120

@@ -5,7 +5,7 @@ from midstream.command.permissions import WORDS
 from midstream.core.errors import UserMistake
 from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 WIDEST = 120
 """Columns a table takes at most."""

@@ -20,9 +20,9 @@ from midstream.core.views.amounts import counted
 from midstream.core.views.history import history_lines, turns_of
 from midstream.core.views.state_tree import state_tree, tree_lines
 from midstream.core.views.window import agents_of, filling_lines, filling_of
-from midstream.offloop import in_thread
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import columns
 
 _WIDEST = 120
 _TURNS = 20

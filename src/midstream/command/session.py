@@ -7,7 +7,7 @@ from midstream.command.modes import WIDEST
 from midstream.core.spec import ToolSpec
 from midstream.core.views.columns import two_columns
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 
 async def _exit(operator: Operator, argument: str) -> None:

@@ -4,7 +4,7 @@ from midstream.command.command import Command
 from midstream.core.errors import UserMistake
 from midstream.core.views.cells import clipped, one_line
 from midstream.ports import Operator
-from midstream.process import columns
+from midstream.system.own_process import columns
 
 
 async def _fork(operator: Operator, argument: str) -> None:

@@ -12,7 +12,7 @@ from midstream.console.painting import RESULT_MARK
 from midstream.core.call_words import without_change
 from midstream.core.events import ToolReturned
 from midstream.core.views.results import output_of
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 MAX_LINES: Final = 5
 """The last lines of a command that failed; of one that did not the last alone is shown."""

@@ -16,7 +16,7 @@ from typing import Final
 
 from midstream.config.files import make_private, write_whole
 from midstream.core.errors import WorldTrouble
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 WAIT_S: Final = 0.3
 """Seconds of typing that a crash may take."""

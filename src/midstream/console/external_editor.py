@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")
 _MAX_CHARS: Final = 10_000_000

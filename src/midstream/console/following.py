@@ -23,7 +23,7 @@ from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.core.run import Run
 from midstream.core.spec import Definition
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     from midstream.core.views.graph import Graph

@@ -15,7 +15,7 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.sanitize import scrubbed
 from midstream.ports import ChangedFile, Desk, InFull, Submitted
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 
 class JsonFace:

@@ -386,6 +386,6 @@ def _plain(words: str) -> str:
 
 
 if __name__ == "__main__":
-    from midstream.process import write_out
+    from midstream.system.own_process import write_out
 
     write_out(keys_page())

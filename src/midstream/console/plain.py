@@ -26,7 +26,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.ports import ChangedFile, Desk, InFull, Submitted
-from midstream.process import columns, is_terminal, own_redactor
+from midstream.system.own_process import columns, is_terminal, own_redactor
 
 STDIN: Final = 0
 STDOUT: Final = 1

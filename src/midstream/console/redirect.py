@@ -19,9 +19,9 @@ import threading
 from collections.abc import Callable, Iterator
 from fcntl import ioctl
 
-from midstream.offloop import call_soon
 from midstream.ports import Face
-from midstream.process import own_redactor
+from midstream.system.offloop import call_soon
+from midstream.system.own_process import own_redactor
 
 MAX_LINE = 20_000
 """Characters after which a line without an end is told all the same."""

@@ -42,7 +42,7 @@ from midstream.core.notices import (
     ToolProgress,
 )
 from midstream.core.question import Question
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 FRAME_S: Final = 1 / 30
 _SLICE_S: Final = 0.002

@@ -18,8 +18,8 @@ from midstream.core.spec import ToolSpec, chat_definition
 from midstream.core.views.status import where
 from midstream.desk.keeping import Keeping
 from midstream.desk.wording import found_as, is_chat, is_done, name_of
-from midstream.offloop import in_thread
 from midstream.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
+from midstream.system.offloop import in_thread
 
 HOME = "role:dude"
 

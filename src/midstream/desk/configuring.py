@@ -8,8 +8,8 @@ from midstream.config.own_settings import effect, explained, set_own, unset_own
 from midstream.config.permissions import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.core.mode import Mode
-from midstream.offloop import in_thread
 from midstream.ports import Operator
+from midstream.system.offloop import in_thread
 
 
 def changed(config: ConfigManager, key: str, value: str | None) -> str:

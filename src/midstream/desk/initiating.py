@@ -18,8 +18,8 @@ from midstream.core.names import Json
 from midstream.core.spec import Role
 from midstream.core.views.amounts import counted
 from midstream.core.views.cells import clipped, one_line
-from midstream.offloop import in_thread
 from midstream.ports import Operator
+from midstream.system.offloop import in_thread
 
 CODER: Final = "coder"
 WRITES: Final = ("write_file", "edit_file")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from midstream.core.mentions import asked_for, best, mention_of
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
     from midstream.tool.workspace_files import WorkspaceFiles

@@ -15,9 +15,9 @@ from typing import Final
 
 from midstream.core.errors import WorldTrouble
 from midstream.core.safety.sanitize import sanitized
-from midstream.offloop import call_soon
 from midstream.ports import OwnCommandEnded
-from midstream.process import own_redactor
+from midstream.system.offloop import call_soon
+from midstream.system.own_process import own_redactor
 from midstream.tool.process import Ended, run_command
 from midstream.tool.shell import Output
 from midstream.tool.text import cleaned

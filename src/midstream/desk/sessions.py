@@ -23,8 +23,8 @@ from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt
 from midstream.desk.wording import FORK, is_chat
 from midstream.ports import Choice, Face, Machine, Models
-from midstream.process import columns
 from midstream.storage import KeptRun
+from midstream.system.own_process import columns
 
 SHOWN_CHATS = 20
 """Chats that are listed; the rest is counted."""

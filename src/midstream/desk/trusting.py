@@ -6,9 +6,9 @@ from midstream.config.looking import told_files
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.core.errors import UserMistake
-from midstream.offloop import in_thread
 from midstream.ports import Face
-from midstream.process import STDIN, is_terminal
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import STDIN, is_terminal
 
 
 class Trusting:

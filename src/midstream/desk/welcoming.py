@@ -12,8 +12,8 @@ from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.core.views.welcome import CODER, Found, Key, welcome
 from midstream.desk.addressing import HOME
-from midstream.offloop import in_thread
 from midstream.storage import KeptRun
+from midstream.system.offloop import in_thread
 
 _EXTRAS: Final = {
     "google": ("google", "google.genai"),

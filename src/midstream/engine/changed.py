@@ -10,10 +10,10 @@ from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.safety.capability import forbids_secrets
 from midstream.core.views.side_effects import FileChange, FileDiff, short_path, side_effects
-from midstream.offloop import in_thread
 from midstream.ports import ChangedFile, Shelf
-from midstream.tool.diff import file_diff
-from midstream.tool.paths import locate, require_allowed
+from midstream.system.diff import file_diff
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import locate, require_allowed
 from midstream.tool.writing import contents_of
 
 

@@ -37,9 +37,9 @@ from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.safety.redaction import Redactor
-from midstream.offloop import in_thread
-from midstream.process import own_redactor
 from midstream.storage import KeptRun, Store
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import own_redactor
 from midstream.tool.writing import MAX_KEPT_BYTES
 from midstream.workflow.state_machine import new_run_id
 

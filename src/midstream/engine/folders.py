@@ -10,7 +10,7 @@ from pathlib import Path
 
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.views.side_effects import FileChange
-from midstream.tool.paths import Place, locate, opened_folder
+from midstream.system.workspace_paths import Place, locate, opened_folder
 from midstream.tool.writing import require_plain, take_folder_away
 
 

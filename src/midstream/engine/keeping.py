@@ -39,10 +39,10 @@ from midstream.engine.travel import (
     put_back,
     whole_facts,
 )
-from midstream.offloop import in_thread
 from midstream.ports import ChangedFile, Choice, Library, Machine
-from midstream.process import own_redactor
 from midstream.storage import KeptRun
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import own_redactor
 
 
 class Travelled(msgspec.Struct, frozen=True, kw_only=True):

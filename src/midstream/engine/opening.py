@@ -11,8 +11,8 @@ from midstream.core.events import Fact
 from midstream.core.nearest import nearest
 from midstream.core.run import Run
 from midstream.core.views.chats import named_like
-from midstream.offloop import in_thread
 from midstream.storage import KeptRun, Store
+from midstream.system.offloop import in_thread
 
 SNAPSHOT_EVERY = 1_000
 """Facts after which the folded run is kept anew, so that opening it never folds many more."""

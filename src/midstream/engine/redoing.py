@@ -41,8 +41,8 @@ from midstream.engine.travel import (
     turn_began,
     whole_facts,
 )
-from midstream.offloop import in_thread
 from midstream.storage import KeptRun, Store
+from midstream.system.offloop import in_thread
 
 REDONE = "gone forward from"
 """Why a fork was stopped whose undo was taken back itself."""

@@ -14,8 +14,8 @@ from midstream.core.errors import JournalDamaged, UserMistake
 from midstream.core.events import Fact
 from midstream.core.run import Run
 from midstream.core.views.difference import Difference, first_difference
-from midstream.offloop import in_thread
 from midstream.storage import Snapshots, Store
+from midstream.system.offloop import in_thread
 
 AT_ONCE = 1_000
 """Facts that are read together, so that a long run is never in memory as a whole."""

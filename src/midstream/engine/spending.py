@@ -6,8 +6,8 @@ from pathlib import Path
 
 from midstream.core.errors import JournalDamaged
 from midstream.core.views.spending import Spent, spent_in
-from midstream.offloop import in_thread
 from midstream.storage import KeptRun, Store
+from midstream.system.offloop import in_thread
 
 
 async def spent_here(

@@ -49,10 +49,10 @@ from midstream.core.views.amounts import counted
 from midstream.core.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
 from midstream.core.views.turns import turns_of
 from midstream.engine.folders import folders_away, place_of, standing
-from midstream.offloop import in_thread
 from midstream.ports import Shelf
 from midstream.storage import Store
-from midstream.tool.paths import Place
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import Place
 from midstream.tool.writing import contents_of, put_in_place, take_away
 from midstream.workflow.state_machine import new_run_id
 

@@ -13,7 +13,6 @@ import msgspec
 from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary, summarised
-from midstream.offloop import call_soon
 from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.refusals import (
     closed,
@@ -26,6 +25,7 @@ from midstream.store.refusals import (
     taken,
 )
 from midstream.store.sealing import body_of, checked, letter_body
+from midstream.system.offloop import call_soon
 
 
 class _Run:

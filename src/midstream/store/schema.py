@@ -27,7 +27,7 @@ import apsw
 from midstream.config.files import make_private
 from midstream.core.codec import FORMAT
 from midstream.core.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
-from midstream.process import complain
+from midstream.system.own_process import complain
 
 BUSY_MS = 15_000
 """How long to wait for another process's write. Each takes milliseconds."""

@@ -20,7 +20,6 @@ import apsw
 
 from midstream.core.errors import MidstreamError, WorldTrouble
 from midstream.core.notices import Envelope
-from midstream.offloop import in_thread
 from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
@@ -30,6 +29,7 @@ from midstream.store.schema import prepared, reading, trouble
 from midstream.store.shelf import FileShelf
 from midstream.store.watching import Watch
 from midstream.store.writer import Committing, Reading, Worker
+from midstream.system.offloop import in_thread
 
 
 class SqliteStore:

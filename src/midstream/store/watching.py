@@ -9,7 +9,7 @@ import threading
 
 import apsw
 
-from midstream.offloop import call_soon
+from midstream.system.offloop import call_soon
 
 LOOK_S = 0.02
 

@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from midstream.core.errors import MidstreamError, OurBug, WorldTrouble
-from midstream.offloop import call_soon
 from midstream.store.guarding import Guard
 from midstream.store.refusals import closed
 from midstream.store.schema import damaged_file, format_of, refuse_newer, trouble
+from midstream.system.offloop import call_soon
 
 T = TypeVar("T")
 

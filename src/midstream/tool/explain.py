@@ -14,11 +14,11 @@ import msgspec
 from midstream.core.errors import UserMistake
 from midstream.core.names import Json
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed
 from midstream.tool.base import Planned, Tool, parameters_of, typed
 from midstream.tool.measure import TIMEOUT_S, answer_of_child, kept_from
-from midstream.tool.paths import LOOK, Place, locate, requests_for, require_allowed
 
 DEFAULT_TOKENS: Final = 2_000
 MIN_TOKENS: Final = 200

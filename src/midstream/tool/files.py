@@ -12,11 +12,9 @@ from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.names import Json
 from midstream.core.safety.capability import Capability
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext
-from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tool.edits import Edit, edited
-from midstream.tool.paths import (
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import (
     Place,
     locate,
     read_bytes,
@@ -24,6 +22,8 @@ from midstream.tool.paths import (
     requests_for,
     require_allowed,
 )
+from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tool.edits import Edit, edited
 from midstream.tool.reading import shown_lines
 from midstream.tool.text import MAX_CHARS
 from midstream.tool.writing import Change, contents_of, guards, make, planned, writable

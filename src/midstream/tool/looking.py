@@ -26,10 +26,10 @@ from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.safety import harmless, quiet_git
 from midstream.core.safety.capability import Capability
 from midstream.core.safety.rules import Rule
-from midstream.tool.git import ceiling, git_output, not_own
-from midstream.tool.openat2 import opened
-from midstream.tool.paths import Place, locate, requests_for
-from midstream.tool.twins import is_another_name
+from midstream.system.git import ceiling, git_output, not_own
+from midstream.system.hard_links import is_another_name
+from midstream.system.openat2 import opened
+from midstream.system.workspace_paths import Place, locate, requests_for
 
 _GIT_CHECK_S: Final = 5.0
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -22,8 +22,8 @@ from midstream.core.safety.capability import SHOWN, Capability
 from midstream.core.safety.policy import Policy, Verdict, judged, kept_from, may_ask_about
 from midstream.core.safety.rules import covers, is_told_by_name
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.system.offloop import in_thread
 from midstream.tool.base import Planned, Result, Stopped, Tool
 from midstream.tool.text import capped, cleaned
 from midstream.tool.validation import validate

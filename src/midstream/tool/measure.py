@@ -15,10 +15,10 @@ import msgspec
 from midstream.core.errors import WorldTrouble
 from midstream.core.names import Json
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import Place, locate, requests_for
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tool.paths import Place, locate, requests_for
 from midstream.tool.process import run_command
 from midstream.tool.source_files import listed
 

@@ -19,7 +19,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.tool import process_tree
 
 GRACE_S: Final = 2.0

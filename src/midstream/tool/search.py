@@ -17,16 +17,23 @@ from midstream.core.names import Json
 from midstream.core.safety.capability import Capability
 from midstream.core.safety.protected import classify
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext
-from midstream.process import own_redactor
+from midstream.system.hard_links import is_another_name
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import own_redactor
+from midstream.system.programs import found_program
+from midstream.system.walk import Ignores, ignore_spec, is_tame, walk
+from midstream.system.workspace_paths import (
+    LOOK,
+    Place,
+    locate,
+    read_bytes,
+    requests_for,
+    require_allowed,
+)
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tool.paths import LOOK, Place, locate, read_bytes, requests_for, require_allowed
 from midstream.tool.process import run_command
-from midstream.tool.programs import found_program
 from midstream.tool.text import MARGIN, capped, in_one_line
-from midstream.tool.twins import is_another_name
-from midstream.tool.walk import Ignores, ignore_spec, is_tame, walk
 
 MAX_ENTRIES: Final = 1_000
 MAX_LISTED_DEPTH: Final = 8

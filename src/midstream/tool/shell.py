@@ -28,8 +28,8 @@ from midstream.core.safety.rules import ANY_HOST, host_of
 from midstream.core.safety.sanitize import sanitized
 from midstream.core.shape import clip
 from midstream.core.spec import ToolSpec
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.system.offloop import in_thread
 from midstream.tool import looking
 from midstream.tool.base import Planned, Tool, parameters_of, typed
 from midstream.tool.passed_on import command_environment

@@ -1,6 +1,6 @@
 """Which files of a folder are its own, and how often each was changed: from git where there is one.
 
-git is started as `midstream.tool.git` starts it: nothing that the repository names runs.
+git is started as `midstream.system.git` starts it: nothing that the repository names runs.
 """
 
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 from midstream.core.errors import MidstreamError
 from midstream.core.safety import quiet_git
 from midstream.core.safety.protected import classify
-from midstream.tool.git import git_output
-from midstream.tool.paths import Place, read_bytes
-from midstream.tool.walk import Ignores
+from midstream.system.git import git_output
+from midstream.system.walk import Ignores
+from midstream.system.workspace_paths import Place, read_bytes
 
 NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
     *(".venv", "venv", ".tox", ".nox", ".eggs", "site-packages"),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 MAX_CHARS: Final = 50_000
 

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.offloop import call_soon, in_thread
+from midstream.system.offloop import call_soon, in_thread
+from midstream.system.programs import found_program
+from midstream.system.walk import Ignores
 from midstream.tool.process import run_command
-from midstream.tool.programs import found_program
-from midstream.tool.walk import Ignores
 
 MAX_NAMES: Final = 50_000
 """More are not looked at: what is not found can still be typed."""

@@ -23,12 +23,11 @@ import msgspec
 from midstream.config.places import user_state_dir
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.safety.capability import Capability, forbids_secrets
-from midstream.offloop import in_thread
 from midstream.ports import ToolContext
-from midstream.tool.base import Planned, check_stop
-from midstream.tool.diff import file_diff, shown_change
-from midstream.tool.openat2 import rename_new
-from midstream.tool.paths import (
+from midstream.system.diff import file_diff, shown_change
+from midstream.system.offloop import in_thread
+from midstream.system.openat2 import rename_new
+from midstream.system.workspace_paths import (
     Place,
     found_in,
     guarded,
@@ -39,6 +38,7 @@ from midstream.tool.paths import (
     requests_for,
     require_allowed,
 )
+from midstream.tool.base import Planned, check_stop
 
 MAX_KEPT_BYTES: Final = 100_000_000
 """The largest file that is replaced: what it held is kept, so that the change can be taken back."""

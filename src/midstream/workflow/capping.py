@@ -2,8 +2,8 @@
 
 from midstream.core.errors import WorldTrouble
 from midstream.core.safety.redaction import Redactor
-from midstream.offloop import in_thread
 from midstream.ports import Shelf, World
+from midstream.system.offloop import in_thread
 from midstream.workflow.long_texts import PIECE, LongText, long_text
 from midstream.workflow.redacting import without_secrets
 from midstream.workflow.words import readable

@@ -35,9 +35,9 @@ from midstream.core.run import Run
 from midstream.core.safety.redaction import Redactor
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.core.summaries import is_summary_key
-from midstream.offloop import call_soon, in_thread
 from midstream.ports import Clock, Handlers, Shelf, ToolContext
 from midstream.ports import World as World
+from midstream.system.offloop import call_soon, in_thread
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.capping import ends_of, kept, named, short
 from midstream.workflow.flight import Flight

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from midstream.core.notices import Envelope, ListenerFailed, Notice
-from midstream.offloop import call_soon
 from midstream.ports import Listener
+from midstream.system.offloop import call_soon
 
 QUEUE_LIMIT = 10_000
 """Events a listener may lag behind before its notices are dropped. Facts are never dropped."""

@@ -14,8 +14,8 @@ from midstream.core.events import ContextChange
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.run import Response, Run, plan_for
-from midstream.offloop import call_soon
 from midstream.ports import HandlerResult
+from midstream.system.offloop import call_soon
 from midstream.workflow.context import WorkflowContext
 from midstream.workflow.json_values import changed_keys, copied
 

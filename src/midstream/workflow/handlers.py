@@ -19,9 +19,9 @@ from midstream.core.errors import AuthorMistake, MidstreamError
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
 from midstream.core.run import Run
-from midstream.offloop import in_thread
 from midstream.ports import HandlerResult
 from midstream.scripts import module_from
+from midstream.system.offloop import in_thread
 from midstream.workflow.deadlines import Deadlines
 from midstream.workflow.handler_run import HandlerRun
 

@@ -17,7 +17,7 @@ from midstream.core.names import Json
 from midstream.core.problem import as_text
 from midstream.core.shape import Report, without_schema
 from midstream.core.spec import Definition, Guidance, Role, ToolSpec
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
 from midstream.workflow.loader import (
     OFFLINE_NAME,

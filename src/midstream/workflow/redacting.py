@@ -15,8 +15,8 @@ from midstream.core.inputs import RequestedCall
 from midstream.core.names import Json
 from midstream.core.run import Run
 from midstream.core.safety.redaction import PIECE, Redactor, holds_placeholder
-from midstream.offloop import in_thread
 from midstream.ports import HandlerResult, World
+from midstream.system.offloop import in_thread
 
 WITHHELD = (
     "Not made: its arguments hold a placeholder such as [redacted: password], which stands for a "

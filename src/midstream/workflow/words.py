@@ -9,8 +9,8 @@ from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.spec import Workflow, input_schema
-from midstream.offloop import in_thread
 from midstream.ports import Validator
+from midstream.system.offloop import in_thread
 
 MAX_JSON = 1_000_000
 """Characters of a line that is read as JSON; a longer one is text."""

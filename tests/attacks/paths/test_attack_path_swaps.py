@@ -16,8 +16,8 @@ from pathfield import CANARY, Field
 from tables import table
 
 from midstream.core.errors import MidstreamError
+from midstream.system.workspace_paths import Place, locate, opened_folder, read_bytes
 from midstream.tool import search as search_module
-from midstream.tool.paths import Place, locate, opened_folder, read_bytes
 from midstream.tool.writing import put_in_place, take_away
 
 HOOK = ".git/hooks/post-checkout"
@@ -27,7 +27,7 @@ TURNS = 60
 @pytest.fixture(params=["openat2", "walk"])
 def field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Field:
     if request.param == "walk":
-        monkeypatch.setattr("midstream.tool.openat2._openat2", lambda: None)
+        monkeypatch.setattr("midstream.system.openat2._openat2", lambda: None)
     made = Field(tmp_path.resolve())
     monkeypatch.setenv("HOME", str(made.home))
     return made

@@ -18,7 +18,7 @@ ACCENTED = "caf\u00e9"
 @pytest.fixture(params=["openat2", "walk"])
 def field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Field:
     if request.param == "walk":
-        monkeypatch.setattr("midstream.tool.openat2._openat2", lambda: None)
+        monkeypatch.setattr("midstream.system.openat2._openat2", lambda: None)
     made = Field(tmp_path.resolve())
     monkeypatch.setenv("HOME", str(made.home))
     for name in (

@@ -10,7 +10,7 @@ from tables import table
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
 from midstream.start_doctor import _programs
-from midstream.tool.git import git_output
+from midstream.system.git import git_output
 from midstream.tool.mcp.child import _popen
 
 HARM = "#!/bin/sh\ntouch {}\n"

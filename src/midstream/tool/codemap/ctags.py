@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from midstream.system.programs import found_program
 from midstream.tool.codemap.definition import (
     MAX_DEFINITIONS,
     MAX_MEMBERS,
@@ -22,7 +23,6 @@ from midstream.tool.codemap.definition import (
     Definitions,
     clipped,
 )
-from midstream.tool.programs import found_program
 
 _CTAGS_S: Final = 5.0
 _MAX_ANSWER: Final = 4_000_000

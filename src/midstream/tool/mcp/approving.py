@@ -15,8 +15,8 @@ import msgspec
 
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake
-from midstream.offloop import in_thread
 from midstream.ports import McpAsked
+from midstream.system.offloop import in_thread
 from midstream.tool.base import Tool
 from midstream.tool.mcp.offers import Offer, difference, shown, visible
 from midstream.tool.mcp.pins import Pin, named_files

@@ -19,7 +19,7 @@ from typing import Final
 from midstream.config.files import make_private
 from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.tool import process_tree
 
 MAX_LINE: Final = 4_000_000

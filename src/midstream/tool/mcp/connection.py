@@ -17,8 +17,8 @@ from midstream.config.mcp_servers import McpServer, secrets_of
 from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.names import Json
 from midstream.core.safety.redaction import Redactor
-from midstream.offloop import in_thread
 from midstream.ports import ToolOutcome
+from midstream.system.offloop import in_thread
 from midstream.tool.mcp.offers import MAX_TOOLS, BadOffer, Offer, offers, visible
 from midstream.tool.mcp.results import outcome_of
 from midstream.tool.mcp.wire import Traffic, transport

@@ -18,14 +18,14 @@ from midstream.config.mcp_servers import McpServer
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.names import Json
 from midstream.core.nearest import did_you_mean
-from midstream.offloop import in_thread
 from midstream.ports import ToolOutcome
+from midstream.system.offloop import in_thread
+from midstream.system.programs import path_outside
 from midstream.tool.base import Tool
 from midstream.tool.mcp.connection import Connection
 from midstream.tool.mcp.offers import Offer
 from midstream.tool.mcp.pins import Pin, PinStore, fingerprint, key_of, look_at, stamps
 from midstream.tool.mcp.tools import tool_of
-from midstream.tool.programs import path_outside
 
 _STARTS: Final = 2
 """How often it is tried: what it is made of may keep what it compiles beside it, the first time."""

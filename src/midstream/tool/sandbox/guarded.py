@@ -29,7 +29,7 @@ import msgspec
 
 from midstream.core.safety.protected import classify
 from midstream.core.safety.protected_names import UNKNOWN
-from midstream.tool.openat2 import file_system, opened
+from midstream.system.openat2 import file_system, opened
 
 LOCKED: Final = (".git", ".midstream")
 """What is read-only in every workspace, and cannot be made where it is missing."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.system.workspace_paths import Place
 from midstream.tool import passed_on
-from midstream.tool.paths import Place
 from midstream.tool.sandbox import limits
 from midstream.tool.sandbox.bwrap import Bwrap
 from midstream.tool.sandbox.folders import Held

@@ -23,8 +23,8 @@ import msgspec
 
 from midstream.core.safety.protected import folded
 from midstream.core.safety.rules import Rule
-from midstream.tool.git import leads_away
-from midstream.tool.openat2 import opened
+from midstream.system.git import leads_away
+from midstream.system.openat2 import opened
 from midstream.tool.sandbox.guarded import MAX_DEPTH, MAX_NAMES, MAX_S
 
 MAX_MASKS: Final = 200

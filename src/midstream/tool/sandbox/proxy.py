@@ -25,7 +25,7 @@ import h11
 
 from midstream.core.safety.rules import WEB_PORTS, host_of
 from midstream.core.shape import clip
-from midstream.offloop import in_thread
+from midstream.system.offloop import in_thread
 from midstream.tool.sandbox.measuring import interpreter
 
 MAX_CONNECTIONS: Final = 128

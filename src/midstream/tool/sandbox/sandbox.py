@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from midstream.core.safety.capability import SandboxLevel
-from midstream.tool.paths import Place
+from midstream.system.workspace_paths import Place
 from midstream.tool.sandbox.bwrap import PLACES, found_bwrap
 from midstream.tool.sandbox.guarded import Guarded, Lookout
 from midstream.tool.sandbox.launch import Machinery, Prepared

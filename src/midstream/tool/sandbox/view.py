@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from midstream.config.files import make_private
 from midstream.core.safety.protected import classify
-from midstream.tool.paths import Place
+from midstream.system.workspace_paths import Place
 from midstream.tool.sandbox.bwrap import others_reach
 from midstream.tool.sandbox.guarded import LOCKED, Guarded
 from midstream.tool.sandbox.masks import NO_MASKS, Masks, is_folder

@@ -10,7 +10,7 @@ from typing import Final
 
 from midstream.core.safety import quiet_git
 from midstream.core.safety.harmless import ENVIRONMENT
-from midstream.tool.programs import found_program
+from midstream.system.programs import found_program
 
 TIMEOUT_S: Final = 30.0
 MAX_PARTS: Final = 200_000

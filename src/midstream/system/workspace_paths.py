@@ -3,7 +3,7 @@
 Two steps, and both are needed. `locate` says where a path leads, symbolic links resolved, and
 refuses what is outside, secret or no honest name; whoever judges the call judges that place. The
 opening functions then go to that very place from the workspace's own folder and follow no link at
-all (`midstream.tool.openat2`): a link that somebody puts in the way between the two steps ends the
+all (`midstream.system.openat2`): a link that somebody puts in the way between the two steps ends the
 walk instead of leading it elsewhere.
 """
 
@@ -27,8 +27,8 @@ from midstream.config.places import (
 from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.safety.capability import Capability, Kind
 from midstream.core.safety.protected import Purpose, classify, folded
-from midstream.tool.openat2 import is_made_up, opened
-from midstream.tool.twins import is_twin_of_a_secret
+from midstream.system.hard_links import is_twin_of_a_secret
+from midstream.system.openat2 import is_made_up, opened
 
 MAX_FILE_BYTES: Final = 10_000_000
 LOOK: Final = "list_directory says what there is."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from midstream.core.errors import MidstreamError
-from midstream.tool.paths import Place, opened_below, opened_folder, read_bytes
+from midstream.system.workspace_paths import Place, opened_below, opened_folder, read_bytes
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from midstream.core.views.side_effects import FileDiff
-from midstream.process import own_redactor
+from midstream.system.own_process import own_redactor
 
 MAX_SHOWN_CHARS: Final = 60_000
 MAX_SHOWN_LINES: Final = 1_500
