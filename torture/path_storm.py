@@ -21,9 +21,9 @@ from pathlib import Path
 from midstream.core.errors import MidstreamError
 from midstream.ports import ToolContext
 from midstream.system import openat2, workspace_paths
+from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.tool.files import read_files, write_file
 from midstream.tool.search import ExactSearch, Matches, list_directory, search_in_python
-from midstream.tool.writing import contents_of, put_in_place, take_away
 from torture.report import Broken, Report
 
 CANARY = b"c4nary-of-the-outside"

@@ -28,10 +28,11 @@ from midstream.engine.redoing import REDONE, WayForward, way_forward
 from midstream.engine.travel import Fork, Returned, fork, undo
 from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.store.memory import MemoryStore
+from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import Place
 from midstream.testing.fakes import Gate, Line, ScriptedModel, call, define, says
 from midstream.tool import writing
-from midstream.tool.writing import Change, contents_of, guards, make, writable
+from midstream.tool.writing import Change, make, writable
 from midstream.workflow.library import WorkflowLibrary
 from midstream.workflow.state_machine import WorkflowStateMachine
 

@@ -13,8 +13,8 @@ from midstream.core.views.side_effects import FileChange, FileDiff, short_path, 
 from midstream.ports import ChangedFile, Shelf
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import contents_of
 from midstream.system.workspace_paths import locate, require_allowed
-from midstream.tool.writing import contents_of
 
 
 async def changed_files(shelf: Shelf, facts: Sequence[Envelope]) -> tuple[ChangedFile, ...]:

@@ -40,7 +40,7 @@ from midstream.core.safety.redaction import Redactor
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
-from midstream.tool.writing import MAX_KEPT_BYTES
+from midstream.system.put_in_place import MAX_KEPT_BYTES
 from midstream.workflow.state_machine import new_run_id
 
 LAYOUT = 1

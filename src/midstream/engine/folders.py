@@ -10,8 +10,8 @@ from pathlib import Path
 
 from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.views.side_effects import FileChange
+from midstream.system.put_in_place import require_plain, take_folder_away
 from midstream.system.workspace_paths import Place, locate, opened_folder
-from midstream.tool.writing import require_plain, take_folder_away
 
 
 def standing(change: FileChange) -> tuple[str, ...]:

@@ -52,8 +52,8 @@ from midstream.engine.folders import folders_away, place_of, standing
 from midstream.ports import Shelf
 from midstream.storage import Store
 from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.system.workspace_paths import Place
-from midstream.tool.writing import contents_of, put_in_place, take_away
 from midstream.workflow.state_machine import new_run_id
 
 UNDONE = "undone"

@@ -14,6 +14,7 @@ from midstream.core.safety.capability import Capability
 from midstream.core.spec import ToolSpec
 from midstream.ports import ToolContext
 from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import (
     Place,
     locate,
@@ -26,7 +27,7 @@ from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
 from midstream.tool.edits import Edit, edited
 from midstream.tool.reading import shown_lines
 from midstream.tool.text import MAX_CHARS
-from midstream.tool.writing import Change, contents_of, guards, make, planned, writable
+from midstream.tool.writing import Change, make, planned, writable
 
 MAX_READ_BYTES: Final = 100_000_000
 MAX_WRITE_CHARS: Final = 5_000_000
