@@ -18,8 +18,8 @@ import apsw
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
-from midstream.core.names import Json
-from midstream.core.spec import Definition, State, Workflow
+from midstream.language.names import Json
+from midstream.language.spec import Definition, State, Workflow
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
 from midstream.testing.fakes import fake_world

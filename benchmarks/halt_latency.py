@@ -13,10 +13,10 @@ from functools import partial
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
-from midstream.core.names import Json
 from midstream.core.notices import Envelope, TextDelta
-from midstream.core.spec import Agent, Context, State, Workflow
 from midstream.engine.local import LocalEngine
+from midstream.language.names import Json
+from midstream.language.spec import Agent, Context, State, Workflow
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world

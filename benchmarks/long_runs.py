@@ -22,9 +22,9 @@ from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
 from midstream.core.notices import Envelope
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.core.spec import Role, chat_definition
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import found, keep, opened
+from midstream.language.spec import Role, chat_definition
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, fake_world

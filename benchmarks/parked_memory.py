@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import Figure, alone
-from midstream.core.names import REQUEST_USERS_INPUT
-from midstream.core.spec import Agent, Context, StartingMessage, State, Workflow
+from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.spec import Agent, Context, StartingMessage, State, Workflow
 from midstream.ports import ModelRequest
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Scripted, ScriptedModel, call, define, fake_world

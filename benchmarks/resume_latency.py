@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
-from midstream.core.names import Json
-from midstream.core.spec import Agent, Context, Definition, StartingMessage, State, Workflow
+from midstream.language.names import Json
+from midstream.language.spec import Agent, Context, Definition, StartingMessage, State, Workflow
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world

@@ -12,8 +12,8 @@ from time import process_time
 from typing import Any
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
-from midstream.core.names import Json
-from midstream.core.spec import Definition, State, Workflow
+from midstream.language.names import Json
+from midstream.language.spec import Definition, State, Workflow
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import fake_world
 from midstream.workflow.handler_run import HandlerRun

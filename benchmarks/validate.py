@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from benchmarks.measuring import Figure, alone
-from midstream.core import expressions, lint_ways, templates
-from midstream.core.lint import lint_workflow
-from midstream.core.spec import Role, ToolSpec, Workflow
+from midstream.language import expressions, lint_ways, templates
+from midstream.language.lint import lint_workflow
+from midstream.language.spec import Role, ToolSpec, Workflow
 
 STATES = 200
 AIM_MS = 100

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from midstream.core.errors import WorldTrouble
-from midstream.core.names import Json
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
 from midstream.ports import ModelRequest
 from torture.flow_kit import (
     BACK,

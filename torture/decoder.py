@@ -12,7 +12,6 @@ import time
 
 import msgspec
 
-from midstream.core.names import Json
 from midstream.core.safety.decoding import (
     MAX_DEPTH,
     BadValue,
@@ -21,6 +20,7 @@ from midstream.core.safety.decoding import (
     decode_arguments,
     decode_object,
 )
+from midstream.language.names import Json
 from torture.report import Broken, Report
 
 MOST_MS = 40.0

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from midstream.core import evaluation, expressions, templates
-from midstream.core.errors import MidstreamError
-from midstream.core.names import Json
-from midstream.core.paths import Missing
+from midstream.language import evaluation, expressions, templates
+from midstream.language.data_paths import Missing
+from midstream.language.errors import MidstreamError
+from midstream.language.names import Json
 from torture.report import Broken, Report
 
 MOST_MS = 50.0

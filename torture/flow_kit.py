@@ -14,9 +14,9 @@ import msgspec
 from midstream.core.addressing import branch_at, living
 from midstream.core.conversation import USER
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json, Policy
 from midstream.core.run import Run
-from midstream.core.spec import Definition, ToolSpec
+from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json, Policy
+from midstream.language.spec import Definition, ToolSpec
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.fakes import FakeTools, define
 from midstream.workflow.handlers import ScriptHandlers

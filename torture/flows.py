@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from midstream.core.errors import WorldTrouble
 from midstream.core.run import Run
-from midstream.core.spec import Role, chat_definition
 from midstream.core.summaries import SUMMARY_STATE
+from midstream.language.errors import WorldTrouble
+from midstream.language.spec import Role, chat_definition
 from midstream.ports import ModelRequest
 from torture.branch_flows import OF_BRANCHES
 from torture.flow_kit import (

@@ -35,14 +35,14 @@ from midstream.assembly import SystemClock
 from midstream.core.apply import apply
 from midstream.core.codec import encode_run
 from midstream.core.decision import Decision
-from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, InputDisposed, InputReceived, StateTransition
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import ToolSpec
 from midstream.core.steering import NOT_KNOWN, OUTCOMES
 from midstream.engine.local import LocalEngine
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world

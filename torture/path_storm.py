@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.ports import ToolContext
 from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away

@@ -17,9 +17,9 @@ from typing import Literal, TypeAlias
 import apsw
 import msgspec
 
-from midstream.core.errors import MidstreamError
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
+from midstream.language.errors import MidstreamError
 from midstream.storage import Letter
 from midstream.store.sqlite import SqliteStore
 from torture.report import Broken, Report

@@ -29,13 +29,13 @@ from midstream.core.events import (
     ToolReturned,
     WorkflowOutput,
 )
-from midstream.core.names import Json, Policy
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Question
 from midstream.core.views.status import Lane
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
 from midstream.desk.own_commands import run_own_command
+from midstream.language.names import Json, Policy
 from midstream.ports import OwnCommandEnded, Status, Submitted
 from torture.sanitizer import ATTACKS
 from torture.soak_script import MARK

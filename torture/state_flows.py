@@ -1,6 +1,6 @@
 """Flows of states that need no script: calls of their own, questions, times, errors."""
 
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 from midstream.ports import ModelRequest
 from torture.flow_kit import (
     BACK,

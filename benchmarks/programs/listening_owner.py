@@ -11,9 +11,9 @@ import threading
 import time
 from pathlib import Path
 
-from midstream.core.names import Json
-from midstream.core.spec import State, Workflow
 from midstream.engine.local import LocalEngine
+from midstream.language.names import Json
+from midstream.language.spec import State, Workflow
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import define, fake_world
 from midstream.workflow.handler_run import HandlerRun

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
     from midstream.core.decision import Decision
-    from midstream.core.errors import (
+    from midstream.core.notices import Envelope
+    from midstream.core.run import Run
+    from midstream.language.errors import (
         AuthorMistake,
         JournalMoved,
         MidstreamError,
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
         UserMistake,
         WorldTrouble,
     )
-    from midstream.core.notices import Envelope
-    from midstream.core.run import Run
     from midstream.ports import World
     from midstream.start_headless import run_workflow
     from midstream.tool.manager import ToolManager

@@ -1,6 +1,6 @@
 """AICoderConsole: the mode, where each line goes, and the runs of this console.
 
-A chat with a role is a run like every other (`core.spec.chat_definition`), so the steering of a chat
+A chat with a role is a run like every other (`language.spec.chat_definition`), so the steering of a chat
 is the steering of a workflow. The console adds the mode (`type:name`): which run a line is for.
 """
 
@@ -15,7 +15,6 @@ from midstream.command.standing import run_line
 from midstream.config.files import make_private
 from midstream.config.manager import ConfigManager
 from midstream.core.decision import Decision
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import (
     QuestionAsked,
     RunFailed,
@@ -24,13 +23,10 @@ from midstream.core.events import (
     RunStarted,
     RunStopped,
 )
-from midstream.core.mode import Mode
-from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import is_goodbye
 from midstream.core.safety.sanitize import sanitized
-from midstream.core.spec import ToolSpec
 from midstream.core.views.listing import PIPE
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
@@ -45,6 +41,10 @@ from midstream.desk.sessions import GoesOn, Sessions, begun
 from midstream.desk.status_line import StatusLine
 from midstream.desk.turning import Turning
 from midstream.desk.wording import is_chat, is_done
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.mode import Mode
+from midstream.language.names import Json, Policy
+from midstream.language.spec import ToolSpec
 from midstream.ports import (
     ChangedFile,
     Face,

@@ -14,17 +14,17 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.places import JOURNAL_VARIABLE, journal_file
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import PermissionMode
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import ToolSpec
 from midstream.system.own_process import own_redactor
 
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
     from midstream.ai.choice import ModelChoice
-    from midstream.core.problem import Problem
     from midstream.engine.local import LocalEngine
+    from midstream.language.problem import Problem
     from midstream.storage import Store
     from midstream.store.sqlite import SqliteStore
     from midstream.tool.base import Tool

@@ -23,9 +23,9 @@ from midstream.cli_options import (
     plain_options,
     run_options,
 )
-from midstream.core.errors import REPORT_BUG, MidstreamError, NotTrusted
-from midstream.core.nearest import nearest
 from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
+from midstream.language.errors import REPORT_BUG, MidstreamError, NotTrusted
+from midstream.language.nearest import nearest
 from midstream.start_console import console
 from midstream.system.own_process import (
     CleanStderr,

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import click
 
 from midstream.cli_options import common_options, options_of, run_options
-from midstream.core.names import Policy
+from midstream.language.names import Policy
 from midstream.start_headless import resume
 from midstream.start_runs import events, listing, send, show, show_graph, stop
 

@@ -13,9 +13,9 @@ from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.core.errors import MidstreamError
-from midstream.core.mode import Mode
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.errors import MidstreamError
+from midstream.language.mode import Mode
 from midstream.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (

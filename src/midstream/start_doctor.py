@@ -22,9 +22,9 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.trust import TrustStore
 from midstream.console.lines import Line, rows
-from midstream.core.errors import JournalDamaged, MidstreamError
 from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.system.programs import found_program
 

@@ -18,12 +18,12 @@ from midstream.config.files import CHECK_NAME
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import read_untrusted, require_trust
 from midstream.config.places import WORKSPACE_FOLDER
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope, JournalStalled
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 from midstream.system.offloop import call_soon, in_thread
 from midstream.system.own_process import (
     HANGUPS,
@@ -364,7 +364,7 @@ def validate(options: Options, paths: Sequence[Path], *, is_strict: bool = False
     Raises:
         UserMistake: it is neither.
     """
-    from midstream.core.problem import has_errors, strictly
+    from midstream.language.problem import has_errors, strictly
     from midstream.workflow.validate import validate_files
 
     config = configured(options)

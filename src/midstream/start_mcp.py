@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from midstream.asking import is_yes
 from midstream.assembly import Options, configured, mcp_of
 from midstream.command.mcp import NONE, SLOW_S
-from midstream.core.errors import UserMistake
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.errors import UserMistake
 from midstream.system.own_process import (
     STDIN,
     STDOUT,

@@ -16,11 +16,11 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.codec import redacted_fact
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.events import Fact, RunStarted
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Json
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,

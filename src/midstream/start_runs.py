@@ -14,8 +14,6 @@ import msgspec
 from midstream.assembly import Options, SystemClock, bells, journal_path, opened_store
 from midstream.config.manager import ConfigManager
 from midstream.core.addressing import addressed
-from midstream.core.errors import UserMistake
-from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.run import Run, definition_of
 from midstream.engine.opening import found, opened
@@ -36,6 +34,8 @@ from midstream.headless.runs import (
     shown_lines,
     shown_object,
 )
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json, Policy
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (

@@ -13,8 +13,8 @@ import msgspec
 
 from midstream.asking import is_yes
 from midstream.assembly import Options, SystemClock, configured, opened_store
-from midstream.core.names import Json
 from midstream.headless.codes import FAILED, FINISHED
+from midstream.language.names import Json
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,

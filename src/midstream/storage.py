@@ -11,9 +11,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary
+from midstream.language.names import Json, Policy
 from midstream.ports import Journal, Shelf
 
 

@@ -9,8 +9,8 @@ from deadline import DEADLINE_S, jump
 from midstream.ai.api_client import AIAPIClient, Limits
 from midstream.ai.retry import Backoff
 from midstream.core.conversation import Message, ToolCall, ToolResult
-from midstream.core.names import Json
-from midstream.core.spec import ToolSpec
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ModelReply, ModelRequest
 from midstream.testing.openai_server import Gate, OpenAIServer
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from midstream.core.conversation import USER, Message, Side, ToolCall, ToolResult, trimmed
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Outcome
 from midstream.core.run import Correction, Run, Turn
-from midstream.core.spec import ParsingTool, Role, ToolSpec, plan_of
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Outcome
+from midstream.language.spec import ParsingTool, Role, ToolSpec, plan_of
 from midstream.ports import ModelRequest
 from midstream.testing.dialect_server import AnthropicServer, GoogleServer
 from midstream.testing.dialects import DIALECTS, MODELS, body_of, problems_in

@@ -12,8 +12,8 @@ from deadline import DEADLINE_S
 from midstream.ai import wire
 from midstream.ai.endpoints import ENDPOINTS
 from midstream.ai.retry import Backoff
-from midstream.core.errors import UserMistake
-from midstream.core.names import Json
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
 from midstream.testing.dialect_server import AnthropicServer
 from midstream.testing.model_server import Fault
 from midstream.testing.openai_server import OpenAIServer, Reply

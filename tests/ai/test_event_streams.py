@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.ai.wire import Event, EventReader, packed
-from midstream.core.errors import WorldTrouble
 from midstream.core.inputs import RequestedCall
+from midstream.language.errors import WorldTrouble
 from midstream.ports import ModelReply
 
 STREAM = (

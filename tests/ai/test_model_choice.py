@@ -11,7 +11,7 @@ from ai_kit import LEVELS, client_of
 from deadline import DEADLINE_S
 
 from midstream.ai.choice import ModelChoice
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.testing.openai_server import refused_url
 
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}

@@ -10,7 +10,7 @@ from deadline import DEADLINE_S, jump
 
 from midstream.ai.api_client import AIAPIClient, Limits
 from midstream.ai.retry import Backoff
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.testing.openai_server import Fault, Gate, OpenAIServer, Reply, refused_url
 
 

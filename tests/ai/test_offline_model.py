@@ -8,9 +8,9 @@ from deadline import DEADLINE_S
 
 from midstream.ai.offline import LABEL, OfflineModel, pieces, smallest
 from midstream.core.conversation import Message, ToolCall, ToolResult
-from midstream.core.errors import AuthorMistake
-from midstream.core.names import Json
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import AuthorMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ModelReply, ModelRequest
 
 VERDICT = ToolSpec(

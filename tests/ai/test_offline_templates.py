@@ -3,7 +3,7 @@
 import pytest
 
 from midstream.ai.offline import MAX_VALUE, filled
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 FACTS: dict[str, Json] = {
     "input": "tidy",

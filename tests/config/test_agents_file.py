@@ -10,9 +10,9 @@ from midstream.config.looking import enables
 from midstream.config.manager import ConfigManager
 from midstream.config.opening import UNREAD, open_settings, require_trust
 from midstream.config.trust import AGENTS, Change, TrustStore, granted
-from midstream.core.errors import NotTrusted
 from midstream.core.guidance import MAX_GUIDANCE, guidance_from, is_outdated, system_message
-from midstream.core.spec import Definition, Guidance, Role, chat_definition
+from midstream.language.errors import NotTrusted
+from midstream.language.spec import Definition, Guidance, Role, chat_definition
 from midstream.workflow.library import WorkflowLibrary
 
 

@@ -8,8 +8,8 @@ import pytest
 from midstream.config.manager import ConfigManager
 from midstream.config.settings import read_settings
 from midstream.config.trust import TrustStore, session_grant
-from midstream.core.names import Json
-from midstream.core.spec import Budget
+from midstream.language.names import Json
+from midstream.language.spec import Budget
 
 
 def manager(tmp_path: Path, user: Json, workspace: Json = None) -> ConfigManager:

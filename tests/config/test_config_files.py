@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstream.config.files import FileMissing, read_capped, write_whole
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from midstream.config.files import FileMissing
 from midstream.config.manager import ConfigManager
 from midstream.config.places import user_config_dir, user_state_dir
 from midstream.config.trust import Grant, TrustStore, session_grant
-from midstream.core.errors import NotTrusted, OurBug, UserMistake, WorldTrouble
-from midstream.core.mode import Mode
+from midstream.language.errors import NotTrusted, OurBug, UserMistake, WorldTrouble
+from midstream.language.mode import Mode
 
 
 class Place:

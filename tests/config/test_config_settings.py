@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from midstream.config.permissions import RULE_KEYS
 from midstream.config.settings import KEYS, read_settings, with_mode
-from midstream.core.jsontext import parse
-from midstream.core.mode import Mode
+from midstream.language.json_text import parse
+from midstream.language.mode import Mode
 
 CODER = Mode("role", "coder")
 

@@ -8,7 +8,7 @@ import pytest
 
 from midstream.config.files import FileMissing
 from midstream.config.trust import Change, TrustStore, granted, session_grant
-from midstream.core.errors import NotTrusted, UserMistake, WorldTrouble
+from midstream.language.errors import NotTrusted, UserMistake, WorldTrouble
 
 
 @pytest.fixture

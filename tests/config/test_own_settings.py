@@ -19,8 +19,8 @@ from midstream.config.own_settings import (
     unset_own,
 )
 from midstream.config.setting_text import with_value, without_value
-from midstream.core.errors import UserMistake
-from midstream.core.jsontext import parse
+from midstream.language.errors import UserMistake
+from midstream.language.json_text import parse
 
 COMMENTED = """\
 {

@@ -26,7 +26,7 @@ from midstream.core.events import AnyFact, BranchStarted, QuestionAsked, StateFa
 from midstream.core.inputs import Halt, Stop
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Ask, Branch, Catch, ForEach, Retry, State, Wait, Workflow
+from midstream.language.spec import Ask, Branch, Catch, ForEach, Retry, State, Wait, Workflow
 
 
 def reader(*, with_cards: bool = True) -> Narrator:

@@ -7,8 +7,8 @@ from midstream.console.cards import card_rows
 from midstream.console.choosing import Choosing, Option
 from midstream.console.form import form_of
 from midstream.console.lines import Row, width_of
-from midstream.core.names import Json
 from midstream.core.question import Question
+from midstream.language.names import Json
 
 LONG = "a colour that nobody has ever thought of before and that takes more than one row to tell"
 ASKED = Question(id="q1", number=1, kind="question", text="Which?", choices=("red", LONG, "blue"))

@@ -9,9 +9,9 @@ from midstream.console.lines import Row, rows, to_plain, width_of
 from midstream.console.live import LiveText
 from midstream.console.painting import answer_line, question_lines
 from midstream.core.events import QuestionAsked, ToolCalled
-from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.safety.capability import SHOWN
+from midstream.language.names import Json
 from midstream.ports import Status
 
 STATUS = Status(

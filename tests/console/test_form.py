@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from midstream.console.form import EMPTY_TEXT, Form, form_of, misfit, read_value
-from midstream.core.names import Json
 from midstream.core.question import Question
+from midstream.language.names import Json
 
 SCHEMA: dict[str, Json] = {
     "type": "object",

@@ -35,7 +35,6 @@ from midstream.core.events import (
     WordsJoined,
     WorkflowOutput,
 )
-from midstream.core.names import Disposition, Outcome, QuestionKind
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -47,7 +46,8 @@ from midstream.core.notices import (
 )
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.core.spec import Definition, Role, State, Workflow, chat_definition
+from midstream.language.names import Disposition, Outcome, QuestionKind
+from midstream.language.spec import Definition, Role, State, Workflow, chat_definition
 
 
 def narrated(*events: AnyFact | AnyNotice, with_cards: bool = False) -> str:

@@ -9,8 +9,8 @@ from midstream.console.narrator import Narrator
 from midstream.console.painting import Block, Words, plain_words
 from midstream.console.recent import MAX_CHARS, Recent
 from midstream.core.events import AgentResponded, AnyFact, Interrupted, ToolCalled, ToolReturned
-from midstream.core.names import Outcome
 from midstream.core.notices import Envelope
+from midstream.language.names import Outcome
 
 CALLED = ToolCalled(call_id="c1", name="execute_terminal", arguments={"command": "make"}, agent="a")
 RETURNED = ToolReturned(

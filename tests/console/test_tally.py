@@ -6,7 +6,7 @@ from midstream.console.painting import Block, Words, plain_words
 from midstream.core.events import AgentResponded, AnyFact, RunFinished, RunStarted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition, State, Workflow
+from midstream.language.spec import Definition, State, Workflow
 
 USED = Usage(model="m", input_tokens=10, output_tokens=5, cost_usd="0.0100")
 STARTED = RunStarted(

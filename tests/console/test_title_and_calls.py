@@ -20,7 +20,7 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
-from midstream.core.spec import Role, State, Workflow, chat_definition
+from midstream.language.spec import Role, State, Workflow, chat_definition
 from midstream.ports import Status
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)

@@ -37,7 +37,6 @@ from midstream.core.inputs import (
     ToolFinished,
     UserSaid,
 )
-from midstream.core.names import Json, Outcome, Policy
 from midstream.core.pending import (
     call_key,
     handler_key,
@@ -48,7 +47,8 @@ from midstream.core.pending import (
     timer_key,
 )
 from midstream.core.run import WITHIN, Run, plan_for
-from midstream.core.spec import (
+from midstream.language.names import Json, Outcome, Policy
+from midstream.language.spec import (
     Agent,
     Ask,
     Context,

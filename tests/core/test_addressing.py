@@ -31,8 +31,8 @@ from midstream.core.addressing import (
 from midstream.core.events import Interrupted, QuestionAnswered, StateTransition
 from midstream.core.inputs import Halt
 from midstream.core.run import Run
-from midstream.core.spec import Branch, ForEach, Retry, State, Wait, Workflow
 from midstream.core.views.status import Lane, about, lanes, what_addressing_does, where
+from midstream.language.spec import Branch, ForEach, Retry, State, Wait, Workflow
 
 TWO = flow(
     State(name="start", parallel=("left", "right")), state("left", "dude"), state("right", "critic")

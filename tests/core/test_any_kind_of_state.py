@@ -48,10 +48,10 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import Policy
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run, owner_of
-from midstream.core.spec import (
+from midstream.language.names import Policy
+from midstream.language.spec import (
     Ask,
     Branch,
     Budget,

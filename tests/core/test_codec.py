@@ -43,9 +43,9 @@ from midstream.core.events import (
 from midstream.core.growing import PAGE, Log, is_read, logged
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.core.spec import Budget, Definition, plan_of
 from midstream.core.views.costs import costs
 from midstream.core.views.difference import first_difference
+from midstream.language.spec import Budget, Definition, plan_of
 
 KINDS: tuple[type[Fact], ...] = get_args(AnyFact)
 

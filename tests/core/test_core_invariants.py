@@ -66,10 +66,10 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import Json
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run
-from midstream.core.spec import Context, Input, State, Workflow
+from midstream.language.names import Json
+from midstream.language.spec import Context, Input, State, Workflow
 
 RICH = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from midstream.core.expressions import BadExpression, ExpressionFailed, compiled
+from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
 
 VALUES: dict[str, Any] = {
     "common_data": {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.core.forms import MAX_FIELDS, MAX_TEXT, Field, fields, read_form
-from midstream.core.names import Json
+from midstream.language.forms import MAX_FIELDS, MAX_TEXT, Field, fields, read_form
+from midstream.language.names import Json
 
 ISSUE: dict[str, Json] = {
     "type": "object",

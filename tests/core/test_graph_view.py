@@ -17,7 +17,6 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Workflow
 from midstream.core.views.cells import cells, clipped, one_line, wrapped
 from midstream.core.views.drawing import drawing
 from midstream.core.views.graph import Edge, Graph, graph_of
@@ -26,6 +25,7 @@ from midstream.core.views.marks import Marks, marks_from, marks_object, marks_of
 from midstream.core.views.picture import in_order
 from midstream.core.views.svg import svg
 from midstream.core.views.targets import Targets, targets_of
+from midstream.language.spec import Definition, Workflow
 
 TEAM: list[dict[str, Any]] = [
     {

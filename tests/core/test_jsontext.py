@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.core.jsontext import Node, parse
+from midstream.language.json_text import Node, parse
 
 JSON_VALUES = st.recursive(
     st.none()

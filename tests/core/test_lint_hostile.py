@@ -9,10 +9,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.core.jsontext import parse
-from midstream.core.lint import lint_workflow
-from midstream.core.problem import Problem
-from midstream.core.spec import Role, ToolSpec, Workflow, plan_of
+from midstream.language.json_text import parse
+from midstream.language.lint import lint_workflow
+from midstream.language.problem import Problem
+from midstream.language.spec import Role, ToolSpec, Workflow, plan_of
 
 CORPUS = Path(__file__).parents[1] / "workflows" / "corpus"
 ROLES = {"coder": Role(), "judge": Role(), "idler": Role(includedTools=("x",))}

@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from midstream.core.jsontext import parse
-from midstream.core.lint import lint_workflow
-from midstream.core.lint_circles import circles
-from midstream.core.lint_schema import KEYWORDS, check_schema, check_value
-from midstream.core.problem import Problem
-from midstream.core.shape import Report
-from midstream.core.spec import Role
+from midstream.language.json_text import parse
+from midstream.language.lint import lint_workflow
+from midstream.language.lint_circles import circles
+from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
+from midstream.language.problem import Problem
+from midstream.language.shape import Report
+from midstream.language.spec import Role
 from midstream.tool.validation import validate
 
 # --- schemas ------------------------------------------------------------------------------------

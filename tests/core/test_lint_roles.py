@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.lint_roles import FREE_FORM, lint_roles
-from midstream.core.spec import ParsingTool, Role
+from midstream.language.lint_roles import FREE_FORM, lint_roles
+from midstream.language.spec import ParsingTool, Role
 
 
 def said(text: str, tools: tuple[str, ...] | None = None) -> list[str]:

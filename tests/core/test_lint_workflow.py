@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.lint import lint_workflow
-from midstream.core.problem import Problem
-from midstream.core.spec import Role, State, Workflow
+from midstream.language.lint import lint_workflow
+from midstream.language.problem import Problem
+from midstream.language.spec import Role, State, Workflow
 
 ROLES = {"dude": Role(), "coder": Role(includedTools=("read_file",), excludedTools=("shel",))}
 TOOLS = ("read_files", "shell")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.core.errors import UserMistake
-from midstream.core.mode import Mode
+from midstream.language.errors import UserMistake
+from midstream.language.mode import Mode
 
 
 @pytest.mark.parametrize("text", ["role:dude", "workflow:code_architecture_review", "role:a:b c"])

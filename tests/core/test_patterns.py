@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.core.patterns import BadPattern, compiled
+from midstream.language.patterns import BadPattern, compiled
 
 
 def is_in(pattern: str, text: str) -> bool:

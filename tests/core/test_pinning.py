@@ -31,7 +31,15 @@ from midstream.core.events import DefinitionChanged
 from midstream.core.inputs import Recovered, Stop
 from midstream.core.pinning import changes, misfit_of
 from midstream.core.run import Run
-from midstream.core.spec import Agent, Context, Definition, Role, StartingMessage, State, Workflow
+from midstream.language.spec import (
+    Agent,
+    Context,
+    Definition,
+    Role,
+    StartingMessage,
+    State,
+    Workflow,
+)
 
 FULL = state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go")
 AWAITING = state("start", "dude", awaits_input=True)

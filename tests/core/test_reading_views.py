@@ -28,18 +28,8 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.inputs import Halt
-from midstream.core.names import Outcome
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import (
-    Branch,
-    ForEach,
-    Guidance,
-    Role,
-    State,
-    Transition,
-    chat_definition,
-)
 from midstream.core.views.amounts import in_short, span_words, token_words
 from midstream.core.views.cells import cells
 from midstream.core.views.history import Turned, history_lines, turns_of
@@ -49,6 +39,16 @@ from midstream.core.views.state_tree import kind_words, state_tree, tree_lines
 from midstream.core.views.transcript import markdown_of
 from midstream.core.views.window import agents_of, filling_lines, filling_of
 from midstream.core.views.work import at_work, behind
+from midstream.language.names import Outcome
+from midstream.language.spec import (
+    Branch,
+    ForEach,
+    Guidance,
+    Role,
+    State,
+    Transition,
+    chat_definition,
+)
 
 CHAT = flow(state("start", "dude", awaits_input=True, next="start"))
 BOTH = (

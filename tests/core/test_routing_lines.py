@@ -2,9 +2,9 @@
 
 import pytest
 
-from midstream.core.names import QuestionKind
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unasked, Unclear, route
+from midstream.language.names import QuestionKind
 
 
 def question(number: int, kind: QuestionKind = "question") -> Question:

@@ -14,9 +14,7 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.names import Effect, Outcome
 from midstream.core.notices import Envelope
-from midstream.core.spec import Definition, ToolSpec, Workflow
 from midstream.core.views.side_effects import (
     FileChange,
     MadeCall,
@@ -24,6 +22,8 @@ from midstream.core.views.side_effects import (
     in_words,
     side_effects,
 )
+from midstream.language.names import Effect, Outcome
+from midstream.language.spec import Definition, ToolSpec, Workflow
 
 EFFECTS: dict[str, Effect] = {
     "look": "read",

@@ -9,7 +9,6 @@ import pytest
 from midstream.core.events import AgentResponded, CompactionEnded, Usage, WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Budget, Definition, Workflow
 from midstream.core.views.cells import cells
 from midstream.core.views.spending import (
     Spent,
@@ -22,6 +21,7 @@ from midstream.core.views.spending import (
     total_of,
     unpriced_words,
 )
+from midstream.language.spec import Budget, Definition, Workflow
 
 
 def spent(agent: str, model: str, usd: str | None, *, run: str = "ab12cd34") -> Spent:

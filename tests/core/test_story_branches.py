@@ -54,11 +54,11 @@ from midstream.core.inputs import (
     ReplyCheckpoint,
     Stop,
 )
-from midstream.core.names import Json
 from midstream.core.pending import CallTool, handler_key, pending, request_key
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
-from midstream.core.spec import (
+from midstream.language.names import Json
+from midstream.language.spec import (
     Branch,
     Catch,
     Context,

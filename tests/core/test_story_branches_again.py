@@ -40,7 +40,7 @@ from midstream.core.events import (
 from midstream.core.inputs import Halt, Recovered, TimerRang
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.core.spec import Branch, Catch, Definition, Retry, State
+from midstream.language.spec import Branch, Catch, Definition, Retry, State
 
 ON_BRANCH = Retry(max_attempts=2, backoff_s=1, on=("branch", "workflow"))
 ON_TIME = Retry(max_attempts=2, backoff_s=1, on=("timeout",))

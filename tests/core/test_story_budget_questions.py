@@ -8,7 +8,7 @@ from midstream.core.events import BudgetReached, Interrupted, QuestionAsked, Usa
 from midstream.core.inputs import Halt
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.core.spec import Budget, State, Workflow
+from midstream.language.spec import Budget, State, Workflow
 
 USED = Usage(model="m", input_tokens=30, output_tokens=30, cost_usd="0.5")
 LOOK = replies("", call("look"), usage=USED)

@@ -19,7 +19,7 @@ from storytelling import (
 )
 
 from midstream.core.events import BranchStarted, StateFailed, ToolCalled, ToolReturned, Usage
-from midstream.core.spec import Branch, Budget, Catch, ForEach, State
+from midstream.language.spec import Branch, Budget, Catch, ForEach, State
 
 USED = Usage(model="m", input_tokens=40, output_tokens=20)
 CAUGHT = (Catch(on=("budget",), to="sorry", save_as="trouble"),)

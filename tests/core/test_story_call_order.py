@@ -33,9 +33,9 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.inputs import Recovered, ToolFinished
-from midstream.core.names import Outcome
 from midstream.core.run import Run
-from midstream.core.spec import Branch, State
+from midstream.language.names import Outcome
+from midstream.language.spec import Branch, State
 
 DUDE = flow(state("start", "dude"))
 DIED = Recovered(was_cut=True)

@@ -36,7 +36,6 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AskModel, pending
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Role, chat_definition
 from midstream.core.summaries import (
     INTERRUPTED,
     MARK,
@@ -46,6 +45,7 @@ from midstream.core.summaries import (
     why_not,
 )
 from midstream.core.views.listing import Summary
+from midstream.language.spec import Definition, Role, chat_definition
 
 LONG = "word " * 200
 

@@ -40,7 +40,7 @@ from midstream.core.inputs import Halt, HandlerFailed, Recovered
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
 from midstream.core.settling import MAX_SILENT_TRANSITIONS
-from midstream.core.spec import Branch, Budget, Catch, Retry, State, SubWorkflow, Transition
+from midstream.language.spec import Branch, Budget, Catch, Retry, State, SubWorkflow, Transition
 
 BACK = state("resume", "critic", next="$interrupted")
 AGAIN = Retry(max_attempts=3, backoff_s=2)

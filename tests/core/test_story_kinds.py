@@ -40,9 +40,18 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.inputs import Halt, Recovered, Stop
-from midstream.core.names import Json
 from midstream.core.run import Run
-from midstream.core.spec import Ask, Branch, Context, ForEach, Retry, State, SubWorkflow, Workflow
+from midstream.language.names import Json
+from midstream.language.spec import (
+    Ask,
+    Branch,
+    Context,
+    ForEach,
+    Retry,
+    State,
+    SubWorkflow,
+    Workflow,
+)
 
 BACK = state("resume", "critic", next="$interrupted")
 THEN = state("then", "dude")

@@ -22,8 +22,8 @@ from midstream.core.events import BudgetReached, TimeSpent
 from midstream.core.inputs import Halt, HandlerLogged, Resume
 from midstream.core.pending import RunHandler, pending
 from midstream.core.run import Run
-from midstream.core.spec import Budget, Catch, ForEach, State
 from midstream.core.worked import counts_minutes
+from midstream.language.spec import Budget, Catch, ForEach, State
 
 LOOPING = state("start", "dude", next="start")
 LOOK = replies("", call("look"))

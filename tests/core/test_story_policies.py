@@ -21,8 +21,8 @@ from storytelling import (
 
 from midstream.core.events import InputDisposed, InputReceived, ReplyCut, RunFinished
 from midstream.core.inputs import Withdraw
-from midstream.core.names import Policy
 from midstream.core.steering import STORM_COUNT
+from midstream.language.names import Policy
 
 PLAIN = flow(state("start", "dude", next="after"), state("after", "critic"))
 

@@ -46,7 +46,7 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
-from midstream.core.spec import Context, Input, Role, StartingMessage, State, chat_definition
+from midstream.language.spec import Context, Input, Role, StartingMessage, State, chat_definition
 
 FULL = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go"),

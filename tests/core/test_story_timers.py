@@ -38,7 +38,7 @@ from midstream.core.events import (
 from midstream.core.inputs import Halt, Recovered, TimerRang, TimerStarted
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run
-from midstream.core.spec import Ask, Branch, Catch, Retry, State, Wait
+from midstream.language.spec import Ask, Branch, Catch, Retry, State, Wait
 
 BACK = state("resume", "critic", next="$interrupted")
 CAUGHT = (Catch(on=("timeout",), to="late"),)

@@ -24,7 +24,7 @@ from storytelling import (
 from midstream.core.events import Prompted, StateTransition, ToolCalled
 from midstream.core.inputs import Halt
 from midstream.core.pending import AwaitTime, pending
-from midstream.core.spec import Branch, State
+from midstream.language.spec import Branch, State
 
 BACK = "$interrupted"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.names import Json
-from midstream.core.paths import Missing
-from midstream.core.templates import BadTemplate, TemplateFailed, compiled, filled
+from midstream.language.data_paths import Missing
+from midstream.language.names import Json
+from midstream.language.templates import BadTemplate, TemplateFailed, compiled, filled
 
 VALUES: dict[str, Any] = {
     "common_data": {

@@ -11,16 +11,16 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.ai_coder_console import AICoderConsole
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import UserMistake
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.policy import Policy
-from midstream.core.spec import Definition, Guidance, Role
 from midstream.desk.addressing import Equipment
 from midstream.desk.sessions import GoesOn
 from midstream.engine.keeping import WorkspaceRuns
 from midstream.engine.local import LocalEngine
+from midstream.language.errors import UserMistake
+from midstream.language.spec import Definition, Guidance, Role
 from midstream.ports import ChangedFile, Desk, Handlers, InFull, Submitted
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (

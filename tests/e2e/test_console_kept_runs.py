@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from scene_kit import WORKFLOWS, scene
 
-from midstream.core.errors import JournalFull
 from midstream.core.events import (
     AgentResponded,
     QuestionAnswered,
@@ -14,8 +13,9 @@ from midstream.core.events import (
     RunStarted,
     RunStopped,
 )
-from midstream.core.names import Json
 from midstream.core.notices import JournalWorks
+from midstream.language.errors import JournalFull
+from midstream.language.names import Json
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, says
 

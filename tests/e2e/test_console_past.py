@@ -5,7 +5,7 @@ from pathlib import Path
 from deadline import until
 from scene_kit import Scene, scene
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, call

@@ -7,9 +7,9 @@ import pytest
 from scene_kit import Scene
 
 from midstream.core.decision import Decision
-from midstream.core.names import Json
 from midstream.core.safety.capability import SHOWN
 from midstream.core.safety.policy import Policy
+from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
 from midstream.testing.fakes import FakeTool, FakeTools, call
 

@@ -9,7 +9,6 @@ from deadline import DEADLINE_S
 from scene_kit import Listener, Scene, scene
 
 from midstream.core.conversation import SUMMARY
-from midstream.core.errors import UserMistake
 from midstream.core.events import (
     CompactionEnded,
     ConversationCompacted,
@@ -21,6 +20,7 @@ from midstream.core.events import (
 from midstream.core.views.listing import Summary
 from midstream.desk.initiating import template_for
 from midstream.desk.sessions import GoesOn, Sessions
+from midstream.language.errors import UserMistake
 from midstream.storage import KeptRun
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, Scripted, says

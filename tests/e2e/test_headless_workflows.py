@@ -10,7 +10,7 @@ from console_kit import environment
 from pipes_kit import MODEL, run, workspace_of
 
 from midstream import UserMistake, WorldTrouble, run_workflow
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.testing.openai_server import Call, OpenAIServer, Reply, Scripted
 
 REVIEW = ("run", "code_architecture_review", *MODEL)

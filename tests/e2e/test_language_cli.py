@@ -12,7 +12,7 @@ from deadline import DEADLINE_S
 from jsonschema import Draft202012Validator
 from pipes_kit import OFFLINE, run, workspace_of
 
-from midstream.core.jsontext import parse
+from midstream.language.json_text import parse
 
 
 def test_a_workflow_is_drawn_in_text_or_in_another_language(tmp_path: Path) -> None:

@@ -22,10 +22,8 @@ from storytelling import check
 
 from midstream.core.apply import apply
 from midstream.core.decide import judged
-from midstream.core.errors import JournalFull, WorldTrouble
 from midstream.core.events import AnyFact, RunStarted
 from midstream.core.inputs import AnyInput, EffectKey, Shown
-from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.core.notices import Envelope
 from midstream.core.pending import (
     AnyEffect,
@@ -37,8 +35,10 @@ from midstream.core.pending import (
     pending,
 )
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Role, ToolSpec, chat_definition
 from midstream.engine.local import LocalEngine
+from midstream.language.errors import JournalFull, WorldTrouble
+from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
+from midstream.language.spec import Definition, Role, ToolSpec, chat_definition
 from midstream.ports import (
     HandlerResult,
     ModelReply,

@@ -45,7 +45,6 @@ from hypothesis.stateful import (
 )
 
 from midstream.core.decision import Decision
-from midstream.core.errors import JournalFull, RunOwned, UserMistake
 from midstream.core.events import (
     AnyFact,
     InputDisposed,
@@ -81,11 +80,12 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
 from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.run import Run
 from midstream.core.steering import UNKNOWN
 from midstream.engine import postman
+from midstream.language.errors import JournalFull, RunOwned, UserMistake
+from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
 from midstream.ports import HandlerResult, ModelReply, Review, ToolOutcome
 from midstream.storage import Letter
 from midstream.testing.fakes import fits_type

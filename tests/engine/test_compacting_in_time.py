@@ -7,14 +7,14 @@ from travel_kit import DEADLINE_S
 from two_processes import Place, place
 
 from midstream.core.conversation import SUMMARY
-from midstream.core.errors import UserMistake
 from midstream.core.run import Run
-from midstream.core.spec import Role, chat_definition
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import opened
 from midstream.engine.remote import RemoteMachine
 from midstream.engine.travel import fork, undo
+from midstream.language.errors import UserMistake
+from midstream.language.spec import Role, chat_definition
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import JumpingClock, ScriptedModel, fake_world

@@ -17,13 +17,13 @@ import pytest
 from travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import FORMAT
-from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
 from midstream.engine import exchange
 from midstream.engine.exchange import LAYOUT, Imported, exported, imported, read_parcel
 from midstream.engine.opening import opened
 from midstream.engine.travel import fork
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.store.memory import MemoryStore
 
 GOLDEN = Path(__file__).parents[1] / "journals"
@@ -301,7 +301,7 @@ def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
 READING = """
 import sys, tracemalloc
 from pathlib import Path
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.engine.exchange import read_parcel
 tracemalloc.start()
 try:

@@ -13,7 +13,6 @@ from midstream.config.manager import ConfigManager
 from midstream.core.apply import apply
 from midstream.core.conversation import ToolCall
 from midstream.core.decision import Decision
-from midstream.core.errors import DefinitionDiffers, UserMistake
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -24,10 +23,11 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition
 from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import take_up
 from midstream.engine.travel import fork
+from midstream.language.errors import DefinitionDiffers, UserMistake
+from midstream.language.spec import Definition
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     FakeTool,

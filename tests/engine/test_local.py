@@ -6,10 +6,10 @@ from typing import Any
 
 from deadline import DEADLINE_S
 
-from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope, ListenerFailed
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import opened
+from midstream.language.errors import WorldTrouble
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

@@ -12,7 +12,6 @@ from deadline import DEADLINE_S, jump, until
 
 from midstream.core import conversation
 from midstream.core.conversation import Message, Side
-from midstream.core.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
 from midstream.core.events import InputReceived, RunRecovered
 from midstream.core.growing import Log, is_read
 from midstream.core.notices import Envelope, RunTaken
@@ -21,6 +20,7 @@ from midstream.engine.local import LocalEngine
 from midstream.engine.opening import keep, opened
 from midstream.engine.postman import hand_over
 from midstream.engine.resuming import refused
+from midstream.language.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
 from midstream.storage import NO_PAGES, Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (

@@ -8,11 +8,8 @@ import pytest
 from travel_kit import CHAT, DEADLINE_S, chatted, said, store_engine
 
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import JournalFull, UserMistake
 from midstream.core.events import FileWritten
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
-from midstream.core.spec import ToolSpec
 from midstream.core.views.side_effects import FileChange, SideEffects
 from midstream.engine.folders import folders_away
 from midstream.engine.keeping import (
@@ -26,6 +23,9 @@ from midstream.engine.local import LocalEngine
 from midstream.engine.opening import opened
 from midstream.engine.redoing import REDONE, WayForward, way_forward
 from midstream.engine.travel import Fork, Returned, fork, undo
+from midstream.language.errors import JournalFull, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.store.memory import MemoryStore
 from midstream.system.put_in_place import contents_of, guards

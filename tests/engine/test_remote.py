@@ -9,12 +9,12 @@ import pytest
 from two_processes import DEADLINE_S, Place, place
 
 from midstream.core.decision import Decision
-from midstream.core.errors import UserMistake
 from midstream.core.events import InputReceived
 from midstream.core.notices import Envelope
 from midstream.engine.local import LocalEngine
 from midstream.engine.remote import NOBODY, RemoteMachine
 from midstream.engine.resuming import refused, stop_here
+from midstream.language.errors import UserMistake
 from midstream.testing.fakes import (
     Chronicle,
     FakeTool,

@@ -7,12 +7,12 @@ import pytest
 from travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import encode_run
-from midstream.core.errors import JournalDamaged, UserMistake
 from midstream.core.notices import Envelope
 from midstream.engine import replaying
 from midstream.engine.opening import keep, opened
 from midstream.engine.replaying import replay
 from midstream.engine.travel import fork
+from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.store.memory import MemoryStore
 
 

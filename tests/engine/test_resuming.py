@@ -10,11 +10,11 @@ import pytest
 from two_processes import DEADLINE_S, Place, place
 
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import DefinitionDiffers, RunOwned, UserMistake
 from midstream.core.events import DefinitionChanged
-from midstream.core.spec import Definition, chat_definition
 from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import cut_runs, stop_here, take_up
+from midstream.language.errors import DefinitionDiffers, RunOwned, UserMistake
+from midstream.language.spec import Definition, chat_definition
 from midstream.storage import Letter
 from midstream.testing.fakes import (
     Chronicle,

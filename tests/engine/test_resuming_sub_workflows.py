@@ -9,9 +9,9 @@ import pytest
 from two_processes import DEADLINE_S, Place, place
 
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import DefinitionDiffers, UserMistake
 from midstream.engine.local import LocalEngine
 from midstream.engine.resuming import take_up
+from midstream.language.errors import DefinitionDiffers, UserMistake
 from midstream.testing.fakes import FakeTools, ScriptedModel, fake_world
 from midstream.workflow.library import WorkflowLibrary
 from midstream.workflow.state_machine import WorkflowStateMachine

@@ -10,10 +10,10 @@ import apsw
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.errors import RunOwned
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks
 from midstream.engine.local import LocalEngine
 from midstream.engine.opening import opened
+from midstream.language.errors import RunOwned
 from midstream.store import schema
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact

@@ -21,7 +21,6 @@ from travel_kit import (
     worker,
 )
 
-from midstream.core.errors import UserMistake
 from midstream.core.events import ToolCalled
 from midstream.core.views.side_effects import FileChange
 from midstream.engine.opening import opened
@@ -33,6 +32,7 @@ from midstream.engine.travel import (
     put_back,
     undo,
 )
+from midstream.language.errors import UserMistake
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Chronicle, FakeShelf, Gate, ScriptedModel, call, calls, says
 

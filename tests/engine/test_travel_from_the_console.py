@@ -8,7 +8,6 @@ from travel_kit import CHAT, DEADLINE_S, store_engine
 
 from midstream.config.manager import ConfigManager
 from midstream.core.conversation import ToolCall
-from midstream.core.errors import UserMistake
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -19,6 +18,7 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.engine.keeping import WorkspaceRuns
+from midstream.language.errors import UserMistake
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import ScriptedModel, define
 from midstream.workflow.library import WorkflowLibrary

@@ -6,9 +6,9 @@ from typing import Any
 from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.core.decision import Decision
-from midstream.core.names import Json
 from midstream.core.run import Run
 from midstream.engine.local import LocalEngine
+from midstream.language.names import Json
 from midstream.ports import Model, ModelRequest, ToolOutcome, Tools
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (

@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 from house_kit import HOUSE, SOURCES, nodes_of, tree_of
 
-from midstream.core.errors import REPORT_BUG, OurBug
+from midstream.language.errors import REPORT_BUG, OurBug
 
 ELSEWHERE: Final = {
-    "core/evaluation.py": "an expression: its text and place stand before it",
-    "core/expressions.py": "an expression: the linter says its place, the message how it is written",
-    "core/patterns.py": "a pattern: as an expression",
-    "core/templates.py": "a template: as an expression",
+    "language/evaluation.py": "an expression: its text and place stand before it",
+    "language/expressions.py": "an expression: the linter says its place, the message how it is written",
+    "language/patterns.py": "a pattern: as an expression",
+    "language/templates.py": "a template: as an expression",
     "testing": "fakes: what they raise stands for the real thing's error",
     "rehearsal": "a rehearsal's own stage: it catches what it raises",
     "store/sealing.py": "a bug of ours, whose hint is to report it",

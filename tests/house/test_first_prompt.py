@@ -41,8 +41,8 @@ NOT_NEEDED = {
         "re2",
     ),
     *("midstream.engine", "midstream.store", "midstream.workflow", "midstream.rehearsal"),
-    *("midstream.core.decide", "midstream.core.story", "midstream.core.expressions"),
-    *("midstream.core.safety.rules", "midstream.core.safety.policy", "midstream.core.patterns"),
+    *("midstream.core.decide", "midstream.core.story", "midstream.language.expressions"),
+    *("midstream.core.safety.rules", "midstream.core.safety.policy", "midstream.language.patterns"),
     *("midstream.command.table", "midstream.command.runs", "midstream.core.views.graph"),
     *("midstream.start_headless", "midstream.start_doctor", "midstream.cli_runs"),
 }

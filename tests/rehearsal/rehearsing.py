@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from deadline import DEADLINE_S
 
-from midstream.core.spec import Definition
+from midstream.language.spec import Definition
 from midstream.ports import Handlers, Model, Tools
 from midstream.rehearsal.format import Rehearsal
 from midstream.rehearsal.record import from_facts

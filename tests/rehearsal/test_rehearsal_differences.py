@@ -9,7 +9,7 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
 
-from midstream.core.spec import Definition
+from midstream.language.spec import Definition
 from midstream.ports import Handlers
 from midstream.rehearsal.format import Rehearsal, UserAnswered, decoded
 from midstream.rehearsal.record import from_facts

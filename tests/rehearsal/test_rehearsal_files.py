@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.core.errors import AuthorMistake, UserMistake
+from midstream.language.errors import AuthorMistake, UserMistake
 from midstream.rehearsal.format import (
     Called,
     Expected,

@@ -10,11 +10,11 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded, recorded_of
 
-from midstream.core.errors import UserMistake
 from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.safety.redaction import PIECE
-from midstream.core.spec import ParsingTool, Role
+from midstream.language.errors import UserMistake
+from midstream.language.spec import ParsingTool, Role
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts

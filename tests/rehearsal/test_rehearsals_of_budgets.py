@@ -7,7 +7,7 @@ from deadline import DEADLINE_S
 from rehearsing import recorded_of
 
 from midstream.core.budget_words import AGAIN
-from midstream.core.spec import Budget
+from midstream.language.spec import Budget
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import replay

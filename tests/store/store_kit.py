@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 from deadline import DEADLINE_S
 
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.store.sqlite import SqliteStore
 
 

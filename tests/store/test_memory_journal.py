@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 from midstream.store.memory import MemoryStore
 from midstream.testing.contracts import JournalContract, fact
 from midstream.testing.fakes import FakeJournal, Gate

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from store_kit import edit, opened
 
-from midstream.core.errors import JournalDamaged, MidstreamError, WorldTrouble
+from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
 from midstream.storage import Letter
 from midstream.testing.contracts import fact, facts
 

@@ -13,7 +13,7 @@ from deadline import DEADLINE_S
 from store_kit import edit, opened, refusal
 
 from midstream.core.codec import FORMAT
-from midstream.core.errors import JournalTooNew, MidstreamError, WorldTrouble
+from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
 from midstream.store import facts, rows
 from midstream.store.owners import Owners
 from midstream.store.sqlite import SqliteStore

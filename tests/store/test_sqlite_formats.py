@@ -12,10 +12,10 @@ from store_kit import edit, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
-from midstream.core.errors import JournalDamaged, JournalTooNew
 from midstream.core.events import ReplyShown, RunStarted
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
+from midstream.language.errors import JournalDamaged, JournalTooNew
+from midstream.language.names import Json
 from midstream.storage import Letter
 from midstream.store import facts as journal
 from midstream.store import schema, sealing

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from store_kit import child, edit, line_of, opened
 
-from midstream.core.errors import JournalFull, JournalLost
+from midstream.language.errors import JournalFull, JournalLost
 from midstream.storage import Letter
 from midstream.testing.contracts import fact, facts
 

@@ -10,8 +10,8 @@ import pytest
 from deadline import DEADLINE_S
 from store_kit import opened
 
-from midstream.core.errors import JournalFull
 from midstream.core.notices import Envelope
+from midstream.language.errors import JournalFull
 from midstream.storage import Letter
 from midstream.store import facts as journal
 from midstream.store import schema

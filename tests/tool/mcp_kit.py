@@ -11,7 +11,7 @@ from deadline import DEADLINE_S
 from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.approving import Approvals

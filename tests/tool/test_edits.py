@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolbench import Bench
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.tool.edits import Edit, edited
 
 CODE = """\

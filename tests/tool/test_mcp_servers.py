@@ -8,7 +8,7 @@ from mcp_kit import QUICK, REAL, bench, python_server
 from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.approving import CODE_S

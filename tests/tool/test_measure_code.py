@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.ports import ToolContext
 from midstream.tool import measure as tool
 from midstream.tool.code_file import at_most

@@ -10,8 +10,8 @@ import pytest
 from deadline import DEADLINE_S
 from toolbench import Bench, a_tool, patient
 
-from midstream.core.errors import UserMistake
-from midstream.core.names import Effect, Json
+from midstream.language.errors import UserMistake
+from midstream.language.names import Effect, Json
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.tool import manager as manager_module

@@ -8,8 +8,8 @@ import pytest
 from deadline import DEADLINE_S
 from toolbench import Bench, a_tool, files_in
 
-from midstream.core.names import Json
 from midstream.core.safety.policy import Policy
+from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
 from midstream.tool import manager, validation
 from midstream.tool.base import Planned

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from toolbench import Bench, files_in
 
-from midstream.core.errors import JournalFull
+from midstream.language.errors import JournalFull
 from midstream.tool import writing as writing_module
 
 POEM = "Roses are red,\nviolets are blue.\n"

@@ -13,7 +13,7 @@ import pytest
 from deadline import DEADLINE_S, Ahead, until
 from toolbench import Bench, patient
 
-from midstream.core.names import Outcome
+from midstream.language.names import Outcome
 from midstream.system.offloop import in_thread
 from midstream.tool import process as process_module
 from midstream.tool import process_tree

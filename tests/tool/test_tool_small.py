@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from toolbench import Bench
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.tool.small import value_of
 
 

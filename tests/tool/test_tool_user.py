@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from toolbench import Bench
 
-from midstream.core.errors import AuthorMistake
+from midstream.language.errors import AuthorMistake
 from midstream.ports import ToolContext
 from midstream.tool.manager import ToolManager
 from midstream.tool.user import load_user_tools, tool, tool_from

@@ -20,10 +20,10 @@ from midstream.core.events import (
     StateTransition,
     ToolCalled,
 )
-from midstream.core.names import Json
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
-from midstream.core.spec import Role
+from midstream.language.names import Json
+from midstream.language.spec import Role
 from midstream.ports import ModelRequest
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from midstream.core import spec
-from midstream.core.names import Json
-from midstream.core.spec import ParsingTool, Role
+from midstream.language import spec
+from midstream.language.names import Json
+from midstream.language.spec import ParsingTool, Role
 
 State = dict[str, Any]
 Names = tuple[str, ...]

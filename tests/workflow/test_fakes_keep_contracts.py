@@ -7,8 +7,8 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.core.conversation import Message
-from midstream.core.errors import WorldTrouble
-from midstream.core.names import Json
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
 from midstream.ports import ModelRequest
 from midstream.testing.contracts import ClockContract, Heard, ModelContract, ToolsContract
 from midstream.testing.fakes import (

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from midstream.config.files import read_capped
-from midstream.core.errors import AuthorMistake, UserMistake
-from midstream.core.spec import Role, ToolSpec
+from midstream.language.errors import AuthorMistake, UserMistake
+from midstream.language.spec import Role, ToolSpec
 from midstream.workflow.loader import LoadedWorkflow, digest, load_workflow
 from midstream.workflow.script import Script
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.core.spec import Role
+from midstream.language.spec import Role
 from midstream.workflow.validate import validate_files
 
 WORKFLOW = """{"workflow_name": "w", "contexts": [{"name": "main"}],

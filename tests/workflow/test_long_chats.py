@@ -4,10 +4,10 @@ import sys
 from types import FrameType
 
 from midstream.core.events import Usage
-from midstream.core.spec import Budget, Role, chat_definition
 from midstream.core.views.costs import costs
 from midstream.desk.outlook import Outlook
 from midstream.engine.local import LocalEngine
+from midstream.language.spec import Budget, Role, chat_definition
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTools, fake_world

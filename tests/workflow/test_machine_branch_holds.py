@@ -4,7 +4,7 @@ from machine_kit import begin, end, flow, rounds, scene
 from test_machine_branches import STOP, plays, state
 
 from midstream.core.events import BranchStarted, InputDisposed, Prompted, ToolCalled, ToolReturned
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, says
 

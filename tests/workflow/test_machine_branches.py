@@ -4,14 +4,14 @@ from typing import Any
 
 from machine_kit import begin, end, flow, rounds, scene
 
-from midstream.core.errors import WorldTrouble
 from midstream.core.events import (
     BranchStarted,
     BranchStopped,
     InputDisposed,
     Interrupted,
 )
-from midstream.core.names import Json
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import Gate, Scripted, asks, says
 

@@ -16,16 +16,16 @@ from machine_kit import PLAIN, replayed
 
 from midstream.core.conversation import ToolResult
 from midstream.core.decision import Decision
-from midstream.core.errors import JournalMoved
 from midstream.core.events import FileWritten, QuestionAsked
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.outcomes import DID_NOT_HAPPEN, HAPPENED
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.safety.policy import Policy
 from midstream.core.steering import OUTCOMES
+from midstream.language.errors import JournalMoved
+from midstream.language.names import Json
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeJournal, call, define, fake_world

@@ -12,10 +12,10 @@ from deadline import DEADLINE_S
 from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
 
 from midstream.core.apply import apply
-from midstream.core.errors import AuthorMistake, WorldTrouble
 from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
-from midstream.core.names import Json
 from midstream.core.run import Run
+from midstream.language.errors import AuthorMistake, WorldTrouble
+from midstream.language.names import Json
 from midstream.testing.fakes import FakeJournal, Gate, call, define, says
 from midstream.workflow.handler_run import HandlerRun
 from midstream.workflow.handlers import ScriptHandlers

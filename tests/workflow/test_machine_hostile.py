@@ -13,7 +13,6 @@ from machine_kit import PLAIN, RESUMING, START, Scene, flow, scene
 
 from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.decision import Decision
-from midstream.core.errors import AuthorMistake, JournalFull, UserMistake
 from midstream.core.events import (
     AgentFailed,
     Fact,
@@ -25,8 +24,9 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
-from midstream.core.spec import State
+from midstream.language.errors import AuthorMistake, JournalFull, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import State
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeShelf, FakeTool, Gate, Scripted, asks, call, says
 from midstream.workflow import capping, json_values

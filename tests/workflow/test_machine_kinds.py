@@ -13,7 +13,7 @@ from midstream.core.events import (
     ToolCalled,
     Usage,
 )
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
 from midstream.workflow.effects import LONGEST_SLEEP_S

@@ -25,7 +25,6 @@ from machine_kit import (
 )
 
 from midstream.core.conversation import GO_ON
-from midstream.core.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
 from midstream.core.events import (
     FileWritten,
     Interrupted,
@@ -36,10 +35,11 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.names import Effect, Json
 from midstream.core.notices import JournalStalled, JournalWorks, RunTaken
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.language.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
+from midstream.language.names import Effect, Json
+from midstream.language.spec import Definition
 from midstream.ports import Review, ToolContext, ToolOutcome
 from midstream.testing.fakes import (
     Chronicle,

@@ -4,11 +4,11 @@ from machine_kit import START, Scene, flow, replayed, rounds, scene
 
 from midstream.core.budget_words import STOP_THERE
 from midstream.core.decision import Decision
-from midstream.core.errors import JournalFull
 from midstream.core.events import TimeSpent
-from midstream.core.names import Json
 from midstream.core.run import Run
-from midstream.core.spec import Budget
+from midstream.language.errors import JournalFull
+from midstream.language.names import Json
+from midstream.language.spec import Budget
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Scripted, call, calls, says
 from midstream.workflow.state_machine import WorkflowStateMachine
 

@@ -13,8 +13,8 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.names import Json
 from midstream.core.safety.capability import SHOWN
+from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
 from midstream.testing.fakes import FakeTool, call, calls
 

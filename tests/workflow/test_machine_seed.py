@@ -6,9 +6,9 @@ import msgspec
 from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
 
 from midstream.core.decision import Decision
-from midstream.core.errors import WorldTrouble
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
-from midstream.core.spec import ParsingTool, Role
+from midstream.language.errors import WorldTrouble
+from midstream.language.spec import ParsingTool, Role
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Scripted, asks, call, calls, says
 from midstream.workflow.handler_run import HandlerRun

@@ -20,7 +20,6 @@ from machine_kit import (
 
 from midstream.core import decide
 from midstream.core.decide import MAX_BREAKS
-from midstream.core.errors import WorldTrouble
 from midstream.core.events import (
     AgentFailed,
     InputDisposed,
@@ -29,8 +28,9 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
 from midstream.core.notices import Notice, RunTaken
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
 from midstream.ports import (
     ModelReply,
     ModelRequest,

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
 
-from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.events import InputReceived, Interrupted
-from midstream.core.names import REQUEST_USERS_INPUT as ASK
 from midstream.core.run import Run
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.names import REQUEST_USERS_INPUT as ASK
 from midstream.testing.fakes import FakeJournal, Gate, asks, call, calls, says
 
 WAITING = flow({**START, "awaits_input": True, "next": "start"})

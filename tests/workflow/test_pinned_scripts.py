@@ -8,8 +8,8 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import NotTrusted
 from midstream.core.run import Run
+from midstream.language.errors import NotTrusted
 from midstream.testing.fakes import FakeTools
 from midstream.workflow.library import WorkflowLibrary
 from midstream.workflow.script import source_of, text_of

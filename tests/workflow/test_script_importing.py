@@ -13,9 +13,9 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.core.apply import apply
-from midstream.core.errors import AuthorMistake
 from midstream.core.events import RunStarted
 from midstream.core.run import Run
+from midstream.language.errors import AuthorMistake
 from midstream.testing.fakes import Gate, define
 from midstream.workflow.handlers import ScriptHandlers, load_script
 

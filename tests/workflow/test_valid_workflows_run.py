@@ -28,12 +28,12 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.inputs import RequestedCall
-from midstream.core.lint import lint_workflow
-from midstream.core.names import Json
 from midstream.core.pending import AwaitTime, pending
-from midstream.core.problem import Problem
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Workflow
+from midstream.language.lint import lint_workflow
+from midstream.language.names import Json
+from midstream.language.problem import Problem
+from midstream.language.spec import Definition, Workflow
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import (
     Chronicle,

@@ -12,12 +12,12 @@ import msgspec
 import midstream.config
 from midstream.ai.offline import OfflineModel
 from midstream.core.events import StateTransition
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.safety.capability import PermissionMode
 from midstream.core.safety.policy import Policy
-from midstream.core.spec import Definition, Role
+from midstream.language.names import Json
+from midstream.language.spec import Definition, Role
 from midstream.ports import Model
 from midstream.store.memory import MemoryStore
 from midstream.tool.manager import ToolManager

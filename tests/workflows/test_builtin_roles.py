@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playing import DEFAULTS, builtin_roles
 
-from midstream.core.lint_roles import lint_roles
+from midstream.language.lint_roles import lint_roles
 from midstream.tool.manager import ToolManager
 
 FILES = sorted((DEFAULTS / "roles").glob("*.json"))

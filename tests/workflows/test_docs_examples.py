@@ -11,9 +11,9 @@ from deadline import DEADLINE_S
 from playing import Play, builtin_roles, ready
 
 from midstream.core.events import WorkflowOutput
-from midstream.core.lint_roles import lint_roles
-from midstream.core.offline_part import Scene
 from midstream.core.run import Run
+from midstream.language.lint_roles import lint_roles
+from midstream.language.offline_replies import Scene
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = re.compile(r"^`([^`\n]+)`:\n\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

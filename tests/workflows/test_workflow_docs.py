@@ -10,9 +10,9 @@ from test_docs_examples import DOCS, examples
 
 from midstream import run_workflow
 from midstream.cli import exit_code
-from midstream.core.expressions import FUNCTIONS
-from midstream.core.names import ErrorKind, Json, Policy
-from midstream.core.spec import (
+from midstream.language.expressions import FUNCTIONS
+from midstream.language.names import ErrorKind, Json, Policy
+from midstream.language.spec import (
     Ask,
     Branch,
     Budget,

@@ -12,8 +12,8 @@ from midstream.ai.messages import Piece, Pieces, callable_name, results_of, sche
 from midstream.ai.troubles import CutOff, Refused, Unreadable
 from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
 from midstream.core.conversation import GO_ON, Message
-from midstream.core.names import Json
 from midstream.core.safety.decoding import clean
+from midstream.language.names import Json
 from midstream.ports import ModelRequest
 
 if TYPE_CHECKING:

@@ -33,10 +33,10 @@ from midstream.ai.troubles import (
     trouble_of,
     truncated,
 )
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
 from midstream.core.safety.decoding import BadArguments, clean, decode_arguments
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.spec import ToolSpec
 from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 from midstream.system.offloop import in_thread
 

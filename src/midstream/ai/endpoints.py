@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 
 NO_KEY: Final = "not-set"
 """Sent where an own endpoint is set and no key: most local servers want any, and check none."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.ai.naming import has_key, is_offline, key_names
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean, nearest
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean, nearest
 from midstream.system.own_process import loading_for_good
 
 if TYPE_CHECKING:

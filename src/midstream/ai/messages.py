@@ -25,9 +25,9 @@ from typing import Final
 import msgspec
 
 from midstream.core.conversation import Message, Side
-from midstream.core.names import Json
 from midstream.core.safety.decoding import clean
-from midstream.core.spec import ToolSpec
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 
 INTERRUPTED_MARK: Final = " [interrupted]"
 """What a model sees after words of its own that were cut: they were shown, and not finished."""

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from midstream.ai.endpoints import ENDPOINTS, address_variable
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
 
 OFFLINE: Final = "offline"
 

@@ -20,13 +20,13 @@ from typing import Final
 import msgspec
 
 from midstream.core.conversation import CHARS_PER_TOKEN, Message
-from midstream.core.errors import AuthorMistake
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
-from midstream.core.offline_part import DEFAULT, Book, Scene
-from midstream.core.spec import ToolSpec
 from midstream.core.summaries import SUMMARY_STATE
+from midstream.language.errors import AuthorMistake
+from midstream.language.names import Json
+from midstream.language.offline_replies import DEFAULT, Book, Scene
+from midstream.language.spec import ToolSpec
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
 
 LABEL: Final = "[offline]"

@@ -13,8 +13,8 @@ import msgspec
 
 from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.ai.naming import key_names, provider_of
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.core.names import Json
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Json
 
 SHOWN_CHARS: Final = 300
 REDACTED: Final = "[redacted]"

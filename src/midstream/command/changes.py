@@ -6,10 +6,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
 from midstream.core.views.amounts import counted
 from midstream.core.views.cells import cells, clipped, one_line, padded
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
 from midstream.ports import ChangedFile, Operator
 from midstream.system.own_process import columns
 

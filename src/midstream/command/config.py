@@ -5,8 +5,8 @@ from typing import Final
 from midstream.command.command import Command
 from midstream.config.own_settings import FEW_VALUES
 from midstream.config.settings import CURRENT_MODE, MODELS
-from midstream.core.errors import UserMistake
 from midstream.core.views.columns import two_columns
+from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
 

@@ -6,7 +6,6 @@ from textwrap import wrap
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
 from midstream.core.views.amounts import counted
 from midstream.core.views.spending import (
     Spent,
@@ -16,6 +15,7 @@ from midstream.core.views.spending import (
     total_of,
     unpriced_words,
 )
+from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
 

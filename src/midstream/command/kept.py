@@ -3,8 +3,8 @@
 from typing import cast
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
 from midstream.ports import Choice, Operator
 
 CHOICES = ("old", "new", "stop")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.ports import McpOperator, Operator
 
 SLOW_S: Final = 1.0

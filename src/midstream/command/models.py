@@ -4,9 +4,9 @@ from textwrap import fill
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
 from midstream.core.views.columns import two_columns
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
 from midstream.ports import Operator
 from midstream.system.own_process import columns
 

@@ -2,8 +2,8 @@
 
 from midstream.command.command import Command
 from midstream.command.permissions import WORDS
-from midstream.core.errors import UserMistake
 from midstream.core.views.columns import two_columns
+from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
 

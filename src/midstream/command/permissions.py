@@ -3,9 +3,9 @@
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.errors import UserMistake
 from midstream.core.run import Run
 from midstream.core.safety.rules import in_words, known_rule
+from midstream.language.errors import UserMistake
 from midstream.ports import Machine, Operator, Permits
 
 WORDS = {

@@ -10,16 +10,16 @@ from midstream.command.command import Command
 from midstream.command.graph import NONE_ACTIVE, workflow_before
 from midstream.command.standing import run_line
 from midstream.core.addressing import living
-from midstream.core.errors import UserMistake
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.views.amounts import counted
 from midstream.core.views.history import history_lines, turns_of
 from midstream.core.views.state_tree import state_tree, tree_lines
 from midstream.core.views.window import agents_of, filling_lines, filling_of
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 from midstream.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns

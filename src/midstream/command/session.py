@@ -4,8 +4,8 @@ from midstream.command.command import Command
 from midstream.command.config import CONFIG_COMMANDS
 from midstream.command.models import MODEL_COMMAND
 from midstream.command.modes import WIDEST
-from midstream.core.spec import ToolSpec
 from midstream.core.views.columns import two_columns
+from midstream.language.spec import ToolSpec
 from midstream.ports import Operator
 from midstream.system.own_process import columns
 

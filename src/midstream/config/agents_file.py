@@ -5,9 +5,9 @@ from functools import partial
 from midstream.config.files import FileMissing, read_capped, shown_path
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import AGENTS
-from midstream.core.errors import MidstreamError
 from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, guidance_from
-from midstream.core.spec import Guidance
+from midstream.language.errors import MidstreamError
+from midstream.language.spec import Guidance
 
 
 def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:

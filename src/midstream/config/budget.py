@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from midstream.core.jsontext import Node
-from midstream.core.shape import Report, clip, fit, shown
+from midstream.language.json_text import Node
+from midstream.language.shape import Report, clip, fit, shown
 
 BUDGET: Final = "budget"
 BUDGET_PARTS: Final = {
@@ -13,7 +13,7 @@ BUDGET_PARTS: Final = {
     "transitions": "transitions",
     "minutes": "minutes",
 }
-"""The parts as the settings name them, and as `core.spec.Budget` does."""
+"""The parts as the settings name them, and as `language.spec.Budget` does."""
 
 FRACTIONAL: Final = ("usd", "minutes")
 """The parts that need not be whole numbers."""

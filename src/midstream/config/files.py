@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 
 MAX_FILE_BYTES = 2_000_000
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from midstream.config.places import SETTINGS
 from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
-from midstream.core.errors import MidstreamError
 from midstream.core.guidance import AGENTS_FILE
-from midstream.core.jsontext import Node, parse
-from midstream.core.names import REQUEST_USERS_INPUT
+from midstream.language.errors import MidstreamError
+from midstream.language.json_text import Node, parse
+from midstream.language.names import REQUEST_USERS_INPUT
 
 MAX_LINES: Final = 400
 """Lines of one difference that are shown; the rest is counted."""

@@ -50,14 +50,14 @@ from midstream.config.settings import (
     with_mode,
 )
 from midstream.config.trust import Grant
-from midstream.core.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
-from midstream.core.jsontext import parse
-from midstream.core.mode import Mode
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
-from midstream.core.problem import Problem
 from midstream.core.safety.capability import PermissionMode
-from midstream.core.spec import Budget, Role
+from midstream.language.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
+from midstream.language.json_text import parse
+from midstream.language.mode import Mode
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.problem import Problem
+from midstream.language.spec import Budget, Role
 
 if TYPE_CHECKING:
     from midstream.core.safety.policy import Policy
@@ -542,7 +542,9 @@ def _is_plain(name: str, suffix: str) -> bool:
 
 
 def _roles_in(text: str, file: str) -> tuple[dict[str, Role], tuple[Problem, ...]]:
-    from midstream.core.lint_roles import lint_roles  # not needed before the prompt is on screen
+    from midstream.language.lint_roles import (
+        lint_roles,  # not needed before the prompt is on screen
+    )
 
     return lint_roles(text, file=file)
 

@@ -14,7 +14,7 @@ from typing import Final
 from midstream.config.files import FileMissing, read_capped, write_whole
 from midstream.config.manager import ConfigManager
 from midstream.config.settings import CURRENT_MODE
-from midstream.core.errors import MidstreamError, WorldTrouble
+from midstream.language.errors import MidstreamError, WorldTrouble
 
 SHOWN: Final = "welcomed"
 """The file in the folder of state that says the first screen was shown."""

@@ -2,8 +2,8 @@
 
 from typing import Final, Literal, TypeAlias
 
-from midstream.core.jsontext import Node
-from midstream.core.shape import Report, clip, fit
+from midstream.language.json_text import Node
+from midstream.language.shape import Report, clip, fit
 
 Notifications: TypeAlias = Literal["off", "bell", "desktop"]
 """How: not at all, by the terminal's bell, by a notification of the desktop."""

@@ -12,8 +12,8 @@ from midstream.config.trust import (
     session_grant,
     still_granted,
 )
-from midstream.core.errors import NotTrusted, WorldTrouble
 from midstream.core.guidance import AGENTS_FILE
+from midstream.language.errors import NotTrusted, WorldTrouble
 
 
 def open_settings(

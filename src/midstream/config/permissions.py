@@ -8,8 +8,8 @@ everything as long as such a text is in it. A slip of the pen must not let happe
 import json
 from typing import Final
 
-from midstream.core.jsontext import Node
-from midstream.core.shape import Report, clip, fit, shown
+from midstream.language.json_text import Node
+from midstream.language.shape import Report, clip, fit, shown
 
 PERMISSION_MODE: Final = "permissionMode"
 PERMISSION_MODES: Final = ("plan", "ask", "auto")

@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from midstream.core.jsontext import Member, Node, parse
-from midstream.core.names import Json
+from midstream.language.json_text import Member, Node, parse
+from midstream.language.names import Json
 
 _INDENT: Final = "  "
 

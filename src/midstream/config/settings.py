@@ -14,12 +14,12 @@ from midstream.config.permissions import (
     read_permission_mode,
     read_permissions,
 )
-from midstream.core.errors import UserMistake
-from midstream.core.jsontext import Member, Node, parse
-from midstream.core.mode import Mode
-from midstream.core.names import Json
-from midstream.core.problem import Problem
-from midstream.core.shape import Report, clip, fit, shown, without_schema
+from midstream.language.errors import UserMistake
+from midstream.language.json_text import Member, Node, parse
+from midstream.language.mode import Mode
+from midstream.language.names import Json
+from midstream.language.problem import Problem
+from midstream.language.shape import Report, clip, fit, shown, without_schema
 
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"

@@ -35,8 +35,8 @@ from midstream.config.files import (
     write_whole,
 )
 from midstream.config.places import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
-from midstream.core.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
 from midstream.core.guidance import AGENTS_FILE
+from midstream.language.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
 
 MAX_FILES = 2000
 """Active files a workspace may have. Hashing more would let a repository hold up the start."""

@@ -22,7 +22,6 @@ from midstream.console.painting import (
 )
 from midstream.console.recent import MAX_CHARS, Recent
 from midstream.core.conversation import ToolCall
-from midstream.core.errors import with_hint
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -30,9 +29,10 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.names import REQUEST_USERS_INPUT
 from midstream.core.notices import FileChanged
 from midstream.core.question import Question
+from midstream.language.errors import with_hint
+from midstream.language.names import REQUEST_USERS_INPUT
 
 
 class AgentStory:

@@ -12,7 +12,7 @@ from midstream.console.narrator import Narrator
 from midstream.console.outside import Outside
 from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.ports import Desk
 
 _STAYS: Final = (

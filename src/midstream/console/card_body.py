@@ -22,10 +22,10 @@ from midstream.console.lines import (
     width_of,
 )
 from midstream.console.painting import question_lines
-from midstream.core.forms import Field, example, fields
 from midstream.core.question import Question
 from midstream.core.safety.sanitize import sanitized
 from midstream.core.views.questions import question_heading
+from midstream.language.forms import Field, example, fields
 
 _BAR: Final = "│ "
 _NAME_CELLS: Final = 20

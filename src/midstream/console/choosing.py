@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.names import Json
 from midstream.core.question import Question
+from midstream.language.names import Json
 
 _MAX_OPTIONS: Final = 500
 

@@ -17,8 +17,8 @@ from midstream.console.shell_lines import words_of
 from midstream.console.under_way import UnderWay
 from midstream.core.addressing import address_of, as_typed
 from midstream.core.events import InputDisposed, InputReceived
-from midstream.core.names import Policy
 from midstream.core.notices import Envelope
+from midstream.language.names import Policy
 from midstream.ports import Desk, Submitted
 
 _BROUGHT_BACK: Final = " (Up on an empty line brings it back)"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.config.files import make_private, write_whole
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 from midstream.system.offloop import in_thread
 
 WAIT_S: Final = 0.3

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")

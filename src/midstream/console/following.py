@@ -22,7 +22,7 @@ from midstream.console.lines import Row
 from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.language.spec import Definition
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:

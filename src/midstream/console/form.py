@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from midstream.console.choosing import Choosing, as_text, choices_in
-from midstream.core.errors import BadText
-from midstream.core.forms import MAX_FIELDS, Field, example, fields, read_form
-from midstream.core.names import Json
 from midstream.core.question import Question
+from midstream.language.errors import BadText
+from midstream.language.forms import MAX_FIELDS, Field, example, fields, read_form
+from midstream.language.names import Json
 
 _Spec: TypeAlias = dict[str, Json]
 
@@ -310,7 +310,7 @@ def _object_misfit(value: Mapping[str, Json], spec: _Spec, depth: int) -> str:
 
 def _may_match(pattern: str, text: str) -> bool:
     """Return whether a text matches, or cannot be looked at here; the whole is checked once more."""
-    from midstream.core.patterns import compiled  # not before there is a form with a pattern
+    from midstream.language.patterns import compiled  # not before there is a form with a pattern
 
     left = _PATTERN_STEPS
 

@@ -14,7 +14,7 @@ from midstream.console.painting import (
     own_words,
 )
 from midstream.core.events import Interrupted
-from midstream.core.names import Outcome
+from midstream.language.names import Outcome
 
 
 def is_within(branch: str, outer: str) -> bool:

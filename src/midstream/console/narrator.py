@@ -29,7 +29,6 @@ from midstream.console.painting import (
 )
 from midstream.console.talk_story import TalkStory
 from midstream.console.tally import Tally
-from midstream.core.errors import with_hint
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -65,7 +64,6 @@ from midstream.core.events import (
     WorkDone,
     WorkflowOutput,
 )
-from midstream.core.names import REQUEST_USERS_INPUT, STOP
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -81,6 +79,8 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.timer_names import WAITED
 from midstream.core.views.questions import result_summary
+from midstream.language.errors import with_hint
+from midstream.language.names import REQUEST_USERS_INPUT, STOP
 
 _BETWEEN = (
     ToolReturned,

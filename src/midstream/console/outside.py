@@ -7,7 +7,7 @@ from typing import Final
 from prompt_toolkit.application.run_in_terminal import in_terminal
 
 from midstream.console.editor import Editor
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 
 _LOOKS: Final = 200
 _LOOK_S: Final = 0.01

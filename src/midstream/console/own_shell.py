@@ -12,8 +12,8 @@ import msgspec
 
 from midstream.console.editor import Editor, Typed
 from midstream.console.lines import CYAN, DIM, Line, Row, clipped, rows
-from midstream.core.errors import MidstreamError
 from midstream.core.safety.sanitize import sanitized
+from midstream.language.errors import MidstreamError
 from midstream.ports import Desk, OwnCommandEnded
 
 MARK: Final = "┆ "

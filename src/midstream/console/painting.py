@@ -37,7 +37,6 @@ from midstream.console.lines import (
 )
 from midstream.core.call_words import without_change
 from midstream.core.conversation import ToolCall
-from midstream.core.errors import with_hint
 from midstream.core.events import (
     BranchFailed,
     BranchFinished,
@@ -56,8 +55,6 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.forms import example, fields
-from midstream.core.names import Json, Outcome
 from midstream.core.question import Question
 from midstream.core.views.amounts import duration, span_words
 from midstream.core.views.clock import time_of_day
@@ -74,6 +71,9 @@ from midstream.core.views.results import (
     outcome_words,
     result_words,
 )
+from midstream.language.errors import with_hint
+from midstream.language.forms import example, fields
+from midstream.language.names import Json, Outcome
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 

@@ -21,10 +21,10 @@ from midstream.console.painting import (
 )
 from midstream.console.reading import lines_from
 from midstream.console.writing import QueueWriter
-from midstream.core.mode import mode_words
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.language.mode import mode_words
 from midstream.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.system.own_process import columns, is_terminal, own_redactor
 

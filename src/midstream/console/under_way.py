@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Final
 
 from midstream.console.scrollback import Scrollback
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 
 _LEAVING_S: Final = 2.0
 

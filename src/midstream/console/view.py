@@ -18,10 +18,10 @@ from midstream.console.queued import waiting_rows
 from midstream.console.shell_lines import is_own
 from midstream.core.addressing import address_of
 from midstream.core.events import QuestionAsked
-from midstream.core.mode import CHAT, mode_words
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
 from midstream.core.safety.sanitize import sanitized
+from midstream.language.mode import CHAT, mode_words
 from midstream.ports import Desk, Status
 
 

@@ -11,20 +11,20 @@ from functools import lru_cache
 import msgspec
 
 from midstream.core import steering
-from midstream.core.branch_spec import branches_of, sub_workflow
 from midstream.core.budgets import exceeded
 from midstream.core.events import BranchStarted, WorkDone
 from midstream.core.folding.halts import is_at_rest
 from midstream.core.merging import merged
 from midstream.core.moving import enter, failed, is_tried_again, resume
-from midstream.core.names import INTERRUPTED, ErrorKind, Json
-from midstream.core.paths import Missing, stored, within
 from midstream.core.run import Run, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.spec import State, SubWorkflow
 from midstream.core.story import Story
-from midstream.core.templates import BadTemplate, TemplateFailed, filled
 from midstream.core.used_up import ask_for_more, is_asked
+from midstream.language.branch_spec import branches_of, sub_workflow
+from midstream.language.data_paths import Missing, stored, within
+from midstream.language.names import INTERRUPTED, ErrorKind, Json
+from midstream.language.spec import State, SubWorkflow
+from midstream.language.templates import BadTemplate, TemplateFailed, filled
 
 MAX_DEPTH = 8
 """How deep branches may stand in each other: one that comes back to its own state has no end."""

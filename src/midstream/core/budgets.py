@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from midstream.core.budget_words import counted
 from midstream.core.events import Usage
 from midstream.core.run import Run, definition_of, plan_for
-from midstream.core.spec import Budget
 from midstream.core.story import Story
 from midstream.core.views.costs import costs
+from midstream.language.spec import Budget
 
 
 def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> str:

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from midstream.core.addressing import branch_at
-from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import OpenCall, Run
+from midstream.language.names import Json
 
 COMMAND: Final = "command"
 """The argument of a call that a person may change before allowing it."""

@@ -9,12 +9,12 @@ from midstream.core.call_words import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
-from midstream.core.names import REQUEST_USERS_INPUT
 from midstream.core.run import OpenCall
 from midstream.core.safety.capability import SHOWN, quoted
 from midstream.core.safety.redaction import holds_placeholder
-from midstream.core.spec import ToolSpec
 from midstream.core.story import Story
+from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.language.spec import ToolSpec
 
 
 def unusable(requested: RequestedCall, offered: dict[str, ToolSpec]) -> str:

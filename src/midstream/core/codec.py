@@ -32,7 +32,8 @@ from midstream.core.run import (
     Turn,
 )
 from midstream.core.safety.redaction import Redactor
-from midstream.core.spec import (
+from midstream.core.views.costs import Cost, Costs, costs
+from midstream.language.spec import (
     Ask,
     Branch,
     Budget,
@@ -49,7 +50,6 @@ from midstream.core.spec import (
     Wait,
     Workflow,
 )
-from midstream.core.views.costs import Cost, Costs, costs
 
 FORMAT = 5
 """The format of the facts written by this version.

@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core.growing import Log, gathered
-from midstream.core.names import Json, Outcome
+from midstream.language.names import Json, Outcome
 
 Side: TypeAlias = Literal["system", "user", "assistant"]
 

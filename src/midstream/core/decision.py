@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.conversation import ToolCall
-from midstream.core.names import (
+from midstream.language.names import (
     Disposition,
     ErrorKind,
     Fault,
@@ -22,7 +22,7 @@ from midstream.core.names import (
     Slot,
     Subject,
 )
-from midstream.core.spec import Budget, Definition
+from midstream.language.spec import Budget, Definition
 
 
 class Fact(

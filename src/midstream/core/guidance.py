@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from midstream.core.safety.sanitize import sanitized
-from midstream.core.spec import Definition, Guidance, Role
+from midstream.language.spec import Definition, Guidance, Role
 
 AGENTS_FILE: Final = "AGENTS.md"
 MAX_GUIDANCE: Final = 32_000

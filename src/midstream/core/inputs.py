@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.events import ContextChange, Usage
-from midstream.core.names import Fault, Json, Outcome, Policy
-from midstream.core.spec import Budget, Definition
+from midstream.language.names import Fault, Json, Outcome, Policy
+from midstream.language.spec import Budget, Definition
 
 EffectKey: TypeAlias = tuple[int | str, ...]
 """Which effect an input is the result of: the run's step, the kind, and a number or id within.

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from midstream.core import steering
-from midstream.core.branch_spec import wait_of
 from midstream.core.branches import advance
 from midstream.core.budgets import exceeded
 from midstream.core.calls import begin_call
@@ -21,15 +20,16 @@ from midstream.core.events import (
     WorkDone,
 )
 from midstream.core.moving import failed, join_words
-from midstream.core.names import ErrorKind, Json, Outcome
 from midstream.core.run import FREE, OpenCall, Run, definition_of, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.spec import Ask
 from midstream.core.story import Story
-from midstream.core.templates import BadTemplate, TemplateFailed, filled
 from midstream.core.timer_names import WAITED
-from midstream.core.times import time_of
 from midstream.core.used_up import over_budget
+from midstream.language.branch_spec import wait_of
+from midstream.language.names import ErrorKind, Json, Outcome
+from midstream.language.spec import Ask
+from midstream.language.templates import BadTemplate, TemplateFailed, filled
+from midstream.language.times import time_of
 
 _BEGINS = frozenset({"turn", "call", "asking", "resting", "branches"})
 """The phases that have something to tell before anything happens."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from msgspec.json import encode
 
-from midstream.core.names import Json
 from midstream.core.run import Change
+from midstream.language.names import Json
 
 _HALTS_OWN = ("resume_input", "interrupted_state", "interrupted_text")
 """Keys a halt sets: they are a branch's own."""

@@ -14,17 +14,17 @@ from midstream.core.events import (
     WordsJoined,
     WorkflowOutput,
 )
-from midstream.core.expressions import BadExpression, ExpressionFailed, compiled
 from midstream.core.folding.halts import may_have_happened
 from midstream.core.folding.states import resume_target
-from midstream.core.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json
-from midstream.core.nearest import did_you_mean
-from midstream.core.paths import Missing
 from midstream.core.pending import MAX_BACKOFF_S
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.run_data import last_of, look_up
-from midstream.core.spec import Catch, State, input_schema
 from midstream.core.story import Story
+from midstream.language.data_paths import Missing
+from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
+from midstream.language.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import Catch, State, input_schema
 
 MAX_CAUGHT = 100
 """Errors caught in one decision before the run fails: states that only catch each other turn for ever."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.core.events import AnyFact
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 
 class Notice(

@@ -1,6 +1,6 @@
 """What a person may say of a call whose outcome is unknown."""
 
-from midstream.core.names import Outcome
+from midstream.language.names import Outcome
 
 HAPPENED = "It happened"
 DID_NOT_HAPPEN = "It did not happen"

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.core.branch_spec import wait_of
 from midstream.core.conversation import ToolCall
 from midstream.core.inputs import EffectKey
-from midstream.core.names import Json, Slot
 from midstream.core.run import FREE, WITHIN, Compacting, OpenCall, Run, plan_for
-from midstream.core.spec import Ask
 from midstream.core.summaries import summary_key
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+from midstream.language.branch_spec import wait_of
+from midstream.language.names import Json, Slot
+from midstream.language.spec import Ask
 
 
 class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -3,9 +3,9 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
-from midstream.core.branch_spec import branch_definition
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Workflow, flow_of
+from midstream.language.branch_spec import branch_definition
+from midstream.language.spec import Definition, Workflow, flow_of
 
 
 def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:

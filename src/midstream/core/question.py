@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.names import Json, QuestionKind, Subject
+from midstream.language.names import Json, QuestionKind, Subject
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

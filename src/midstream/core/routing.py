@@ -13,8 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.core.addressing import address_of
-from midstream.core.nearest import nearest
 from midstream.core.question import Question
+from midstream.language.nearest import nearest
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

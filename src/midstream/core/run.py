@@ -1,7 +1,7 @@
 """A run as one value: all that is true of it after the facts so far.
 
 A run moves through its states by phases. Which phases a state has is read off its spec
-(`core.spec.flow_of`); which one stands now decides what the run is owed (`midstream.core.pending`):
+(`language.spec.flow_of`); which one stands now decides what the run is owed (`midstream.core.pending`):
 
     waiting   for the user's words (`awaits_input`, or the input of the workflow)
     pre       the pre_handler runs
@@ -26,7 +26,8 @@ import msgspec
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
-from midstream.core.names import (
+from midstream.core.question import Question
+from midstream.language.names import (
     START,
     Disposition,
     Effect,
@@ -37,8 +38,7 @@ from midstream.core.names import (
     Phase,
     Policy,
 )
-from midstream.core.question import Question
-from midstream.core.spec import Ask, Budget, Definition, Plan
+from midstream.language.spec import Ask, Budget, Definition, Plan
 
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 

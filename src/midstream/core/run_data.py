@@ -1,8 +1,8 @@
 """What workflow files read of a run: dotted paths such as `common_data.summary` or `last_response`."""
 
-from midstream.core.names import Json
-from midstream.core.paths import Missing, within
 from midstream.core.run import Run
+from midstream.language.data_paths import Missing, within
+from midstream.language.names import Json
 
 
 def look_up(run: Run, path: str) -> Json | Missing:

@@ -47,7 +47,6 @@ from midstream.core.moving import (
     resume,
     with_unheard,
 )
-from midstream.core.names import INTERRUPTED, ErrorKind, Json, Policy
 from midstream.core.outcomes import DID_NOT_HAPPEN as DID_NOT_HAPPEN
 from midstream.core.outcomes import HAPPENED as HAPPENED
 from midstream.core.outcomes import NOT_KNOWN as NOT_KNOWN
@@ -56,6 +55,7 @@ from midstream.core.pending import request_key
 from midstream.core.question import Question, chosen, misfit
 from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
 from midstream.core.story import BranchStory, Story
+from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
 STOPPED = "Stopped: the user interrupted."
 NOT_RUN = "Not run: the user interrupted first."

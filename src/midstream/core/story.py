@@ -15,9 +15,9 @@ from midstream.core.events import (
     RunStopped,
     ToolReturned,
 )
-from midstream.core.names import Disposition, Fault, Json, Outcome
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
+from midstream.language.names import Disposition, Fault, Json, Outcome
 
 
 class Story:

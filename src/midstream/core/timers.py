@@ -6,9 +6,9 @@ from midstream.core.inputs import TimerRang, TimerStarted
 from midstream.core.moving import enter, failed
 from midstream.core.pending import set_key, timer_key, timers_owed
 from midstream.core.run import plan_for
-from midstream.core.spec import Ask
 from midstream.core.story import Story
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+from midstream.language.spec import Ask
 
 
 def timer_started(story: Story, input: TimerStarted) -> None:

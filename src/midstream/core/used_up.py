@@ -5,9 +5,9 @@ from midstream.core.budget_words import ANSWERS
 from midstream.core.budgets import allows_none
 from midstream.core.events import BudgetReached, QuestionAsked
 from midstream.core.moving import catch_of
-from midstream.core.names import ErrorKind
 from midstream.core.run import plan_for
 from midstream.core.story import Story
+from midstream.language.names import ErrorKind
 
 
 def over_budget(story: Story, what: str) -> bool:

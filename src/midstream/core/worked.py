@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run, definition_of
-from midstream.core.spec import Branch, Definition, ForEach, State
+from midstream.language.spec import Branch, Definition, ForEach, State
 
 
 def is_at_work(run: Run) -> bool:

@@ -9,15 +9,15 @@ import msgspec
 from midstream.command.standing import run_line
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import remember_coder
-from midstream.core.errors import UserMistake
-from midstream.core.mode import Mode
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
 from midstream.core.run import Run
-from midstream.core.spec import ToolSpec, chat_definition
 from midstream.core.views.status import where
 from midstream.desk.keeping import Keeping
 from midstream.desk.wording import found_as, is_chat, is_done, name_of
+from midstream.language.errors import UserMistake
+from midstream.language.mode import Mode
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import ToolSpec, chat_definition
 from midstream.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
 from midstream.system.offloop import in_thread
 

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 
 from midstream.command.standing import listed_line
-from midstream.core.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -19,7 +18,6 @@ from midstream.core.events import (
     RunFinished,
     RunStopped,
 )
-from midstream.core.nearest import nearest
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
@@ -39,6 +37,8 @@ from midstream.desk.wording import (
     way_on_here,
     why_not,
 )
+from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
+from midstream.language.nearest import nearest
 from midstream.ports import Choice, Face, Machine, Receipt
 from midstream.storage import KeptRun
 

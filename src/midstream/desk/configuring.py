@@ -7,7 +7,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.own_settings import effect, explained, set_own, unset_own
 from midstream.config.permissions import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
-from midstream.core.mode import Mode
+from midstream.language.mode import Mode
 from midstream.ports import Operator
 from midstream.system.offloop import in_thread
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import FileWritten, RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.views.turns import Turn
 from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt, Travelled
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import ChangedFile, Face, Machine
 
 

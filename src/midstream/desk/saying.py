@@ -3,8 +3,6 @@
 from collections.abc import Collection
 
 from midstream.core.addressing import address_of, addressees, gone, only_agent, shared_names
-from midstream.core.errors import UserMistake
-from midstream.core.names import Policy
 from midstream.core.routing import Answer, Returned, Unclear, route
 from midstream.desk.addressing import Addressing
 from midstream.desk.asked import run_and_question, screen_id
@@ -13,6 +11,8 @@ from midstream.desk.inbox import Inbox
 from midstream.desk.past import Past
 from midstream.desk.sessions import Sessions
 from midstream.desk.wording import way_past
+from midstream.language.errors import UserMistake
+from midstream.language.names import Policy
 from midstream.ports import Face, Machine, Receipt, Submitted
 
 

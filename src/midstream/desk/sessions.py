@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.config.manager import ConfigManager
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.events import AgentResponded, ConversationCompacted
 from midstream.core.notices import Envelope
 from midstream.core.views.amounts import token_words
@@ -22,6 +21,7 @@ from midstream.core.views.listing import Summary, summarised
 from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt
 from midstream.desk.wording import FORK, is_chat
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import Choice, Face, Machine, Models
 from midstream.storage import KeptRun
 from midstream.system.own_process import columns

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from midstream.core.mode import Mode
 from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.keeping import Keeping
+from midstream.language.mode import Mode
 from midstream.ports import Face, Machine
 from midstream.storage import KeptRun
 

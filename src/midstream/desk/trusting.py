@@ -5,7 +5,7 @@ import hashlib
 from midstream.config.looking import told_files
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, is_terminal

@@ -1,15 +1,15 @@
 """Turning from one run to another: what is left behind, and what is shown of the one turned to."""
 
 from midstream.command.standing import here_line
-from midstream.core.errors import UserMistake
 from midstream.core.guidance import AGENTS_FILE, is_outdated
-from midstream.core.mode import Mode
-from midstream.core.names import Json
 from midstream.core.views.status import where
 from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.sessions import Sessions
 from midstream.desk.wording import is_chat, is_done
+from midstream.language.errors import UserMistake
+from midstream.language.mode import Mode
+from midstream.language.names import Json
 from midstream.ports import Face, Machine
 
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.views.side_effects import FileChange
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.system.put_in_place import require_plain, take_folder_away
 from midstream.system.workspace_paths import Place, locate, opened_folder
 

@@ -9,7 +9,6 @@ import msgspec
 
 from midstream.config.files import make_private
 from midstream.config.places import user_state_dir
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.notices import Envelope
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.side_effects import in_words, short_path
@@ -39,6 +38,7 @@ from midstream.engine.travel import (
     put_back,
     whole_facts,
 )
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import ChangedFile, Choice, Library, Machine
 from midstream.storage import KeptRun
 from midstream.system.offloop import in_thread

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
-from midstream.core.errors import MidstreamError, UserMistake
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Budget, Definition
 from midstream.engine.opening import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
 from midstream.engine.postman import Postman, deliver
 from midstream.engine.travel import is_unbound
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import Budget, Definition
 from midstream.ports import Handlers, World
 from midstream.storage import Store
 from midstream.workflow.state_machine import WorkflowStateMachine, new_run_id

@@ -6,11 +6,11 @@ import msgspec
 
 from midstream.core.apply import apply
 from midstream.core.codec import Undecodable, decode_run, encode_run
-from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
-from midstream.core.nearest import nearest
 from midstream.core.run import Run
 from midstream.core.views.chats import named_like
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import nearest
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 

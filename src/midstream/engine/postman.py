@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from midstream.core.decision import Decision
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.engine.doorbell import Doorbell
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import Machine
 from midstream.storage import Letter, Store
 

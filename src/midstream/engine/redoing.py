@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.core.errors import UserMistake
 from midstream.core.events import (
     AgentResponded,
     ConversationCompacted,
@@ -41,6 +40,7 @@ from midstream.engine.travel import (
     turn_began,
     whole_facts,
 )
+from midstream.language.errors import UserMistake
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from midstream.core.apply import apply
 from midstream.core.decision import Decision
-from midstream.core.errors import UserMistake
 from midstream.core.events import Fact
-from midstream.core.names import Policy
 from midstream.core.notices import Envelope
 from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
 from midstream.engine.doorbell import ring
 from midstream.engine.opening import opened
+from midstream.language.errors import UserMistake
+from midstream.language.names import Policy
 from midstream.ports import Clock, Receipt
 from midstream.storage import Letter, LetterKind, Store
 from midstream.workflow.words import only_question, readable

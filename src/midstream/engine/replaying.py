@@ -10,10 +10,10 @@ import msgspec
 
 from midstream.core.apply import apply
 from midstream.core.codec import Undecodable, decode_run
-from midstream.core.errors import JournalDamaged, UserMistake
 from midstream.core.events import Fact
 from midstream.core.run import Run
 from midstream.core.views.difference import Difference, first_difference
+from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.storage import Snapshots, Store
 from midstream.system.offloop import in_thread
 

@@ -14,21 +14,21 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.decide import judged
-from midstream.core.errors import (
+from midstream.core.inputs import AnyInput, Recovered, Stop
+from midstream.core.notices import Envelope
+from midstream.core.pinning import changes
+from midstream.core.run import OpenCall, Run, definition_of
+from midstream.engine.local import LocalEngine
+from midstream.engine.opening import found, opened
+from midstream.engine.travel import has_foreign_past
+from midstream.language.errors import (
     DefinitionDiffers,
     MidstreamError,
     RunOwned,
     UserMistake,
 )
-from midstream.core.inputs import AnyInput, Recovered, Stop
-from midstream.core.nearest import did_you_mean
-from midstream.core.notices import Envelope
-from midstream.core.pinning import changes
-from midstream.core.run import OpenCall, Run, definition_of
-from midstream.core.spec import Definition, chat_definition
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import found, opened
-from midstream.engine.travel import has_foreign_past
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import Definition, chat_definition
 from midstream.ports import Clock, Handlers, Library, Machine
 from midstream.storage import KeptRun, Letter, Store
 from midstream.workflow.state_machine import WorkflowStateMachine

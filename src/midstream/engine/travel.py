@@ -25,7 +25,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.apply import apply
-from midstream.core.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.core.events import (
     Fact,
     FileWritten,
@@ -49,6 +48,7 @@ from midstream.core.views.amounts import counted
 from midstream.core.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
 from midstream.core.views.turns import turns_of
 from midstream.engine.folders import folders_away, place_of, standing
+from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.ports import Shelf
 from midstream.storage import Store
 from midstream.system.offloop import in_thread

@@ -12,25 +12,25 @@ from itertools import takewhile
 
 import msgspec
 
-from midstream.core.errors import (
+from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
+from midstream.core.growing import latest
+from midstream.core.notices import Envelope
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.views.listing import HEADLESS
+from midstream.core.views.status import way_on
+from midstream.headless.codes import FAILED, FINISHED, PARKED
+from midstream.headless.variables import changed
+from midstream.language.errors import (
     AuthorMistake,
     MidstreamError,
     OurBug,
     UserMistake,
     WorldTrouble,
 )
-from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
-from midstream.core.growing import latest
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
-from midstream.core.notices import Envelope
-from midstream.core.question import Question
-from midstream.core.run import Run
-from midstream.core.spec import ToolSpec, chat_definition
-from midstream.core.views.listing import HEADLESS
-from midstream.core.views.status import way_on
-from midstream.headless.codes import FAILED, FINISHED, PARKED
-from midstream.headless.variables import changed
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import ToolSpec, chat_definition
 from midstream.ports import Engine, Library, Machine
 
 ANSWER = "--answer"

@@ -10,7 +10,6 @@ import msgspec
 
 from midstream.core.addressing import as_typed
 from midstream.core.events import FileWritten
-from midstream.core.names import Json
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
@@ -19,6 +18,7 @@ from midstream.core.views.costs import costs, in_words
 from midstream.core.views.side_effects import PUT_BACK
 from midstream.core.views.status import Lane, lanes, where
 from midstream.headless.codes import FAILED, FINISHED, PARKED
+from midstream.language.names import Json
 from midstream.ports import Receipt
 from midstream.storage import KeptRun, Letter
 

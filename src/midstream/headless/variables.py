@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from midstream.core.errors import UserMistake
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 
 
 def changed(

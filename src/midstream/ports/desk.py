@@ -7,11 +7,11 @@ from typing import Literal, Protocol
 import msgspec
 
 from midstream.core.decision import Decision
-from midstream.core.names import Policy
 from midstream.core.question import Question
 from midstream.core.views.status import Lane
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
+from midstream.language.names import Policy
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

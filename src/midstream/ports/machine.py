@@ -6,10 +6,10 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from midstream.core.decision import Decision
-from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.language.names import Json, Policy
+from midstream.language.spec import Definition
 from midstream.ports.workflows import Handlers
 
 Listener: TypeAlias = Callable[[Envelope], None] | Callable[[Envelope], Awaitable[None]]

@@ -7,8 +7,8 @@ import msgspec
 from midstream.core.conversation import Message
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
-from midstream.core.spec import ToolSpec
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

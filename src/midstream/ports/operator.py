@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from midstream.core.mode import Mode
-from midstream.core.names import Json, Policy
-from midstream.core.spec import ToolSpec
+from midstream.language.mode import Mode
+from midstream.language.names import Json, Policy
+from midstream.language.spec import ToolSpec
 from midstream.ports.machine import Machine
 from midstream.ports.mcp import McpOperator
 from midstream.ports.models import Models

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midstream.core.names import Json, Outcome
 from midstream.core.safety.capability import Capability, forbids_secrets
-from midstream.core.spec import ToolSpec
 from midstream.core.views.side_effects import FileDiff
+from midstream.language.names import Json, Outcome
+from midstream.language.spec import ToolSpec
 
 if TYPE_CHECKING:
     from midstream.core.safety.rules import Rule

@@ -6,9 +6,9 @@ from typing import Protocol
 import msgspec
 
 from midstream.core.events import ContextChange
-from midstream.core.names import Json
 from midstream.core.run import Run
-from midstream.core.spec import Definition, Guidance, Role
+from midstream.language.names import Json
+from midstream.language.spec import Definition, Guidance, Role
 
 
 class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,12 +10,12 @@ from midstream.core.addressing import branch_at
 from midstream.core.call_words import REFUSED
 from midstream.core.conversation import Message
 from midstream.core.decision import Decision
-from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.names import Json
 from midstream.ports import ModelReply, Review, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.puppet import BEGAN_AT, Puppet, Standing

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.core.events import RunFailed
-from midstream.core.spec import Definition
+from midstream.language.spec import Definition
 from midstream.ports import Handlers, ModelRequest, Validator
 from midstream.rehearsal import format as form
 from midstream.rehearsal.playing import Play

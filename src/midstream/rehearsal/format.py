@@ -12,10 +12,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core.conversation import Message
-from midstream.core.errors import AuthorMistake
-from midstream.core.jsontext import parse
-from midstream.core.names import Json, Outcome, Policy
-from midstream.core.spec import Budget
+from midstream.language.errors import AuthorMistake
+from midstream.language.json_text import parse
+from midstream.language.names import Json, Outcome, Policy
+from midstream.language.spec import Budget
 
 FORMAT: Final = 1
 """The format of the rehearsals written by this version."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from midstream.ai.offline import smallest
-from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.steering import HAPPENED, NOT_KNOWN, OUTCOMES
+from midstream.language.names import Json
 from midstream.ports import ModelRequest, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import call_of

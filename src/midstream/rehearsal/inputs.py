@@ -18,7 +18,6 @@ from midstream.core.addressing import as_typed, branch_at, living
 from midstream.core.call_words import REFUSED, without_change
 from midstream.core.conversation import length
 from midstream.core.decide import judged
-from midstream.core.errors import UserMistake
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -86,7 +85,6 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import Policy
 from midstream.core.pending import (
     call_key,
     handler_key,
@@ -98,6 +96,8 @@ from midstream.core.pending import (
 from midstream.core.run import Run
 from midstream.core.summaries import summary_key
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+from midstream.language.errors import UserMistake
+from midstream.language.names import Policy
 from midstream.rehearsal.within import key_from
 
 _HANDLERS = ("pre", "post", "transition")

@@ -25,8 +25,8 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.folding.states import resume_target
-from midstream.core.names import Outcome
 from midstream.core.run import Run
+from midstream.language.names import Outcome
 from midstream.ports import ModelRequest
 
 _ENDS = (RunFinished, RunFailed, RunStopped, BranchFinished, BranchFailed, BranchStopped)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from midstream.core.addressing import as_typed, living
 from midstream.core.decision import Decision
-from midstream.core.errors import JournalMoved, MidstreamError
 from midstream.core.events import AnyFact, RunFailed
 from midstream.core.timer_names import RETRY, WAITED
+from midstream.language.errors import JournalMoved, MidstreamError
 from midstream.ports import ModelRequest
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import Director, answer

@@ -73,7 +73,7 @@ class RehearsalItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
     ) -> "str | TerminalRepr":
         """Return what differs, without the traceback of the plugin."""
-        from midstream.core.errors import MidstreamError
+        from midstream.language.errors import MidstreamError
 
         if isinstance(excinfo.value, Differs | MidstreamError):
             return f"{self.path}\n{excinfo.value}"

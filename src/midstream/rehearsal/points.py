@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 
 Kind: TypeAlias = Literal["interrupt", "aside", "kill", "both"]
 Moment: TypeAlias = Literal["lost", "kept", "flying"]

@@ -18,15 +18,15 @@ import msgspec
 
 from midstream.core.apply import apply
 from midstream.core.codec import decode_fact, encode_fact
-from midstream.core.errors import JournalMoved, OurBug, WorldTrouble
 from midstream.core.events import Fact
 from midstream.core.inputs import EffectKey
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run, owner_of
 from midstream.core.safety.redaction import Withheld
-from midstream.core.spec import Definition, ToolSpec
+from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
+from midstream.language.names import Json
+from midstream.language.spec import Definition, ToolSpec
 from midstream.ports import (
     HandlerResult,
     Handlers,

@@ -7,7 +7,6 @@ import msgspec
 from midstream.core.addressing import branch_at, living
 from midstream.core.apply import apply
 from midstream.core.call_words import REFUSED, shown_of
-from midstream.core.errors import UserMistake
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.inputs import (
     AnyInput,
@@ -34,6 +33,7 @@ from midstream.core.notices import Envelope
 from midstream.core.pending import AskModel, CallTool, RunHandler, pending
 from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
+from midstream.language.errors import UserMistake
 from midstream.rehearsal import format as form
 from midstream.rehearsal.inputs import Heard, inputs_of
 from midstream.rehearsal.within import path_of, timer_of

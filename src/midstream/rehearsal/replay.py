@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core.conversation import Message
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Definition
+from midstream.language.names import Json
+from midstream.language.spec import Definition
 from midstream.ports import Handlers, Validator
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import Director, Misfit, message_in_words

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from midstream.core.names import Json
 from midstream.core.run import Run
+from midstream.language.names import Json
 from midstream.rehearsal import format as form
 from midstream.rehearsal.puppet import Standing
 

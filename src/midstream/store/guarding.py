@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from midstream.core.errors import JournalLost, MidstreamError
+from midstream.language.errors import JournalLost, MidstreamError
 from midstream.store.schema import LEAST_BYTES, reading
 
 CHECKPOINT_PAGES = 1_000

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from midstream.core.errors import WorldTrouble
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary, summarised
+from midstream.language.errors import WorldTrouble
 from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.refusals import (
     closed,

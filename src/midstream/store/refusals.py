@@ -1,6 +1,6 @@
 """What the stores refuse, in the same words."""
 
-from midstream.core.errors import (
+from midstream.language.errors import (
     JournalDamaged,
     JournalMoved,
     RunOwned,

@@ -11,7 +11,7 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 from midstream.storage import Claim, KeptRun, Letter
 from midstream.store.facts import (
     Head,

@@ -21,10 +21,10 @@ import apsw
 import msgspec
 
 from midstream.core.codec import FIRST, chained
-from midstream.core.errors import UserMistake, WorldTrouble
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.views.listing import Summary, summarised
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.store.facts import head_in, keep_head, summary_of
 from midstream.store.owners import Owners
 from midstream.store.schema import DELIVERED, LEAST_BYTES, prepared, refuse_newer

@@ -26,7 +26,7 @@ import apsw
 
 from midstream.config.files import make_private
 from midstream.core.codec import FORMAT
-from midstream.core.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
+from midstream.language.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
 from midstream.system.own_process import complain
 
 BUSY_MS = 15_000

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from midstream.core.codec import decode_fact, encode_fact
-from midstream.core.errors import AuthorMistake, OurBug
 from midstream.core.events import AnyFact, Fact, HandlerRan, StateTransition
 from midstream.core.notices import Envelope
+from midstream.language.errors import AuthorMistake, OurBug
 from midstream.storage import Letter
 
 MAX_FACT_BYTES = 64 * 1024 * 1024

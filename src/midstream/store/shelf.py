@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from midstream.config.files import make_private
-from midstream.core.errors import JournalFull, WorldTrouble
+from midstream.language.errors import JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import apsw
 
-from midstream.core.errors import MidstreamError, WorldTrouble
 from midstream.core.notices import Envelope
+from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
-from midstream.core.errors import MidstreamError, OurBug, WorldTrouble
+from midstream.language.errors import MidstreamError, OurBug, WorldTrouble
 from midstream.store.guarding import Guard
 from midstream.store.refusals import closed
 from midstream.store.schema import damaged_file, format_of, refuse_newer, trouble

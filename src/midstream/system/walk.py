@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.system.workspace_paths import Place, opened_below, opened_folder, read_bytes
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ import msgspec
 
 from midstream.config.opening import open_settings
 from midstream.config.places import CONFIG_HOME, STATE_HOME
-from midstream.core.names import Json
 from midstream.core.safety.capability import PermissionMode, SandboxLevel
 from midstream.core.safety.commands import read_command
 from midstream.core.safety.harmless import is_harmless
@@ -29,6 +28,7 @@ from midstream.core.safety.policy import Policy, judged
 from midstream.core.safety.protected import classify_path
 from midstream.core.safety.redaction import Redactor, secret_values
 from midstream.core.safety.sanitize import sanitized
+from midstream.language.names import Json
 from midstream.ports import ToolContext
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager

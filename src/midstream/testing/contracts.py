@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, ParamSpec
 
-from midstream.core.errors import JournalMoved
 from midstream.core.events import AnyFact, RunStarted, RunStopped, WorkflowOutput
 from midstream.core.notices import Envelope
-from midstream.core.spec import Definition, State, Workflow
+from midstream.language.errors import JournalMoved
+from midstream.language.spec import Definition, State, Workflow
 from midstream.ports import (
     Clock,
     Journal,

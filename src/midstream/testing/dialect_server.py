@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.testing import anthropic_rules, google_rules
 from midstream.testing.model_server import (
     Asked,

@@ -27,12 +27,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from midstream.core.errors import JournalMoved, WorldTrouble
 from midstream.core.events import Fact, StateTransition, Usage
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.core.notices import Envelope, TextDelta
-from midstream.core.spec import Definition, Role, ToolSpec, Workflow
+from midstream.language.errors import JournalMoved, WorldTrouble
+from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
+from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.ports import (
     Clock,
     Journal,

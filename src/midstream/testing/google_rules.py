@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _WANTS_SIGNATURES = re.compile(r"gemini-[3-9]")

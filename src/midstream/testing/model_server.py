@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 PIECE = 12
 """Characters in a piece of streamed text or arguments, unless the step cuts them itself."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.testing.model_server import Asked, Event, ModelServer, Refused, arguments_text, cut
 from midstream.testing.model_server import Body as Body
 from midstream.testing.model_server import Call as Call

@@ -5,7 +5,7 @@ See `midstream.testing.reference`.
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.reference_states import BACK, DIG

@@ -6,8 +6,8 @@ See `midstream.testing.reference`.
 from typing import Final
 
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
-from midstream.core.spec import SUBMIT
+from midstream.language.names import Json
+from midstream.language.spec import SUBMIT
 from midstream.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.stage import (

@@ -26,14 +26,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import (
-    AuthorMistake,
-    JournalMoved,
-    MidstreamError,
-    RunOwned,
-    UserMistake,
-    WorldTrouble,
-)
 from midstream.core.events import (
     AnyFact,
     HandlerRan,
@@ -47,7 +39,15 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.notices import Envelope, TextDelta
-from midstream.core.spec import Definition, State, Workflow
+from midstream.language.errors import (
+    AuthorMistake,
+    JournalMoved,
+    MidstreamError,
+    RunOwned,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.language.spec import Definition, State, Workflow
 from midstream.storage import KeptRun, Letter, Store
 from midstream.testing.contracts import JournalContract, fact, facts, soon
 

@@ -9,10 +9,10 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.names import Json
 from midstream.core.safety.capability import Capability
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
 
 Result: TypeAlias = str | ToolOutcome

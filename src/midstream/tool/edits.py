@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.tool.near_miss import near_miss
 
 MAX_CHARS: Final = 10_000_000

@@ -11,9 +11,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.names import Json
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed

@@ -22,10 +22,10 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.errors import MidstreamError, UserMistake
 from midstream.core.safety import harmless, quiet_git
 from midstream.core.safety.capability import Capability
 from midstream.core.safety.rules import Rule
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.system.git import ceiling, git_output, not_own
 from midstream.system.hard_links import is_another_name
 from midstream.system.openat2 import opened

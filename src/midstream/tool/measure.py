@@ -12,9 +12,9 @@ from typing import Annotated
 
 import msgspec
 
-from midstream.core.errors import WorldTrouble
-from midstream.core.names import Json
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import Place, locate, requests_for

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import PermissionMode, SandboxLevel
 from midstream.core.safety.policy import MODES, OWN_FILE, WORKSPACE_FILE, Policy
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
 
 SWITCHABLE = ("plan", "ask", "auto")
 """The modes a command may go to. `full` takes a flag and a typed word at the start."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.tool.text import beginning, shortened
 
 MAX_LINES: Final = 2_000

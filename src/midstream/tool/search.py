@@ -12,11 +12,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from midstream.core.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.core.names import Json
 from midstream.core.safety.capability import Capability
 from midstream.core.safety.protected import classify
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext
 from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.core.names import Json, Outcome
 from midstream.core.safety.capability import Capability, quoted
 from midstream.core.safety.commands import outside, read_command
 from midstream.core.safety.harmless import is_harmless
 from midstream.core.safety.rules import ANY_HOST, host_of
 from midstream.core.safety.sanitize import sanitized
-from midstream.core.shape import clip
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.names import Json, Outcome
+from midstream.language.shape import clip
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.tool import looking

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.names import REQUEST_USERS_INPUT, Json
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import UserMistake
+from midstream.language.names import REQUEST_USERS_INPUT, Json
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.tool.base import Tool, parameters_of, typed
 

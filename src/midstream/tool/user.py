@@ -24,10 +24,10 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake, MidstreamError
-from midstream.core.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
-from midstream.core.problem import Problem
-from midstream.core.spec import ToolSpec
+from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
+from midstream.language.problem import Problem
+from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.scripts import failed_at, module_from
 from midstream.tool.base import Result, Tool, ToolFunction, parameters_of, typed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import SchemaError, ValidationError

@@ -9,8 +9,8 @@ from functools import partial
 
 import msgspec
 
-from midstream.core.errors import UserMistake
 from midstream.core.safety.capability import Capability
+from midstream.language.errors import UserMistake
 from midstream.ports import ToolContext
 from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread

@@ -12,8 +12,8 @@ from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
 from midstream.core.folding.conversations import starting_messages
 from midstream.core.growing import logged
-from midstream.core.names import Outcome
-from midstream.core.spec import Context
+from midstream.language.names import Outcome
+from midstream.language.spec import Context
 from midstream.workflow.json_values import MAX_BYTES
 from midstream.workflow.words import readable
 

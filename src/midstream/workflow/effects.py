@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from midstream.core.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.core.inputs import (
     AnyInput,
     CallReviewed,
@@ -29,12 +28,13 @@ from midstream.core.inputs import (
     TimerStarted,
     ToolFinished,
 )
-from midstream.core.names import Outcome
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import Run
 from midstream.core.safety.redaction import Redactor
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.core.summaries import is_summary_key
+from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
+from midstream.language.names import Outcome
 from midstream.ports import Clock, Handlers, Shelf, ToolContext
 from midstream.ports import World as World
 from midstream.system.offloop import call_soon, in_thread

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from midstream.core.events import ContextChange
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
 from midstream.core.run import Response, Run, plan_for
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 from midstream.ports import HandlerResult
 from midstream.system.offloop import call_soon
 from midstream.workflow.context import WorkflowContext

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from midstream.core.errors import AuthorMistake, MidstreamError
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
 from midstream.core.run import Run
+from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 from midstream.ports import HandlerResult
 from midstream.scripts import module_from
 from midstream.system.offloop import in_thread

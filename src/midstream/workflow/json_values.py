@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
-from midstream.core.names import Json
+from midstream.language.errors import AuthorMistake
+from midstream.language.names import Json
 from midstream.workflow.words import readable
 
 

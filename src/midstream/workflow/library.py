@@ -9,14 +9,14 @@ from midstream.config.agents_file import guidance_here
 from midstream.config.files import FileMissing, shown_path
 from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
-from midstream.core.branch_spec import sub_workflow
-from midstream.core.errors import AuthorMistake, NotTrusted, UserMistake
 from midstream.core.guidance import with_guidance
-from midstream.core.jsontext import parse
-from midstream.core.names import Json
-from midstream.core.problem import as_text
-from midstream.core.shape import Report, without_schema
-from midstream.core.spec import Definition, Guidance, Role, ToolSpec
+from midstream.language.branch_spec import sub_workflow
+from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
+from midstream.language.json_text import parse
+from midstream.language.names import Json
+from midstream.language.problem import as_text
+from midstream.language.shape import Report, without_schema
+from midstream.language.spec import Definition, Guidance, Role, ToolSpec
 from midstream.system.offloop import in_thread
 from midstream.workflow.handlers import ScriptHandlers, load_script
 from midstream.workflow.loader import (

@@ -14,11 +14,11 @@ from pathlib import Path
 import msgspec
 
 from midstream.config.files import FileMissing, read_capped, shown_path
-from midstream.core.errors import AuthorMistake, MidstreamError
-from midstream.core.lint import lint_workflow
-from midstream.core.lint_names import Runs
-from midstream.core.problem import Problem, as_text, has_errors
-from midstream.core.spec import Definition, Role, ToolSpec, Workflow
+from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.lint import lint_workflow
+from midstream.language.lint_names import Runs
+from midstream.language.problem import Problem, as_text, has_errors
+from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.workflow.script import Script, every_state, script_problems, text_of
 
 SCRIPT_NAME = "script.py"

@@ -9,8 +9,8 @@ from importlib.util import decode_source
 
 import msgspec
 
-from midstream.core.problem import Problem
-from midstream.core.spec import Branch, ForEach, State, Workflow
+from midstream.language.problem import Problem
+from midstream.language.spec import Branch, ForEach, State, Workflow
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):

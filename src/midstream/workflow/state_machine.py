@@ -19,16 +19,6 @@ import msgspec
 from midstream.core.call_words import with_arguments
 from midstream.core.decide import judged
 from midstream.core.decision import Decision
-from midstream.core.errors import (
-    REPORT_BUG,
-    JournalFull,
-    JournalLost,
-    JournalMoved,
-    MidstreamError,
-    OurBug,
-    UserMistake,
-    WorldTrouble,
-)
 from midstream.core.inputs import (
     AnyInput,
     Approve,
@@ -54,14 +44,24 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.names import Json, Policy
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
-from midstream.core.spec import Budget, Definition
 from midstream.core.story import Story
 from midstream.core.summaries import why_not
+from midstream.language.errors import (
+    REPORT_BUG,
+    JournalFull,
+    JournalLost,
+    JournalMoved,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.language.names import Json, Policy
+from midstream.language.spec import Budget, Definition
 from midstream.ports import Handlers, Listener, Receipt, World
 from midstream.workflow.capping import capped
 from midstream.workflow.flights import Flights

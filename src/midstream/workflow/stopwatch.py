@@ -3,8 +3,8 @@
 from typing import Final
 
 from midstream.core.run import Run
-from midstream.core.spec import Definition
 from midstream.core.worked import counts_minutes, is_at_work
+from midstream.language.spec import Definition
 from midstream.ports import Clock
 
 LEAST_S: Final = 1.0

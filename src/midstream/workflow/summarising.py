@@ -1,10 +1,10 @@
 """The request for a summary of older turns: the agent's own role and model, and no tool."""
 
 from midstream.core.conversation import USER, Message
-from midstream.core.errors import UserMistake
 from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.summaries import SUMMARY_STATE, TRANSCRIPTS, asked_for_summary
+from midstream.language.errors import UserMistake
 from midstream.ports import Model, ModelReply, ModelRequest, ReplyListener
 
 

@@ -13,15 +13,15 @@ from typing import Literal, TypeAlias
 from midstream.config.files import read_capped, shown_path
 from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
 from midstream.config.settings import read_settings
-from midstream.core.errors import MidstreamError
-from midstream.core.jsontext import Node, parse
-from midstream.core.lint_names import Runs
-from midstream.core.lint_roles import lint_roles
-from midstream.core.lint_work import workflows_run
-from midstream.core.offline_part import lint_offline_part
-from midstream.core.problem import Problem
-from midstream.core.shape import Report
-from midstream.core.spec import Role, ToolSpec
+from midstream.language.errors import MidstreamError
+from midstream.language.json_text import Node, parse
+from midstream.language.lint_names import Runs
+from midstream.language.lint_roles import lint_roles
+from midstream.language.lint_work import workflows_run
+from midstream.language.offline_replies import lint_offline_part
+from midstream.language.problem import Problem
+from midstream.language.shape import Report
+from midstream.language.spec import Role, ToolSpec
 from midstream.workflow.loader import (
     OFFLINE_NAME,
     SCRIPT_NAME,

@@ -3,12 +3,12 @@
 import msgspec
 
 from midstream.core.addressing import addressed
-from midstream.core.errors import UserMistake
-from midstream.core.forms import example, fields, read_form
-from midstream.core.names import Json
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.spec import Workflow, input_schema
+from midstream.language.errors import UserMistake
+from midstream.language.forms import example, fields, read_form
+from midstream.language.names import Json
+from midstream.language.spec import Workflow, input_schema
 from midstream.ports import Validator
 from midstream.system.offloop import in_thread
 

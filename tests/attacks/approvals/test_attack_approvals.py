@@ -27,7 +27,7 @@ from midstream.console.keys import handlers
 from midstream.console.replies import KeyParser
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
-from midstream.core.names import Subject
+from midstream.language.names import Subject
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 DOWN = "\x1b[B"

@@ -14,12 +14,12 @@ import pytest
 from tables import table
 from toolbench import Bench
 
-from midstream.core.errors import AuthorMistake
-from midstream.core.expressions import compiled as expression
-from midstream.core.names import Json
-from midstream.core.paths import Missing, within
-from midstream.core.templates import compiled as template
-from midstream.core.templates import filled
+from midstream.language.data_paths import Missing, within
+from midstream.language.errors import AuthorMistake
+from midstream.language.expressions import compiled as expression
+from midstream.language.names import Json
+from midstream.language.templates import compiled as template
+from midstream.language.templates import filled
 
 CANARY = "c4nary-behind-the-values"
 

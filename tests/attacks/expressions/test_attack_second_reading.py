@@ -17,8 +17,8 @@ from midstream.core.events import AnyFact, CallPlanned, Prompted, QuestionAsked,
 from midstream.core.run import Run
 from midstream.core.safety.commands import read_command
 from midstream.core.safety.rules import covers
-from midstream.core.spec import Ask, ForEach, State, SubWorkflow, Transition, Workflow
-from midstream.core.templates import filled
+from midstream.language.spec import Ask, ForEach, State, SubWorkflow, Transition, Workflow
+from midstream.language.templates import filled
 
 CANARY = "c4nary-of-the-variables"
 HOSTILE = (

@@ -15,7 +15,6 @@ from test_foreign_pasts import ENTER, FLOW, Here
 from travel_kit import DEADLINE_S
 
 from midstream.core.conversation import ToolCall
-from midstream.core.errors import MidstreamError
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -23,9 +22,10 @@ from midstream.core.events import (
     QuestionAsked,
     ToolCalled,
 )
-from midstream.core.spec import Budget
 from midstream.engine.exchange import imported
 from midstream.engine.resuming import cut_runs, take_up
+from midstream.language.errors import MidstreamError
+from midstream.language.spec import Budget
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define
 

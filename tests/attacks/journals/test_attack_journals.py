@@ -19,7 +19,7 @@ from store_kit import edit, opened
 from tables import table
 
 from midstream.core.codec import FORMAT
-from midstream.core.errors import JournalTooNew, MidstreamError, WorldTrouble
+from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
 from midstream.storage import Letter
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts

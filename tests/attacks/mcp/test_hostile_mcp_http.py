@@ -16,7 +16,7 @@ from mcp_kit import REAL, bench
 from tables import table
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 
 JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
 

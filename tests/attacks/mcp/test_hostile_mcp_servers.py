@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tables import table
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.child import Child
 from midstream.tool.process_tree import processes

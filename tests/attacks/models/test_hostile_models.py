@@ -36,7 +36,7 @@ from hostile_endpoint import (
 from tables import table
 
 from midstream.ai.api_client import Limits
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.ports import ModelReply
 from midstream.testing.openai_server import Fault, OpenAIServer, Reply
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.names import Json
 from midstream.core.safety.capability import PermissionMode
 from midstream.core.safety.policy import Policy
+from midstream.language.names import Json
 from midstream.ports import Review, ToolContext, ToolOutcome
 from midstream.tool.manager import ToolManager
 

@@ -15,7 +15,7 @@ from deadline import DEADLINE_S
 from pathfield import CANARY, Field
 from tables import table
 
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 from midstream.system.put_in_place import put_in_place, take_away
 from midstream.system.workspace_paths import Place, locate, opened_folder, read_bytes
 from midstream.tool import search as search_module

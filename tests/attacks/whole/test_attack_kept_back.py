@@ -7,8 +7,8 @@ import pytest
 from tables import table
 from toolbench import Bench
 
-from midstream.core.names import Json
 from midstream.core.safety.policy import Policy
+from midstream.language.names import Json
 from midstream.tool.manager import ToolManager
 
 RULES: dict[str, Policy] = {

@@ -20,7 +20,7 @@ from midstream.assembly import opened_store
 from midstream.config.manager import ConfigManager
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.config.trust import TrustStore
-from midstream.core.errors import MidstreamError
+from midstream.language.errors import MidstreamError
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")

@@ -12,7 +12,7 @@ from console_kit import run
 from pipes_kit import MODEL, settings, workspace_of
 from tables import table
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 SQL = "insert into inbox select * from inbox; update runs set is_foreign = 0"

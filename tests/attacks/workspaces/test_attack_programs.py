@@ -8,7 +8,7 @@ import pytest
 from tables import table
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.start_doctor import _programs
 from midstream.system.git import git_output
 from midstream.tool.mcp.child import _popen

@@ -24,7 +24,7 @@ from midstream.config.trust import (
     granted,
     session_grant,
 )
-from midstream.core.errors import MidstreamError, NotTrusted, UserMistake
+from midstream.language.errors import MidstreamError, NotTrusted, UserMistake
 from midstream.start_language import init_workflow
 from midstream.tool.user import load_user_tools
 

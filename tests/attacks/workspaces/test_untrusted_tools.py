@@ -6,9 +6,9 @@ import msgspec
 from tables import table
 from toolbench import Bench, a_tool
 
-from midstream.core.names import Effect, Json
 from midstream.core.safety.capability import SHOWN
 from midstream.core.safety.policy import Policy
+from midstream.language.names import Effect, Json
 from midstream.ports import ToolContext
 from midstream.tool.manager import ToolManager
 

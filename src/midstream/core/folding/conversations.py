@@ -8,7 +8,7 @@ from midstream.core.conversation import Message, ToolCall, ToolResult, trimmed
 from midstream.core.events import ContextChange
 from midstream.core.growing import logged
 from midstream.core.run import Run, plan_for
-from midstream.core.spec import Context
+from midstream.language.spec import Context
 
 
 def starting_messages(context: Context) -> tuple[Message, ...]:

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.folding.conversations import with_shown
 from midstream.core.growing import booked
-from midstream.core.names import RESUME, Phase
 from midstream.core.run import Cut, InputRecord, OpenCall, Run, Span, Trouble, Turn
 from midstream.core.timer_names import WAITED
+from midstream.language.names import RESUME, Phase
 
 
 def received(run: Run, fact: InputReceived) -> Run:

@@ -9,12 +9,12 @@ from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpir
 from midstream.core.folding.states import after_phase
 from midstream.core.folding.turns import with_call
 from midstream.core.growing import logged, relogged
-from midstream.core.names import START, Json
 from midstream.core.outcomes import OUTCOMES
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of
-from midstream.core.spec import named_input
 from midstream.core.timer_names import DEADLINE
+from midstream.language.names import START, Json
+from midstream.language.spec import named_input
 
 
 def asked(run: Run, fact: QuestionAsked) -> Run:

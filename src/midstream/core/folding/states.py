@@ -2,15 +2,15 @@
 
 from msgspec.structs import replace
 
-from midstream.core.branch_spec import branch_definition
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
 from midstream.core.folding.branches import with_context
 from midstream.core.folding.conversations import starting_messages, with_changes
-from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
-from midstream.core.paths import stored
 from midstream.core.run import Cut, Run, Turn, plan_for
-from midstream.core.spec import Definition, Plan, State, named_input, plan_of
 from midstream.core.timer_names import WAITED
+from midstream.language.branch_spec import branch_definition
+from midstream.language.data_paths import stored
+from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
+from midstream.language.spec import Definition, Plan, State, named_input, plan_of
 
 _NONE: dict[str, Run] = {}
 

@@ -8,9 +8,9 @@ from midstream.core.folding.conversations import added, context_of, spoken, with
 from midstream.core.folding.halts import held_if_due
 from midstream.core.folding.states import after_phase, saved
 from midstream.core.growing import logged
-from midstream.core.names import REQUEST_USERS_INPUT, Json
 from midstream.core.run import Correction, OpenCall, Response, Run, Turn, definition_of, plan_for
-from midstream.core.spec import parsing_tools
+from midstream.language.names import REQUEST_USERS_INPUT, Json
+from midstream.language.spec import parsing_tools
 
 RECEIVED = "received"
 """What the model is told of a parsing tool's call, should it see its own reply again."""

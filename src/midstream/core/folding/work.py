@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from midstream.core.events import CallPlanned, StateFailed, WorkDone
 from midstream.core.folding.halts import held_if_due, was_prompted
 from midstream.core.folding.states import after_phase, in_phase, saved
-from midstream.core.paths import stored
 from midstream.core.run import OpenCall, Response, Run, Trouble, Turn, definition_of, plan_for
+from midstream.language.data_paths import stored
 
 _NONE: dict[str, Run] = {}
 

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from typing import Final, NoReturn
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 MAX_CHARS: Final = 1_000_000
 MAX_DEPTH: Final = 64

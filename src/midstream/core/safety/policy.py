@@ -24,7 +24,7 @@ from midstream.core.safety.capability import Capability, Kind, PermissionMode, S
 from midstream.core.safety.protected import Purpose, classify_path
 from midstream.core.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
 from midstream.core.safety.sanitize import sanitized
-from midstream.core.shape import clip
+from midstream.language.shape import clip
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):

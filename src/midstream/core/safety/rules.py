@@ -33,11 +33,11 @@ from typing import Final, NoReturn, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import did_you_mean
 from midstream.core.safety.capability import Capability, Kind, quoted
 from midstream.core.safety.protected import folded
-from midstream.core.shape import clip
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import did_you_mean
+from midstream.language.shape import clip
 
 MAX_CHARS: Final = 2_000
 """Characters of a rule. A grant may be longer; it then covers exactly its own capability."""

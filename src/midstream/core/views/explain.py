@@ -8,12 +8,8 @@ from itertools import zip_longest
 
 import msgspec
 
-from midstream.core.branch_spec import branches_of
 from midstream.core.budget_words import counted
-from midstream.core.expressions import compiled
 from midstream.core.moving import catch_of
-from midstream.core.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
-from midstream.core.spec import Ask, Budget, Definition, State, Transition, Workflow
 from midstream.core.views.cells import clipped, one_line, padded, wrapped
 from midstream.core.views.graph import (
     Edge,
@@ -27,6 +23,10 @@ from midstream.core.views.graph import (
     target_words,
     work_words,
 )
+from midstream.language.branch_spec import branches_of
+from midstream.language.expressions import compiled
+from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
+from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
 
 _NARROW = 72
 _COLUMNS = ("state", "what it does", "then", "your words")

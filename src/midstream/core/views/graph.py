@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.branch_spec import branches_of, sub_workflow, wait_of
-from midstream.core.names import INTERRUPTED, RESUME, START, STOP, Policy
-from midstream.core.spec import Ask, Branch, Definition, ForEach, State, Workflow
 from midstream.core.views.cells import one_line
 from midstream.core.views.targets import UNKNOWN, targets_of
+from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
+from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Policy
+from midstream.language.spec import Ask, Branch, Definition, ForEach, State, Workflow
 
 NodeKind: TypeAlias = Literal[
     "agent", "tool", "ask", "wait", "parallel", "for_each", "workflow", "code", "pass", "stop"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from midstream.core.names import STOP
 from midstream.core.views.cells import one_line
 from midstream.core.views.graph import Edge, Graph, Group, Node, target_words
 from midstream.core.views.marks import NO_MARKS, Key, Marks
 from midstream.core.views.picture import in_order
+from midstream.language.names import STOP
 
 _SAFE = frozenset(" .,-_()/?!=+*'")
 

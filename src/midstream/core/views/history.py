@@ -15,13 +15,13 @@ from midstream.core.events import (
     ToolCalled,
     Usage,
 )
-from midstream.core.names import REQUEST_USERS_INPUT
 from midstream.core.notices import Envelope
 from midstream.core.views.amounts import counted, in_short, span_words
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.clock import time_of_day
 from midstream.core.views.costs import Cost, costs, in_words
 from midstream.core.views.turns import began_by
+from midstream.language.names import REQUEST_USERS_INPUT
 
 
 class Turned(msgspec.Struct, frozen=True, kw_only=True):

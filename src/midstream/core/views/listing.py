@@ -27,10 +27,10 @@ from midstream.core.events import (
     Usage,
     WordsJoined,
 )
-from midstream.core.names import Disposition
 from midstream.core.notices import Envelope
-from midstream.core.spec import Definition
 from midstream.core.views.turns import begins_turn, is_heard
+from midstream.language.names import Disposition
+from midstream.language.spec import Definition
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 

@@ -20,10 +20,10 @@ from midstream.core.events import (
     RunStopped,
     StateTransition,
 )
-from midstream.core.names import Json
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.views.graph import Graph
+from midstream.language.names import Json
 
 Key: TypeAlias = tuple[str, ...]
 

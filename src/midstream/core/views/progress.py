@@ -6,12 +6,12 @@ a condition or a handler chooses nobody knows how long the way is, and nothing i
 
 import msgspec
 
-from midstream.core.branch_spec import branches_of
-from midstream.core.names import RESUME, STOP
 from midstream.core.run import Run, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.spec import State
 from midstream.core.views.amounts import counted
+from midstream.language.branch_spec import branches_of
+from midstream.language.names import RESUME, STOP
+from midstream.language.spec import State
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What each key of the files is for, in words an editor shows while somebody writes one.
 
-Keys are `Type.field` of the types in `midstream.core.spec`. A test sees that none is missing.
+Keys are `Type.field` of the types in `midstream.language.spec`. A test sees that none is missing.
 """
 
 from typing import Final

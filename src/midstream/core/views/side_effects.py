@@ -16,9 +16,9 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.names import Json, Outcome
 from midstream.core.notices import Envelope
-from midstream.core.spec import ToolSpec
+from midstream.language.names import Json, Outcome
+from midstream.language.spec import ToolSpec
 
 PUT_BACK: Final = "$putback"
 """The call of a `file_written` that no tool made: going back put the file back, in the fork it made."""

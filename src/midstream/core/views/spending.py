@@ -9,10 +9,10 @@ import msgspec
 from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.spec import Budget
 from midstream.core.views.amounts import counted, in_short
 from midstream.core.views.cells import cells, clipped, padded, wrapped
 from midstream.core.views.costs import Cost, costs
+from midstream.language.spec import Budget
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,9 @@
 import msgspec
 
 from midstream.core.addressing import addressees, living, only_agent
-from midstream.core.names import Json, Policy
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
+from midstream.language.names import Json, Policy
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):

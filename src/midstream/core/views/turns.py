@@ -16,8 +16,8 @@ from midstream.core.events import (
     QuestionAsked,
     WordsJoined,
 )
-from midstream.core.names import Disposition
 from midstream.core.notices import Envelope
+from midstream.language.names import Disposition
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

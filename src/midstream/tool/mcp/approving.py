@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import UserMistake
+from midstream.language.errors import UserMistake
 from midstream.ports import McpAsked
 from midstream.system.offloop import in_thread
 from midstream.tool.base import Tool

@@ -18,7 +18,7 @@ from typing import Final
 
 from midstream.config.files import make_private
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
 from midstream.tool import process_tree
 

@@ -16,7 +16,7 @@ import msgspec
 
 from midstream.config.files import FileMissing, read_capped, write_whole
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import WorldTrouble
+from midstream.language.errors import WorldTrouble
 from midstream.tool.mcp.offers import Offer, canonical
 
 FILE: Final = "mcp.json"

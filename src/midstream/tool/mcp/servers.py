@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 
 from midstream.config.mcp_servers import McpServer
-from midstream.core.errors import UserMistake, WorldTrouble
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
+from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
 from midstream.ports import ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.system.programs import path_outside

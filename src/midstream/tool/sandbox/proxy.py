@@ -24,7 +24,7 @@ from typing import Final, NoReturn, TypeAlias
 import h11
 
 from midstream.core.safety.rules import WEB_PORTS, host_of
-from midstream.core.shape import clip
+from midstream.language.shape import clip
 from midstream.system.offloop import in_thread
 from midstream.tool.sandbox.measuring import interpreter
 

@@ -5,10 +5,10 @@ when they join. Of two branches that write one path the later one wins.
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import Names, Scope, items_of, object_of, text_of
-from midstream.core.lint_ways import Ways
-from midstream.core.shape import Report, clip
+from midstream.language.json_text import Node
+from midstream.language.lint_names import Names, Scope, items_of, object_of, text_of
+from midstream.language.lint_ways import Ways
+from midstream.language.shape import Report, clip
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -89,7 +89,7 @@ def by_branch(state: Node, scope: Scope, ways: Ways) -> Iterator[tuple[str, list
 
 
 def branch_name(branch: Node, number: int) -> str:
-    """Return what a branch of a `parallel` state is called: see `midstream.core.branch_spec`."""
+    """Return what a branch of a `parallel` state is called: see `midstream.language.branch_spec`."""
     if branch.kind == "string":
         return str(branch.value)
     for key in ("name", "state"):

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from midstream.core.jsontext import Node, parse
-from midstream.core.lint_data import check_readings
-from midstream.core.lint_graph import check_transitions
-from midstream.core.lint_names import (
+from midstream.language.json_text import Node, parse
+from midstream.language.lint_data import check_readings
+from midstream.language.lint_graph import check_transitions
+from midstream.language.lint_names import (
     HANDLERS,
     WORK,
     Known,
@@ -29,14 +29,14 @@ from midstream.core.lint_names import (
     text_of,
     unknown,
 )
-from midstream.core.lint_states import check_budget, check_state_alone
-from midstream.core.lint_text import check_path, check_texts
-from midstream.core.lint_work import check_work
-from midstream.core.lint_writing import check_writings
-from midstream.core.names import STOP
-from midstream.core.problem import Problem, has_errors
-from midstream.core.shape import Report, clip, fit, shown, without_schema
-from midstream.core.spec import Role, ToolSpec, Workflow
+from midstream.language.lint_states import check_budget, check_state_alone
+from midstream.language.lint_text import check_path, check_texts
+from midstream.language.lint_work import check_work
+from midstream.language.lint_writing import check_writings
+from midstream.language.names import STOP
+from midstream.language.problem import Problem, has_errors
+from midstream.language.shape import Report, clip, fit, shown, without_schema
+from midstream.language.spec import Role, ToolSpec, Workflow
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array")
 """What the `type` of a workflow's input and output may be."""

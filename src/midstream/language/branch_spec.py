@@ -6,8 +6,8 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from midstream.core.names import START, STOP
-from midstream.core.spec import (
+from midstream.language.names import START, STOP
+from midstream.language.spec import (
     Branch,
     Definition,
     ForEach,

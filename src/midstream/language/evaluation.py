@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from midstream.core.errors import AuthorMistake
-from midstream.core.missing_parts import hint_for
-from midstream.core.names import Json
-from midstream.core.patterns import Pattern
-from midstream.core.shape import clip
+from midstream.language.errors import AuthorMistake
+from midstream.language.missing_parts import hint_for
+from midstream.language.names import Json
+from midstream.language.patterns import Pattern
+from midstream.language.shape import clip
 
 MAX_WORK: Final = 50_000
 """Steps of one evaluation: 10 to 15 ms on a plain machine. About 200,000 characters for `matches`."""

@@ -1,7 +1,7 @@
 """Why a path stops leading anywhere, in a hint: what there is where the missing part was looked for."""
 
-from midstream.core.names import Json
-from midstream.core.nearest import nearest
+from midstream.language.names import Json
+from midstream.language.nearest import nearest
 
 _MAX_KEYS = 200
 _MAX_LISTED = 8

@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeGuard
 
 import msgspec
 
-from midstream.core.jsontext import Member, Node
-from midstream.core.shape import Report, clip
-from midstream.core.spec import Role, ToolSpec
+from midstream.language.json_text import Member, Node
+from midstream.language.shape import Report, clip
+from midstream.language.spec import Role, ToolSpec
 
 NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f]")
 WORK = ("agent", "tool", "ask", "wait", "parallel", "for_each", "workflow")

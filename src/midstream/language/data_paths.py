@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 
 class Missing:

@@ -21,8 +21,8 @@ from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import BadText
-from midstream.core.shape import clip
+from midstream.language.errors import BadText
+from midstream.language.shape import clip
 
 MAX_CHARS: Final = 300
 """Characters of a pattern."""

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 MAX_FIELDS = 64
 MAX_NAMED = 4

@@ -7,11 +7,19 @@ can be reached, every state may be.
 
 from collections.abc import Mapping
 
-from midstream.core.expressions import BadExpression, compiled
-from midstream.core.jsontext import Node
-from midstream.core.lint_circles import circles
-from midstream.core.lint_names import Names, Scope, is_given, is_idle, items_of, object_of, text_of
-from midstream.core.lint_ways import (
+from midstream.language.expressions import BadExpression, compiled
+from midstream.language.json_text import Node
+from midstream.language.lint_circles import circles
+from midstream.language.lint_names import (
+    Names,
+    Scope,
+    is_given,
+    is_idle,
+    items_of,
+    object_of,
+    text_of,
+)
+from midstream.language.lint_ways import (
     Ways,
     always_taken,
     branch_ways,
@@ -19,9 +27,9 @@ from midstream.core.lint_ways import (
     stops,
     written_ways,
 )
-from midstream.core.names import INTERRUPTED, RESUME, START, STOP
-from midstream.core.nearest import nearest
-from midstream.core.shape import Report, clip
+from midstream.language.names import INTERRUPTED, RESUME, START, STOP
+from midstream.language.nearest import nearest
+from midstream.language.shape import Report, clip
 
 _ENDS = {START: "where the workflow begins", STOP: "where it ends"}
 _ASKING = ("ask", "awaits_input")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import (
+from midstream.language.json_text import Node
+from midstream.language.lint_names import (
     HANDLERS,
     Names,
     Scope,
@@ -18,8 +18,8 @@ from midstream.core.lint_names import (
     unknown,
     work_of,
 )
-from midstream.core.shape import Report, clip, shown
-from midstream.core.times import time_of
+from midstream.language.shape import Report, clip, shown
+from midstream.language.times import time_of
 
 _NEEDS: Final = {
     "prompt": ("agent",),

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from midstream.core.jsontext import Node
-from midstream.core.names import Json
-from midstream.core.shape import Report, clip, shown
+from midstream.language.json_text import Node
+from midstream.language.names import Json
+from midstream.language.shape import Report, clip, shown
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 

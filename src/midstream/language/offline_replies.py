@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.core.jsontext import Member, Node, parse
-from midstream.core.lint_names import branches_of, items_of, text_of
-from midstream.core.names import Json
-from midstream.core.problem import Problem
-from midstream.core.shape import Report, clip, fit, without_schema
+from midstream.language.json_text import Member, Node, parse
+from midstream.language.lint_names import branches_of, items_of, text_of
+from midstream.language.names import Json
+from midstream.language.problem import Problem
+from midstream.language.shape import Report, clip, fit, without_schema
 
 DEFAULT = "default"
 """Stands for every agent, or every state, that is not named."""

@@ -29,13 +29,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
-from midstream.core.errors import BadText
-from midstream.core.evaluation import MAX_INT, ExpressionFailed, evaluated
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean, nearest
-from midstream.core.patterns import BadPattern, Pattern
-from midstream.core.patterns import compiled as compiled_pattern
-from midstream.core.shape import clip
+from midstream.language.errors import BadText
+from midstream.language.evaluation import MAX_INT, ExpressionFailed, evaluated
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean, nearest
+from midstream.language.patterns import BadPattern, Pattern
+from midstream.language.patterns import compiled as compiled_pattern
+from midstream.language.shape import clip
 
 __all__ = ["FUNCTIONS", "ROOTS", "BadExpression", "Expression", "ExpressionFailed", "compiled"]
 

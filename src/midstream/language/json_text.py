@@ -17,7 +17,7 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 import msgspec
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 MAX_CHARS: Final = 2_000_000
 MAX_DEPTH: Final = 64

@@ -8,14 +8,14 @@ a bit for each path, so that the second question stays cheap in a file of thousa
 
 from collections.abc import Iterator
 
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import HANDLERS, Names, Scope, is_given, items_of, text_of
-from midstream.core.lint_text import Reading, readings
-from midstream.core.lint_ways import Ways, stops
-from midstream.core.lint_writing import ROOT, Index, Path, by_branch, own_writings, path_of
-from midstream.core.names import RESUME, START, STOP
-from midstream.core.shape import Report, clip
-from midstream.core.spec import Input
+from midstream.language.json_text import Node
+from midstream.language.lint_names import HANDLERS, Names, Scope, is_given, items_of, text_of
+from midstream.language.lint_text import Reading, readings
+from midstream.language.lint_ways import Ways, stops
+from midstream.language.lint_writing import ROOT, Index, Path, by_branch, own_writings, path_of
+from midstream.language.names import RESUME, START, STOP
+from midstream.language.shape import Report, clip
+from midstream.language.spec import Input
 
 ALWAYS_THERE = ("resume_input", "interrupted_state", "interrupted_text")
 """What an interruption writes: see `docs/workflows.md`."""

@@ -5,8 +5,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import UserMistake
-from midstream.core.nearest import nearest
+from midstream.language.errors import UserMistake
+from midstream.language.nearest import nearest
 
 ModeKind: TypeAlias = Literal["role", "workflow"]
 

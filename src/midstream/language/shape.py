@@ -1,6 +1,6 @@
 """Does a value read from a file have the shape of a type? Every misfit, each where it stands.
 
-The types of `midstream.core.spec` are the file format, so they are what a file is checked against:
+The types of `midstream.language.spec` are the file format, so they are what a file is checked against:
 a key added to a type is a key the file may have, and the two cannot drift apart.
 """
 
@@ -13,10 +13,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, replace
 
-from midstream.core.jsontext import Flaw, Kind, Member, Node
-from midstream.core.names import Json
-from midstream.core.nearest import nearest
-from midstream.core.problem import Problem, Severity, in_order
+from midstream.language.json_text import Flaw, Kind, Member, Node
+from midstream.language.names import Json
+from midstream.language.nearest import nearest
+from midstream.language.problem import Problem, Severity, in_order
 
 _MAX_HINTS = 100
 _MAX_NAMES = 500

@@ -82,4 +82,4 @@ ErrorKind: TypeAlias = Literal[
 Slot: TypeAlias = Literal["pre_handler", "post_handler", "transition_handler"]
 
 Fault: TypeAlias = Literal["author", "user", "world", "bug"]
-"""Whose move an error is. See `midstream.core.errors`."""
+"""Whose move an error is. See `midstream.language.errors`."""

@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.core.errors import AuthorMistake, BadText
-from midstream.core.missing_parts import hint_for
-from midstream.core.names import Json
-from midstream.core.nearest import did_you_mean
-from midstream.core.paths import Missing
-from midstream.core.shape import clip
+from midstream.language.data_paths import Missing
+from midstream.language.errors import AuthorMistake, BadText
+from midstream.language.missing_parts import hint_for
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.shape import clip
 
 ROOTS: Final = (
     "common_data",

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from midstream.core.names import Json
+from midstream.language.names import Json
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*", re.ASCII)
 

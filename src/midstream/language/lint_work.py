@@ -4,8 +4,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import (
+from midstream.language.json_text import Node
+from midstream.language.lint_names import (
     Known,
     Names,
     Scope,
@@ -18,11 +18,11 @@ from midstream.core.lint_names import (
     texts_of,
     unknown,
 )
-from midstream.core.lint_schema import check_schema, check_value
-from midstream.core.lint_text import ROOTS
-from midstream.core.lint_writing import branch_name
-from midstream.core.names import REQUEST_USERS_INPUT, STOP
-from midstream.core.shape import Report, clip, shown
+from midstream.language.lint_schema import check_schema, check_value
+from midstream.language.lint_text import ROOTS
+from midstream.language.lint_writing import branch_name
+from midstream.language.names import REQUEST_USERS_INPUT, STOP
+from midstream.language.shape import Report, clip, shown
 
 _NOT_IN_BRANCHES: Final = frozenset(" \t\n\r/")
 _SUB_ROOTS: Final = ("output", *ROOTS)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from midstream.core.expressions import BadExpression, ExpressionFailed, compiled
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import branches_of, items_of, object_of, text_of, texts_of
-from midstream.core.names import STOP
+from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
+from midstream.language.json_text import Node
+from midstream.language.lint_names import branches_of, items_of, object_of, text_of, texts_of
+from midstream.language.names import STOP
 
 
 class Way(NamedTuple):

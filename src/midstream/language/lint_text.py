@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from midstream.core.expressions import BadExpression
-from midstream.core.expressions import compiled as expression_of
-from midstream.core.jsontext import Node
-from midstream.core.lint_names import (
+from midstream.language.expressions import BadExpression
+from midstream.language.expressions import compiled as expression_of
+from midstream.language.json_text import Node
+from midstream.language.lint_names import (
     Known,
     Names,
     Scope,
@@ -19,11 +19,11 @@ from midstream.core.lint_names import (
     text_of,
     texts_of,
 )
-from midstream.core.names import STOP
-from midstream.core.shape import Report, clip
-from midstream.core.spec import Role
-from midstream.core.templates import BadTemplate
-from midstream.core.templates import compiled as template_of
+from midstream.language.names import STOP
+from midstream.language.shape import Report, clip
+from midstream.language.spec import Role
+from midstream.language.templates import BadTemplate
+from midstream.language.templates import compiled as template_of
 
 ROOTS: Final = (
     "common_data",
@@ -34,7 +34,7 @@ ROOTS: Final = (
     "last",
     "visits",
 )
-"""What a path may begin with. See `midstream.core.paths`."""
+"""What a path may begin with. See `midstream.language.data_paths`."""
 
 _OF_LAST = ("text", "value", "arguments")
 _MEANT = re.compile(

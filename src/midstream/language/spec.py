@@ -1,7 +1,7 @@
 """What a workflow, a role and a tool are: the types behind the files a person writes.
 
 The field names are the file format's own (`workflow_name`, `agent_role`, `systemMessage`, ...), so
-that a file decodes straight into these types. `midstream.core.lint` reports what is wrong with a
+that a file decodes straight into these types. `midstream.language.lint` reports what is wrong with a
 file in full; these types hold what is right.
 """
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.names import Effect, ErrorKind, Json, Phase, Policy
+from midstream.language.names import Effect, ErrorKind, Json, Phase, Policy
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,13 +5,13 @@ from collections.abc import Collection
 import msgspec
 from msgspec.structs import replace
 
-from midstream.core.jsontext import Member, Node, parse
-from midstream.core.lint_names import NOT_IN_NAMES, items_of, text_of
-from midstream.core.lint_schema import check_schema
-from midstream.core.names import TOOL_NAME, TOOL_NAME_RULE, Json
-from midstream.core.problem import Problem
-from midstream.core.shape import Report, clip, fit, without_schema
-from midstream.core.spec import Role
+from midstream.language.json_text import Member, Node, parse
+from midstream.language.lint_names import NOT_IN_NAMES, items_of, text_of
+from midstream.language.lint_schema import check_schema
+from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Json
+from midstream.language.problem import Problem
+from midstream.language.shape import Report, clip, fit, without_schema
+from midstream.language.spec import Role
 
 FREE_FORM: dict[str, Json] = {"type": "object", "additionalProperties": True}
 """The parameters of a parsing tool that says nothing about them: any object."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from midstream.core.names import Fault
+from midstream.language.names import Fault
 
 REPORT_BUG = "This is a bug in midstream: please report it."
 
