@@ -12,9 +12,9 @@ from time import process_time
 from typing import Final
 
 from benchmarks.measuring import Figure, alone, in_turn
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.policy import Policy, judged
+from midstream.safety.capability import Capability
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
 
 AIM_US = 50
 FLOOR = "its text looked for among the allowed ones"

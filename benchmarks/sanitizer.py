@@ -10,8 +10,8 @@ import re
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn
-from midstream.core.safety.redaction import PIECE, Redactor, secret_values
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.redaction import PIECE, Redactor, secret_values
+from midstream.safety.sanitize import sanitized
 
 AIM_MS_PER_MB = 20.0
 FLOOR = "one search for a character class"

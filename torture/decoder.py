@@ -12,7 +12,8 @@ import time
 
 import msgspec
 
-from midstream.core.safety.decoding import (
+from midstream.language.names import Json
+from midstream.safety.decoding import (
     MAX_DEPTH,
     BadValue,
     checked,
@@ -20,7 +21,6 @@ from midstream.core.safety.decoding import (
     decode_arguments,
     decode_object,
 )
-from midstream.language.names import Json
 from torture.report import Broken, Report
 
 MOST_MS = 40.0

@@ -8,7 +8,7 @@ import json
 import random
 import string
 
-from midstream.core.safety.redaction import Redactor, secret_values
+from midstream.safety.redaction import Redactor, secret_values
 from torture.report import Broken, Report
 
 _ALNUM = string.ascii_letters + string.digits

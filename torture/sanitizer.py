@@ -11,7 +11,7 @@ import random
 import pyte
 
 from midstream.console.lines import Line, rows, to_ansi, to_plain
-from midstream.core.safety.sanitize import masked, sanitized
+from midstream.safety.sanitize import masked, sanitized
 from torture.report import Broken, Report
 
 ATTACKS = (

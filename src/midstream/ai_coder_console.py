@@ -26,7 +26,6 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import is_goodbye
-from midstream.core.safety.sanitize import sanitized
 from midstream.core.views.listing import PIPE
 from midstream.core.views.turns import Turn
 from midstream.core.views.waiting import Waiting
@@ -57,6 +56,7 @@ from midstream.ports import (
     Status,
     Submitted,
 )
+from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 

@@ -14,10 +14,10 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.places import JOURNAL_VARIABLE, journal_file
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.core.safety.capability import PermissionMode
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec
+from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import own_redactor
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def configured(
 
 def unknown_tool(allowed: Iterable[str], tools: Iterable[str]) -> UserMistake | None:
     """Return what is wrong with `--allow`, None if every tool exists and every capability is one."""
-    from midstream.core.safety.rules import BadRule, read_rule
+    from midstream.safety.rules import BadRule, read_rule
 
     for name in allowed:
         if ":" in name:

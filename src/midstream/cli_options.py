@@ -8,8 +8,8 @@ import click
 
 from midstream.asking import asked
 from midstream.assembly import Options
-from midstream.core.safety.capability import PermissionMode
 from midstream.language.errors import UserMistake
+from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,11 +13,11 @@ from midstream.assembly import Options, Parts, configured, parts
 from midstream.config.files import shown_path, write_whole
 from midstream.config.opening import read_untrusted
 from midstream.config.places import BUILT_IN, WORKSPACE_FOLDER
-from midstream.core.safety.sanitize import sanitized
 from midstream.headless.codes import FINISHED
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Definition
+from midstream.safety.sanitize import sanitized
 from midstream.system.own_process import STDOUT, is_terminal, write_error, write_out
 
 _WIDEST = 100

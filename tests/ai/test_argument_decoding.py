@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.safety.decoding import BadArguments, clean, decode_arguments
+from midstream.safety.decoding import BadArguments, clean, decode_arguments
 
 
 def test_an_object_is_its_value() -> None:

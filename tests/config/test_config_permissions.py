@@ -9,9 +9,9 @@ from midstream.config.manager import ConfigManager
 from midstream.config.permissions import MAX_RULES, UNREADABLE
 from midstream.config.settings import read_settings
 from midstream.config.trust import TrustStore, session_grant
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.policy import Policy, judged
+from midstream.safety.capability import Capability
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
 
 
 def read(text: str, *, is_workspace: bool = False) -> tuple[dict[str, list[str]], list[str]]:

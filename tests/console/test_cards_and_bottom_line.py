@@ -10,9 +10,9 @@ from midstream.console.live import LiveText
 from midstream.console.painting import answer_line, question_lines
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.question import Question
-from midstream.core.safety.capability import SHOWN
 from midstream.language.names import Json
 from midstream.ports import Status
+from midstream.safety.capability import SHOWN
 
 STATUS = Status(
     mode="workflow:review",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from midstream.console.clipboard import copying
 from midstream.console.lines import LEFT_TO_RIGHT, Line, rows, to_ansi
-from midstream.core.safety.sanitize import masked, sanitized, scrubbed
+from midstream.safety.sanitize import masked, sanitized, scrubbed
 
 nasty = st.text(
     st.one_of(

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.safety.places import finder, outline
-from midstream.core.safety.redaction import (
+from midstream.safety.match_places import finder, outline
+from midstream.safety.redaction import (
     PIECE,
     Redactor,
     Withheld,
     holds_placeholder,
     secret_values,
 )
-from midstream.core.safety.shapes import SHAPES
+from midstream.safety.secret_shapes import SHAPES
 
 KEY = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4bC6dE8fG0hJ2"
 OWN = {

@@ -8,9 +8,9 @@ from deadline import DEADLINE_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.core.safety.capability import quoted
-from midstream.core.safety.commands import outside, read_command, words_of
-from midstream.core.safety.rules import read_rule
+from midstream.safety.capability import quoted
+from midstream.safety.command_line import outside, read_command, words_of
+from midstream.safety.rules import read_rule
 
 BASH = shutil.which("bash") or "/bin/bash"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import ENVIRONMENT, FOLDERS, is_harmless, prepared
+from midstream.safety.command_line import read_command
+from midstream.safety.read_only_commands import ENVIRONMENT, FOLDERS, is_harmless, prepared
 
 
 def arguments_of(line: str) -> tuple[str, ...]:

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from midstream.core.safety.capability import Capability, Kind, SandboxLevel
-from midstream.core.safety.commands import outside, read_command
-from midstream.core.safety.policy import MODES, Policy, Verdict, judged
-from midstream.core.safety.rules import covers
+from midstream.safety.capability import Capability, Kind, SandboxLevel
+from midstream.safety.command_line import outside, read_command
+from midstream.safety.policy import MODES, Policy, Verdict, judged
+from midstream.safety.rules import covers
 
 READ = Capability(kind="read", target="src/a.py")
 WRITE = Capability(kind="write", target="src/a.py")

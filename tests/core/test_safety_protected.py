@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.safety.protected import PLAIN, classify, classify_path
+from midstream.safety.protected import PLAIN, classify, classify_path
 
 SECRET = [
     *(".env", ".env.local", ".env.production", "deploy/prod.env", ".env-old", ".env_test"),

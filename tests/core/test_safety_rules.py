@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core.safety.capability import Capability, Kind, quoted
-from midstream.core.safety.commands import outside
-from midstream.core.safety.rules import BadRule, capability_of, covers, is_obscure, read_rule
+from midstream.safety.capability import Capability, Kind, quoted
+from midstream.safety.command_line import outside
+from midstream.safety.rules import BadRule, capability_of, covers, is_obscure, read_rule
 
 
 def run(*argv: str, kind: Kind = "exec") -> Capability:

@@ -14,7 +14,6 @@ from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.safety.policy import Policy
 from midstream.desk.addressing import Equipment
 from midstream.desk.sessions import GoesOn
 from midstream.engine.keeping import WorkspaceRuns
@@ -22,6 +21,7 @@ from midstream.engine.local import LocalEngine
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
 from midstream.ports import ChangedFile, Desk, Handlers, InFull, Submitted
+from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

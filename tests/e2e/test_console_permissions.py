@@ -7,10 +7,10 @@ import pytest
 from scene_kit import Scene
 
 from midstream.core.decision import Decision
-from midstream.core.safety.capability import SHOWN
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
+from midstream.safety.capability import SHOWN
+from midstream.safety.policy import Policy
 from midstream.testing.fakes import FakeTool, FakeTools, call
 
 

@@ -42,7 +42,7 @@ NOT_NEEDED = {
     ),
     *("midstream.engine", "midstream.store", "midstream.workflow", "midstream.rehearsal"),
     *("midstream.core.decide", "midstream.core.story", "midstream.language.expressions"),
-    *("midstream.core.safety.rules", "midstream.core.safety.policy", "midstream.language.patterns"),
+    *("midstream.safety.rules", "midstream.safety.policy", "midstream.language.patterns"),
     *("midstream.command.table", "midstream.command.runs", "midstream.core.views.graph"),
     *("midstream.start_headless", "midstream.start_doctor", "midstream.cli_runs"),
 }

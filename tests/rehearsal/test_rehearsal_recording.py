@@ -12,13 +12,13 @@ from rehearsing import recorded, recorded_of
 
 from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
-from midstream.core.safety.redaction import PIECE
 from midstream.language.errors import UserMistake
 from midstream.language.spec import ParsingTool, Role
 from midstream.ports import ToolContext, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import replay
+from midstream.safety.redaction import PIECE
 from midstream.store.memory import MemoryStore
 from midstream.system.offloop import in_thread
 from midstream.testing.fakes import (

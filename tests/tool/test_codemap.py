@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toolbench import Bench
 
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.tool.code_file import language_of
 from midstream.tool.codemap import mapping, seeing
 from midstream.tool.codemap.ctags import Ctags

@@ -6,7 +6,7 @@ import pytest
 from mcp_kit import QUICK, bench, python_server
 from msgspec.structs import replace
 
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 
 TOOL, NET = "tool: mcp__real__t", "net: mcp__real"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from midstream.core.safety import quiet_git
-from midstream.core.safety.harmless import prepared
+from midstream.safety import quiet_git
+from midstream.safety.read_only_commands import prepared
 from midstream.system.git import git_output
 
 HOUSE = Path(__file__).parents[2] / "src" / "midstream"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from midstream.command.permissions import next_mode, without_sandbox
-from midstream.core.safety.capability import PermissionMode, SandboxLevel
-from midstream.core.safety.policy import Policy
 from midstream.desk.status_line import permission_words
+from midstream.safety.capability import PermissionMode, SandboxLevel
+from midstream.safety.policy import Policy
 from midstream.tool.permissions import Permissions
 from midstream.tool.sandbox.measuring import Measured
 from midstream.tool.sandbox.sandbox import Sandbox

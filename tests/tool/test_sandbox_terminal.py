@@ -12,10 +12,10 @@ from deadline import DEADLINE_S, until
 from msgspec.structs import replace
 from toolbench import Bench, Said, patient
 
-from midstream.core.safety.capability import Capability, SandboxLevel
-from midstream.core.safety.policy import Policy, judged
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
+from midstream.safety.capability import Capability, SandboxLevel
+from midstream.safety.policy import Policy, judged
 from midstream.tool import process as process_module
 from midstream.tool.base import Planned
 from midstream.tool.manager import ToolManager

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from toolbench import Bench, files_in
 
-from midstream.core.safety.capability import Capability, forbids_secrets
 from midstream.language.errors import MidstreamError, UserMistake
+from midstream.safety.capability import Capability, forbids_secrets
 from midstream.system.workspace_paths import Place, locate, opened_folder, read_bytes
 
 

@@ -8,9 +8,9 @@ import pytest
 from deadline import DEADLINE_S
 from toolbench import Bench, a_tool, files_in
 
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
+from midstream.safety.policy import Policy
 from midstream.tool import manager, validation
 from midstream.tool.base import Planned
 from midstream.tool.builtin import built_in_tools

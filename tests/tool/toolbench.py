@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.safety.capability import SandboxLevel
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Effect, Json
 from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.safety.capability import SandboxLevel
+from midstream.safety.policy import Policy
 from midstream.system.offloop import call_soon
 from midstream.tool import manager, process
 from midstream.tool.base import Tool, ToolFunction

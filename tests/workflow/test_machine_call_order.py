@@ -22,11 +22,11 @@ from midstream.core.notices import Envelope
 from midstream.core.outcomes import DID_NOT_HAPPEN, HAPPENED
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.safety.policy import Policy
 from midstream.core.steering import OUTCOMES
 from midstream.language.errors import JournalMoved
 from midstream.language.names import Json
 from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeJournal, call, define, fake_world
 from midstream.tool.manager import ToolManager

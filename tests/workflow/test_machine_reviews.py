@@ -13,9 +13,9 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.safety.capability import SHOWN
 from midstream.language.names import Json
 from midstream.ports import Review, ToolContext
+from midstream.safety.capability import SHOWN
 from midstream.testing.fakes import FakeTool, call, calls
 
 

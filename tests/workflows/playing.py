@@ -14,11 +14,11 @@ from midstream.ai.offline import OfflineModel
 from midstream.core.events import StateTransition
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.safety.capability import PermissionMode
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
 from midstream.language.spec import Definition, Role
 from midstream.ports import Model
+from midstream.safety.capability import PermissionMode
+from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.tool.manager import ToolManager
 from midstream.tool.validation import validate

@@ -12,9 +12,9 @@ from midstream.ai.messages import Piece, Pieces, callable_name, results_of, sche
 from midstream.ai.troubles import CutOff, Refused, Unreadable
 from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
 from midstream.core.conversation import GO_ON, Message
-from midstream.core.safety.decoding import clean
 from midstream.language.names import Json
 from midstream.ports import ModelRequest
+from midstream.safety.decoding import clean
 
 if TYPE_CHECKING:
     import httpx2

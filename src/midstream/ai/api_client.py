@@ -34,10 +34,10 @@ from midstream.ai.troubles import (
     truncated,
 )
 from midstream.core.inputs import RequestedCall
-from midstream.core.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.spec import ToolSpec
 from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
+from midstream.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import Final, Literal
 import msgspec
 
 from midstream.ai.troubles import ReplyTooLarge
-from midstream.core.safety.decoding import clean
 from midstream.ports import ReplyListener
+from midstream.safety.decoding import clean
 
 MAX_CALLS: Final = 128
 """Tool calls of one reply."""

@@ -25,9 +25,9 @@ from typing import Final
 import msgspec
 
 from midstream.core.conversation import Message, Side
-from midstream.core.safety.decoding import clean
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
+from midstream.safety.decoding import clean
 
 INTERRUPTED_MARK: Final = " [interrupted]"
 """What a model sees after words of its own that were cut: they were shown, and not finished."""

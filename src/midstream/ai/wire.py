@@ -15,8 +15,8 @@ import msgspec
 
 from midstream.ai.listening import Answer
 from midstream.ai.troubles import PackedAnswer, Redirected, Refused
-from midstream.core.safety.decoding import clean
 from midstream.language.names import Json
+from midstream.safety.decoding import clean
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import Final
 
 from midstream.command.command import Command
 from midstream.core.run import Run
-from midstream.core.safety.rules import in_words, known_rule
 from midstream.language.errors import UserMistake
 from midstream.ports import Machine, Operator, Permits
+from midstream.safety.rules import in_words, known_rule
 
 WORDS = {
     "plan": "only looks: it changes nothing and runs only a few read-only commands",

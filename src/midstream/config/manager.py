@@ -50,7 +50,6 @@ from midstream.config.settings import (
     with_mode,
 )
 from midstream.config.trust import Grant
-from midstream.core.safety.capability import PermissionMode
 from midstream.language.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
 from midstream.language.json_text import parse
 from midstream.language.mode import Mode
@@ -58,9 +57,10 @@ from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.problem import Problem
 from midstream.language.spec import Budget, Role
+from midstream.safety.capability import PermissionMode
 
 if TYPE_CHECKING:
-    from midstream.core.safety.policy import Policy
+    from midstream.safety.policy import Policy
 
 Layer: TypeAlias = Literal[
     "built-in", "user", "workspace", "environment", "command line", "this session"
@@ -232,7 +232,7 @@ class ConfigManager:
 
         Every layer's rules count beside each other. Those of the workspace only narrow.
         """
-        from midstream.core.safety.policy import Policy  # asked for once the prompt is there
+        from midstream.safety.policy import Policy  # asked for once the prompt is there
 
         own = [self._rules(layer) for layer in ("built-in", "user")]
         allow, ask, deny = (tuple(chain(*lists)) for lists in zip(*own, strict=True))

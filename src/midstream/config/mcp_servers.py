@@ -14,11 +14,11 @@ import msgspec
 
 from midstream.config.files import shown_path
 from midstream.config.manager import ConfigManager
-from midstream.core.safety.redaction import secret_values
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Member, Node, parse
 from midstream.language.problem import Problem
 from midstream.language.shape import Report, clip, fit, without_schema
+from midstream.safety.redaction import secret_values
 
 SERVERS: Final = "mcpServers"
 MAX_SERVERS: Final = 32

@@ -25,12 +25,12 @@ from midstream.config.settings import (
     MODELS,
     read_settings,
 )
-from midstream.core.safety.redaction import Redactor
 from midstream.language.errors import UserMistake
 from midstream.language.json_text import parse
 from midstream.language.names import Json
 from midstream.language.nearest import nearest
 from midstream.language.problem import Problem
+from midstream.safety.redaction import Redactor
 
 SETTABLE: Final = (*KEYS, *(f"{BUDGET}.{part}" for part in BUDGET_PARTS), *RULE_KEYS)
 """Every key a value can be set for. `models` stands for all of its levels."""

@@ -84,7 +84,7 @@ def _rule(name: str, node: Node, report: Report) -> list[str]:
     if node.kind != "string":
         report.error(node, f'expected a rule such as "exec: git status", found {shown(node)}.')
         return [] if name == "allow" else [UNREADABLE]
-    from midstream.core.safety.rules import BadRule, read_rule  # a start without rules needs none
+    from midstream.safety.rules import BadRule, read_rule  # a start without rules needs none
 
     text: str = node.value
     try:

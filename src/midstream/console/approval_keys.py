@@ -17,8 +17,8 @@ from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.core.call_words import COMMAND
 from midstream.core.decision import Decision
-from midstream.core.safety.sanitize import scrubbed
 from midstream.ports import Desk
+from midstream.safety.sanitize import scrubbed
 
 MINE: Final = True
 REFUSING: Final = ("n", "w")

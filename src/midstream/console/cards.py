@@ -17,10 +17,10 @@ from midstream.console.lines import (
 )
 from midstream.console.painting import question_lines
 from midstream.core.question import Question
-from midstream.core.safety.capability import SHOWN
-from midstream.core.safety.sanitize import sanitized
 from midstream.core.views.questions import question_heading
 from midstream.ports import Status
+from midstream.safety.capability import SHOWN
+from midstream.safety.sanitize import sanitized
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
 ESC_STOPS: Final = "Esc stops"
@@ -76,7 +76,7 @@ def approval_keys(question: Question, marked: str = "") -> str:
 
     Before the `marked` choice stands a mark, which nothing foreign may show.
     """
-    from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
+    from midstream.safety.rules import in_words  # no rule matters before the first prompt
 
     granted = [ask for ask in question.asks if not ask.startswith(SHOWN)]
     # The shortest first: a long command stands above anyway, a host beside it might be overlooked.

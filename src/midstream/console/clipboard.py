@@ -8,7 +8,7 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.sanitize import sanitized
 
 _KNOWN_BY: Final = (
     *("KITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "ALACRITTY_WINDOW_ID"),

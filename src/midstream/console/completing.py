@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from midstream.console.shell_lines import is_own
 from midstream.core.mentions import asked_for, mention_before
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.sanitize import sanitized
 
 
 def mention_in(before: str) -> str | None:

@@ -19,7 +19,7 @@ from prompt_toolkit.history import History
 from midstream.console.completing import Words, mention_in, path_in
 from midstream.console.history import LineHistory
 from midstream.console.pasting import Pastes
-from midstream.core.safety.sanitize import scrubbed
+from midstream.safety.sanitize import scrubbed
 
 _HISTORY_CHARS = 20_000
 

@@ -7,7 +7,7 @@ import msgspec
 
 from midstream.console.lines import DIM, Line, Row, clipped, rows
 from midstream.core.run import Run
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.sanitize import sanitized
 
 if TYPE_CHECKING:
     from midstream.core.views.graph import Graph

@@ -12,9 +12,9 @@ from midstream.console.writing import QueueWriter
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.safety.sanitize import scrubbed
 from midstream.language.names import Json
 from midstream.ports import ChangedFile, Desk, InFull, Submitted
+from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 
 

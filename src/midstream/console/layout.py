@@ -27,7 +27,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from midstream.console.lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
 from midstream.console.wrapping import WrappedControl
-from midstream.core.safety.sanitize import joiners, masked
+from midstream.safety.sanitize import joiners, masked
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _FLAGS = {

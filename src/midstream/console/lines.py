@@ -20,7 +20,7 @@ from unicodedata import category
 
 import msgspec
 
-from midstream.core.safety.sanitize import controlled, sanitized
+from midstream.safety.sanitize import controlled, sanitized
 
 Fragment: TypeAlias = tuple[str, str]
 """A style and a text without newlines."""

@@ -7,7 +7,7 @@ from midstream.console.lines import DIM, Line, Row, clipped, rows, width_of
 from midstream.console.output_tail import MAX_LINES, OutputTail
 from midstream.console.painting import branch_label
 from midstream.core.events import ToolCalled
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.sanitize import sanitized
 
 MAX_ROWS: Final = 6
 LEAST_LINES: Final = 3

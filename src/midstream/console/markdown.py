@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from midstream.console.code import MAX_S, highlighted
 from midstream.console.lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragment, Line
-from midstream.core.safety.sanitize import sanitized
+from midstream.safety.sanitize import sanitized
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -12,9 +12,9 @@ import msgspec
 
 from midstream.console.editor import Editor, Typed
 from midstream.console.lines import CYAN, DIM, Line, Row, clipped, rows
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.errors import MidstreamError
 from midstream.ports import Desk, OwnCommandEnded
+from midstream.safety.sanitize import sanitized
 
 MARK: Final = "┆ "
 _SHOWN_COMMAND: Final = 40

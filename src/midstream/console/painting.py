@@ -273,7 +273,7 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
 
 def granted(fact: PermissionGranted) -> str:
     """Return what is not asked about again, in words that say no more than was granted."""
-    from midstream.core.safety.rules import in_words  # no rule matters before the first prompt
+    from midstream.safety.rules import in_words  # no rule matters before the first prompt
 
     what = ", ".join(map(in_words, fact.capabilities)) or f"the tool {fact.tool}"
     return f"Allowed for this run: {what}. /permissions lists it."

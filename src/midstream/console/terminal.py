@@ -20,7 +20,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from midstream.console.reflow import NEXT_ROW, TO_THE_BOTTOM, beginning, reflows
-from midstream.core.safety.sanitize import masked
+from midstream.safety.sanitize import masked
 
 _DRAIN_S: Final = 2.0
 _SYNC_BEGIN: Final = "\x1b[?2026h"

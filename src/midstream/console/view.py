@@ -20,9 +20,9 @@ from midstream.core.addressing import address_of
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.mode import CHAT, mode_words
 from midstream.ports import Desk, Status
+from midstream.safety.sanitize import sanitized
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):

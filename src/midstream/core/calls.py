@@ -10,11 +10,11 @@ from midstream.core.conversation import ToolCall
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
 from midstream.core.run import OpenCall
-from midstream.core.safety.capability import SHOWN, quoted
-from midstream.core.safety.redaction import holds_placeholder
 from midstream.core.story import Story
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.spec import ToolSpec
+from midstream.safety.capability import SHOWN, quoted
+from midstream.safety.redaction import holds_placeholder
 
 
 def unusable(requested: RequestedCall, offered: dict[str, ToolSpec]) -> str:

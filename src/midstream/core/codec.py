@@ -31,7 +31,6 @@ from midstream.core.run import (
     Trouble,
     Turn,
 )
-from midstream.core.safety.redaction import Redactor
 from midstream.core.views.costs import Cost, Costs, costs
 from midstream.language.spec import (
     Ask,
@@ -50,6 +49,7 @@ from midstream.language.spec import (
     Wait,
     Workflow,
 )
+from midstream.safety.redaction import Redactor
 
 FORMAT = 5
 """The format of the facts written by this version.

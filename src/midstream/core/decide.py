@@ -73,7 +73,6 @@ from midstream.core.pending import call_key, handler_key, handler_of, request_ke
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
-from midstream.core.safety.capability import SHOWN
 from midstream.core.settling import settle
 from midstream.core.story import BranchStory, Story
 from midstream.core.summaries import is_summary_key
@@ -81,6 +80,7 @@ from midstream.core.timers import timer_rang, timer_started
 from midstream.language.names import INTERRUPTED, ErrorKind, Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, parsing_tools, tools_for
+from midstream.safety.capability import SHOWN
 
 MAX_MISSES = 3
 """Unusable replies (empty, no required call, unreadable arguments) in one turn before it fails."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.spec import Definition, Guidance, Role
+from midstream.safety.sanitize import sanitized
 
 AGENTS_FILE: Final = "AGENTS.md"
 MAX_GUIDANCE: Final = 32_000

@@ -75,7 +75,7 @@ def _pairs(names: Sequence[str], query: str) -> tuple[tuple[str, str], ...]:
 
 def _kind(path: str) -> str:
     # Here as well: no name is looked at before there is one.
-    from midstream.core.safety.protected import classify
+    from midstream.safety.protected import classify
 
     if path.endswith("/"):
         return "folder"

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.errors import WorldTrouble
 from midstream.ports import OwnCommandEnded
+from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
 from midstream.tool.process import Ended, run_command

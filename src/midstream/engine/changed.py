@@ -7,10 +7,10 @@ from pathlib import Path
 
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
-from midstream.core.safety.capability import forbids_secrets
 from midstream.core.views.side_effects import FileChange, FileDiff, short_path, side_effects
 from midstream.language.errors import MidstreamError
 from midstream.ports import ChangedFile, Shelf
+from midstream.safety.capability import forbids_secrets
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of

@@ -35,8 +35,8 @@ from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.safety.redaction import Redactor
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.safety.redaction import Redactor
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor

@@ -6,10 +6,10 @@ from midstream.core.addressing import branch_at
 from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.safety.capability import SHOWN, quoted
-from midstream.core.safety.rules import capability_of, covers, is_told_by_name
 from midstream.headless.run import ANSWER, Asking, Given, is_wanted
 from midstream.ports import Machine
+from midstream.safety.capability import SHOWN, quoted
+from midstream.safety.rules import capability_of, covers, is_told_by_name
 
 
 async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from midstream.core.safety.capability import PermissionMode, SandboxLevel
+from midstream.safety.capability import PermissionMode, SandboxLevel
 
 
 class Permits(Protocol):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midstream.core.safety.capability import Capability, forbids_secrets
 from midstream.core.views.side_effects import FileDiff
 from midstream.language.names import Json, Outcome
 from midstream.language.spec import ToolSpec
+from midstream.safety.capability import Capability, forbids_secrets
 
 if TYPE_CHECKING:
-    from midstream.core.safety.rules import Rule
+    from midstream.safety.rules import Rule
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,10 @@ from typing import Protocol
 
 import msgspec
 
-from midstream.core.safety.redaction import Redactor, Withheld
 from midstream.ports.models import Model
 from midstream.ports.store import Journal, Shelf
 from midstream.ports.tools import Tools, Validator
+from midstream.safety.redaction import Redactor, Withheld
 
 
 class Clock(Protocol):

@@ -23,7 +23,6 @@ from midstream.core.inputs import EffectKey
 from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run, owner_of
-from midstream.core.safety.redaction import Withheld
 from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Definition, ToolSpec
@@ -40,6 +39,7 @@ from midstream.ports import (
     World,
 )
 from midstream.rehearsal.within import path_of, timer_of
+from midstream.safety.redaction import Withheld
 from midstream.workflow.effects import CHECKPOINT_S
 from midstream.workflow.state_machine import WorkflowStateMachine
 

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from midstream.core.safety import quiet_git
-from midstream.core.safety.harmless import ENVIRONMENT
+from midstream.safety import quiet_git
+from midstream.safety.read_only_commands import ENVIRONMENT
 from midstream.system.programs import found_program
 
 TIMEOUT_S: Final = 30.0

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from midstream.core.safety.protected import classify
+from midstream.safety.protected import classify
 
 MAX_NAMES: Final = 2_000
 

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, TypeVar
 
-from midstream.core.safety.redaction import Redactor, secret_values
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.errors import WorldTrouble
+from midstream.safety.redaction import Redactor, secret_values
+from midstream.safety.sanitize import sanitized
 
 STDIN: Final = 0
 STDOUT: Final = 1

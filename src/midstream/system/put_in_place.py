@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from midstream.config.places import user_state_dir
-from midstream.core.safety.capability import forbids_secrets
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.safety.capability import forbids_secrets
 from midstream.system.openat2 import rename_new
 from midstream.system.workspace_paths import (
     Place,

@@ -24,9 +24,9 @@ from midstream.config.places import (
     user_config_dir,
     user_state_dir,
 )
-from midstream.core.safety.capability import Capability, Kind
-from midstream.core.safety.protected import Purpose, classify, folded
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.safety.capability import Capability, Kind
+from midstream.safety.protected import Purpose, classify, folded
 from midstream.system.hard_links import is_twin_of_a_secret
 from midstream.system.openat2 import is_made_up, opened
 

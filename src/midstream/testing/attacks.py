@@ -21,15 +21,15 @@ import msgspec
 
 from midstream.config.opening import open_settings
 from midstream.config.places import CONFIG_HOME, STATE_HOME
-from midstream.core.safety.capability import PermissionMode, SandboxLevel
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import is_harmless
-from midstream.core.safety.policy import Policy, judged
-from midstream.core.safety.protected import classify_path
-from midstream.core.safety.redaction import Redactor, secret_values
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.names import Json
 from midstream.ports import ToolContext
+from midstream.safety.capability import PermissionMode, SandboxLevel
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
+from midstream.safety.protected import classify_path
+from midstream.safety.read_only_commands import is_harmless
+from midstream.safety.redaction import Redactor, secret_values
+from midstream.safety.sanitize import sanitized
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.sandbox import Sandbox

@@ -9,11 +9,11 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from midstream.core.safety.capability import Capability
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.safety.capability import Capability
 
 Result: TypeAlias = str | ToolOutcome
 

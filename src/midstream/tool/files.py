@@ -8,11 +8,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from midstream.core.safety.capability import Capability
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext
+from midstream.safety.capability import Capability
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import (

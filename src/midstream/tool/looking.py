@@ -1,6 +1,6 @@
 """Commands that only look, started so that they can do nothing else: what is left to the edge.
 
-`midstream.core.safety.harmless` says by the words of a command how to start it. Here the file system is
+`midstream.safety.read_only_commands` says by the words of a command how to start it. Here the file system is
 asked whether that holds: the program is the system's, each path is a plain file or folder inside, and
 git's repository is the workspace's own, whose configuration names nothing that git would start.
 
@@ -22,10 +22,10 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.safety import harmless, quiet_git
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.rules import Rule
 from midstream.language.errors import MidstreamError, UserMistake
+from midstream.safety import quiet_git, read_only_commands
+from midstream.safety.capability import Capability
+from midstream.safety.rules import Rule
 from midstream.system.git import ceiling, git_output, not_own
 from midstream.system.hard_links import is_another_name
 from midstream.system.openat2 import opened
@@ -61,7 +61,7 @@ def looking(
     Raises:
         UserMistake: it is git, and what it would show is not the workspace's own repository.
     """
-    known = harmless.prepared(argv)
+    known = read_only_commands.prepared(argv)
     if known is None:
         return None
     program = _program(known.programs, workspace)
@@ -110,11 +110,11 @@ def looking(
 
 
 def _leaving_out(
-    known: harmless.Prepared, kept: Sequence[Rule]
-) -> tuple[harmless.Prepared, tuple[str, ...]]:
+    known: read_only_commands.Prepared, kept: Sequence[Rule]
+) -> tuple[read_only_commands.Prepared, tuple[str, ...]]:
     """Return how to start it so that as many of the rules hold as can, and these."""
     exact = [rule for rule in kept if rule.globs]
-    less = harmless.leaving_out(known, [glob for rule in exact for glob in rule.globs])
+    less = read_only_commands.leaving_out(known, [glob for rule in exact for glob in rule.globs])
     return (known, ()) if less is None else (less, tuple(rule.text for rule in exact))
 
 

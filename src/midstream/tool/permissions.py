@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from midstream.core.safety.capability import PermissionMode, SandboxLevel
-from midstream.core.safety.policy import MODES, OWN_FILE, WORKSPACE_FILE, Policy
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
+from midstream.safety.capability import PermissionMode, SandboxLevel
+from midstream.safety.policy import MODES, OWN_FILE, WORKSPACE_FILE, Policy
 
 SWITCHABLE = ("plan", "ask", "auto")
 """The modes a command may go to. `full` takes a flag and a typed word at the start."""

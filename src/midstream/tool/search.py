@@ -12,12 +12,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.protected import classify
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext
+from midstream.safety.capability import Capability
+from midstream.safety.protected import classify
 from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor

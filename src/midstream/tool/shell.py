@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from midstream.core.safety.capability import Capability, quoted
-from midstream.core.safety.commands import outside, read_command
-from midstream.core.safety.harmless import is_harmless
-from midstream.core.safety.rules import ANY_HOST, host_of
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json, Outcome
 from midstream.language.shape import clip
 from midstream.language.spec import ToolSpec
 from midstream.ports import ToolContext, ToolOutcome
+from midstream.safety.capability import Capability, quoted
+from midstream.safety.command_line import outside, read_command
+from midstream.safety.read_only_commands import is_harmless
+from midstream.safety.rules import ANY_HOST, host_of
+from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.tool import looking
 from midstream.tool.base import Planned, Tool, parameters_of, typed

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from midstream.core.safety import quiet_git
-from midstream.core.safety.protected import classify
 from midstream.language.errors import MidstreamError
+from midstream.safety import quiet_git
+from midstream.safety.protected import classify
 from midstream.system.git import git_output
 from midstream.system.walk import Ignores
 from midstream.system.workspace_paths import Place, read_bytes

@@ -9,9 +9,9 @@ from functools import partial
 
 import msgspec
 
-from midstream.core.safety.capability import Capability
 from midstream.language.errors import UserMistake
 from midstream.ports import ToolContext
+from midstream.safety.capability import Capability
 from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import missing_above, put_in_place, require_plain

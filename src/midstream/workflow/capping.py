@@ -1,8 +1,8 @@
 """Texts as a conversation and a journal can hold them: readable, redacted, and never endless."""
 
-from midstream.core.safety.redaction import Redactor
 from midstream.language.errors import WorldTrouble
 from midstream.ports import Shelf, World
+from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
 from midstream.workflow.long_texts import PIECE, LongText, long_text
 from midstream.workflow.redacting import without_secrets

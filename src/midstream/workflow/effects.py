@@ -30,13 +30,13 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import Run
-from midstream.core.safety.redaction import Redactor
 from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.language.names import Outcome
 from midstream.ports import Clock, Handlers, Shelf, ToolContext
 from midstream.ports import World as World
+from midstream.safety.redaction import Redactor
 from midstream.system.offloop import call_soon, in_thread
 from midstream.workflow.agent import WorkflowAgent
 from midstream.workflow.capping import ends_of, kept, named, short

@@ -13,9 +13,9 @@ import msgspec
 from midstream.core.events import ContextChange
 from midstream.core.inputs import RequestedCall
 from midstream.core.run import Run
-from midstream.core.safety.redaction import PIECE, Redactor, holds_placeholder
 from midstream.language.names import Json
 from midstream.ports import HandlerResult, World
+from midstream.safety.redaction import PIECE, Redactor, holds_placeholder
 from midstream.system.offloop import in_thread
 
 WITHHELD = (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import msgspec
 
 from midstream.core.notices import AnyNotice, Envelope, ListenerFailed
-from midstream.core.safety.redaction import Redactor
 from midstream.ports import Clock
+from midstream.safety.redaction import Redactor
 from midstream.workflow.emitter import Emitter
 from midstream.workflow.words import readable
 

@@ -6,8 +6,8 @@ or is denied, and in `plan` it is denied. The second column says what the line i
 
 from tables import table
 
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.policy import Policy, judged
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
 from midstream.testing.attacks import COMMAND_LINES, unasked
 
 

@@ -16,7 +16,7 @@ from deadline import DEADLINE_S
 from tables import table
 from toolbench import Bench
 
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.sandbox import Sandbox
 from midstream.tool.shell import terminal_tool

@@ -14,9 +14,9 @@ import pytest
 from deadline import DEADLINE_S
 from tables import table
 
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import ENVIRONMENT, FOLDERS, prepared
-from midstream.core.safety.quiet_git import CHECK, OPTIONS, unknown_keys
+from midstream.safety.command_line import read_command
+from midstream.safety.quiet_git import CHECK, OPTIONS, unknown_keys
+from midstream.safety.read_only_commands import ENVIRONMENT, FOLDERS, prepared
 
 CANARY = "canary-5f1c"
 LINES = (

@@ -11,9 +11,9 @@ import msgspec
 from tables import table
 from toolbench import Bench, Said
 
-from midstream.core.safety.capability import SHOWN, PermissionMode, SandboxLevel
-from midstream.core.safety.policy import Policy
 from midstream.ports import Review
+from midstream.safety.capability import SHOWN, PermissionMode, SandboxLevel
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 from midstream.tool.shell import terminal_tool
 

@@ -16,10 +16,10 @@ from deadline import DEADLINE_S
 from tables import table
 from toolbench import Bench
 
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.harmless import FOLDERS
-from midstream.core.safety.policy import Policy, judged
 from midstream.language.errors import UserMistake
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
+from midstream.safety.read_only_commands import FOLDERS
 from midstream.tool.looking import Start, looking
 from midstream.tool.shell import terminal_tool
 

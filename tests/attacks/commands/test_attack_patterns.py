@@ -6,11 +6,11 @@ a seat belt in the way is taken off.
 
 from tables import table
 
-from midstream.core.safety.capability import Kind
-from midstream.core.safety.commands import outside, read_command
-from midstream.core.safety.flags import TABLE
-from midstream.core.safety.policy import Policy, judged
-from midstream.core.safety.rules import covers
+from midstream.safety.capability import Kind
+from midstream.safety.command_line import outside, read_command
+from midstream.safety.flags import TABLE
+from midstream.safety.policy import Policy, judged
+from midstream.safety.rules import covers
 
 NOT_COVERED: dict[str, tuple[str, ...]] = {
     "git log *": (

@@ -2,10 +2,10 @@
 
 from tables import table
 
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.commands import outside, read_command
-from midstream.core.safety.policy import Policy, judged
-from midstream.core.safety.rules import covers
+from midstream.safety.capability import Capability
+from midstream.safety.command_line import outside, read_command
+from midstream.safety.policy import Policy, judged
+from midstream.safety.rules import covers
 
 AUTO = Policy(mode="auto", sandbox="full")
 

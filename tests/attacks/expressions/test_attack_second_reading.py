@@ -15,10 +15,10 @@ from tables import table
 
 from midstream.core.events import AnyFact, CallPlanned, Prompted, QuestionAsked, StateTransition
 from midstream.core.run import Run
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.rules import covers
 from midstream.language.spec import Ask, ForEach, State, SubWorkflow, Transition, Workflow
 from midstream.language.templates import filled
+from midstream.safety.command_line import read_command
+from midstream.safety.rules import covers
 
 CANARY = "c4nary-of-the-variables"
 HOSTILE = (

@@ -17,10 +17,10 @@ import pytest
 from tables import table
 from toolbench import DEADLINE_S
 
-from midstream.core.safety.capability import SHOWN, PermissionMode
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
 from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.safety.capability import SHOWN, PermissionMode
+from midstream.safety.policy import Policy
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.sandbox import Sandbox

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.safety.capability import PermissionMode
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
 from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.safety.capability import PermissionMode
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 
 CANARY = "c4nary-that-must-never-be-seen"

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tables import table
 from toolbench import Bench, Said
 
-from midstream.core.safety.capability import PermissionMode
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.policy import Policy, judged
-from midstream.core.safety.rules import read_rule
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
+from midstream.safety.capability import PermissionMode
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import Policy, judged
+from midstream.safety.rules import read_rule
 from midstream.tool import looking
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager

@@ -6,10 +6,10 @@ not somebody thought of its name.
 
 from tables import table
 
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.policy import Policy, judged
-from midstream.core.safety.protected import classify_path
-from midstream.core.safety.protected_names import ROWS
+from midstream.safety.capability import Capability
+from midstream.safety.policy import Policy, judged
+from midstream.safety.protected import classify_path
+from midstream.safety.protected_names import ROWS
 
 NAMES = {
     "agents": "AGENTS.md CLAUDE.md GEMINI.md CRUSH.md QWEN.md WARP.md .junie/guidelines.md .rules "

@@ -11,7 +11,7 @@ import pytest
 from tables import table
 from toolbench import Bench
 
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.tool.builtin import built_in_tools
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.sandbox import Sandbox

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pipes_kit import started
 
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.testing.attacks import Tried, battery, scratch_folder
 from midstream.tool.process import _Plain
 from midstream.tool.sandbox.measuring import Measured

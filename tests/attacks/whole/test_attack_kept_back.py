@@ -7,8 +7,8 @@ import pytest
 from tables import table
 from toolbench import Bench
 
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Json
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 
 RULES: dict[str, Policy] = {

@@ -8,7 +8,7 @@ from tables import table
 from toolbench import Bench
 
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
-from midstream.core.safety.policy import Policy
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 from midstream.tool.sandbox.measuring import Measured
 from midstream.tool.sandbox.sandbox import Sandbox

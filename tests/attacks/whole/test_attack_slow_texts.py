@@ -16,15 +16,15 @@ from tables import table
 from midstream.ai.offline import filled
 from midstream.command.reading import _fenced
 from midstream.console.markdown import has_markdown
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.redaction import Redactor, secret_values
-from midstream.core.safety.rules import is_obscure
-from midstream.core.safety.sanitize import sanitized
-from midstream.core.safety.shapes import SHAPES
 from midstream.core.views.results import result_words
 from midstream.language.errors import MidstreamError
 from midstream.language.templates import compiled
 from midstream.rehearsal.format import without_places
+from midstream.safety.command_line import read_command
+from midstream.safety.redaction import Redactor, secret_values
+from midstream.safety.rules import is_obscure
+from midstream.safety.sanitize import sanitized
+from midstream.safety.secret_shapes import SHAPES
 
 SHORT, LONG = 1_500, 24_000
 TOO_MUCH = 4 * LONG // SHORT

@@ -13,9 +13,9 @@ from tables import table
 from midstream.config.manager import ConfigManager
 from midstream.config.mcp_servers import mcp_servers
 from midstream.config.trust import TrustStore, session_grant
-from midstream.core.safety.capability import Capability
-from midstream.core.safety.commands import read_command
-from midstream.core.safety.policy import MODES, Policy, judged
+from midstream.safety.capability import Capability
+from midstream.safety.command_line import read_command
+from midstream.safety.policy import MODES, Policy, judged
 
 EVIL = "http://evil.example/v1"
 OWN: dict[str, Any] = {

@@ -6,10 +6,10 @@ import msgspec
 from tables import table
 from toolbench import Bench, a_tool
 
-from midstream.core.safety.capability import SHOWN
-from midstream.core.safety.policy import Policy
 from midstream.language.names import Effect, Json
 from midstream.ports import ToolContext
+from midstream.safety.capability import SHOWN
+from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager
 
 POLICIES = {

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.safety.protected import classify
+from midstream.safety.protected import classify
 from midstream.tool.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
 from midstream.tool.file_imports import imports_in
 from midstream.tool.source_files import read_regular

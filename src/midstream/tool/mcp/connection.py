@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from midstream import __version__
 from midstream.config.mcp_servers import McpServer, secrets_of
-from midstream.core.safety.redaction import Redactor
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.ports import ToolOutcome
+from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
 from midstream.tool.mcp.offers import MAX_TOOLS, BadOffer, Offer, offers, visible
 from midstream.tool.mcp.results import outcome_of

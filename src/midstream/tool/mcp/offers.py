@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from midstream.core.safety.decoding import BadValue, checked, clean
 from midstream.language.names import Json
+from midstream.safety.decoding import BadValue, checked, clean
 
 MAX_TOOLS: Final = 128
 MAX_NAME: Final = 64

@@ -3,8 +3,8 @@
 import json
 from typing import Any, Final
 
-from midstream.core.safety.decoding import BadValue, checked, clean
 from midstream.ports import ToolOutcome
+from midstream.safety.decoding import BadValue, checked, clean
 from midstream.tool.text import MAX_CHARS, capped
 
 MAX_PARTS: Final = 200

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from midstream.config.mcp_servers import McpServer, filled
-from midstream.core.safety.decoding import BadValue, checked, decode_object
 from midstream.language.names import Json
+from midstream.safety.decoding import BadValue, checked, decode_object
 from midstream.system.offloop import in_thread
 from midstream.tool.mcp.child import MAX_LINE, Child, LineTooLong
 

@@ -1,6 +1,6 @@
 """What of a workspace a command inside may not change, and what of it leads out to the host: a walk.
 
-Before a command starts, the files that decide what runs later (`midstream.core.safety.protected`) are
+Before a command starts, the files that decide what runs later (`midstream.safety.protected`) are
 found at every depth, to be made read-only, and the sockets and pipes that others listen at, to be shut.
 When it has ended, the same walk says which of those files are new, others or gone: what was not there
 could not be locked, and a folder can be moved away with a locked file in it.
@@ -27,8 +27,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.core.safety.protected import classify
-from midstream.core.safety.protected_names import UNKNOWN
+from midstream.safety.protected import classify
+from midstream.safety.protected_names import UNKNOWN
 from midstream.system.openat2 import file_system, opened
 
 LOCKED: Final = (".git", ".midstream")

@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.safety.protected import folded
-from midstream.core.safety.rules import Rule
+from midstream.safety.protected import folded
+from midstream.safety.rules import Rule
 from midstream.system.git import leads_away
 from midstream.system.openat2 import opened
 from midstream.tool.sandbox.guarded import MAX_DEPTH, MAX_NAMES, MAX_S

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from midstream.config.files import make_private
-from midstream.core.safety.capability import SandboxLevel
+from midstream.safety.capability import SandboxLevel
 from midstream.tool.sandbox import seccomp
 from midstream.tool.sandbox.bwrap import NEEDED, PLACES, Bwrap, found_bwrap
 from midstream.tool.sandbox.launch import Machinery, Prepared

@@ -23,8 +23,8 @@ from typing import Final, NoReturn, TypeAlias
 
 import h11
 
-from midstream.core.safety.rules import WEB_PORTS, host_of
 from midstream.language.shape import clip
+from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.system.offloop import in_thread
 from midstream.tool.sandbox.measuring import interpreter
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from midstream.core.safety.capability import SandboxLevel
+from midstream.safety.capability import SandboxLevel
 from midstream.system.workspace_paths import Place
 from midstream.tool.sandbox.bwrap import PLACES, found_bwrap
 from midstream.tool.sandbox.guarded import Guarded, Lookout

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from midstream.config.files import make_private
-from midstream.core.safety.protected import classify
+from midstream.safety.protected import classify
 from midstream.system.workspace_paths import Place
 from midstream.tool.sandbox.bwrap import others_reach
 from midstream.tool.sandbox.guarded import LOCKED, Guarded

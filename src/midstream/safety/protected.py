@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from midstream.core.safety.protected_names import PLAIN_AT_ROOT, ROWS, UNKNOWN
+from midstream.safety.protected_names import PLAIN_AT_ROOT, ROWS, UNKNOWN
 
 Purpose: TypeAlias = Literal["read", "write"]
 Standing: TypeAlias = Literal["plain", "protected", "secret"]

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from midstream.core.safety.places import Finder, finder, outline
-from midstream.core.safety.shapes import SHAPES, Shape
 from midstream.language.names import Json
+from midstream.safety.match_places import Finder, finder, outline
+from midstream.safety.secret_shapes import SHAPES, Shape
 
 LEAST_CHARS: Final = 8
 """Characters from which on a value of the environment counts as a secret."""

@@ -20,11 +20,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from midstream.core.safety.capability import Capability, Kind, PermissionMode, SandboxLevel
-from midstream.core.safety.protected import Purpose, classify_path
-from midstream.core.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
-from midstream.core.safety.sanitize import sanitized
 from midstream.language.shape import clip
+from midstream.safety.capability import Capability, Kind, PermissionMode, SandboxLevel
+from midstream.safety.protected import Purpose, classify_path
+from midstream.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule
+from midstream.safety.sanitize import sanitized
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -158,7 +158,7 @@ def may_ask_about(kind: Kind, policy: Policy) -> bool:
 
 def _is_harmless(argv: tuple[str, ...]) -> bool:
     # Its tables take a while to load, and nothing is judged before the prompt is on the screen.
-    from midstream.core.safety.harmless import is_harmless
+    from midstream.safety.read_only_commands import is_harmless
 
     return is_harmless(argv)
 
@@ -284,7 +284,7 @@ def kept_from(command: Capability, policy: Policy) -> tuple[Rule, ...]:
 
 
 def _reads_more(argv: tuple[str, ...]) -> bool:
-    from midstream.core.safety.harmless import reads_more  # as for `_is_harmless`
+    from midstream.safety.read_only_commands import reads_more  # as for `_is_harmless`
 
     return reads_more(argv)
 

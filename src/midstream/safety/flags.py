@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from midstream.core.safety.harmless import LOOKED_AT, Flags
-from midstream.core.safety.rules import STARTERS
+from midstream.safety.read_only_commands import LOOKED_AT, Flags
+from midstream.safety.rules import STARTERS
 
 _TEXT: Final = re.compile(r"[^-].{0,20000}", re.DOTALL)
 _COUNT: Final = re.compile(r"-\d{1,6}")

@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from midstream.core.safety.places import Finder, finder, loosened
+from midstream.safety.match_places import Finder, finder, loosened
 
 WINDOW: Final = 512
 """Characters of a key within which it is seen to be one. Those that follow belong to it."""

@@ -9,7 +9,7 @@ have started, and it is started without bash.
 import re
 from typing import Final
 
-from midstream.core.safety.capability import Capability, quoted
+from midstream.safety.capability import Capability, quoted
 
 MAX_WORDS: Final = 200
 

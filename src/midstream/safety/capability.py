@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
-    from midstream.core.safety.protected import Purpose
+    from midstream.safety.protected import Purpose
 
 Kind: TypeAlias = Literal[
     "read", "write", "write_protected", "exec", "shell", "outside", "net", "tool", "ask_user"
@@ -82,7 +82,7 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def forbids_secrets(request: Capability) -> str:
     """Object to secret files and to nothing else: what a context does that no policy stands behind."""
-    from midstream.core.safety.protected import classify_path  # no call comes before the prompt
+    from midstream.safety.protected import classify_path  # no call comes before the prompt
 
     purposes: dict[str, Purpose] = {"read": "read", "write": "write", "write_protected": "write"}
     purpose = purposes.get(request.kind)

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.safety import quiet_git
-from midstream.core.safety.protected import (
+from midstream.safety import quiet_git
+from midstream.safety.protected import (
     SECRET_ENDINGS,
     SECRET_FOLDERS,
     SECRET_NAMES,

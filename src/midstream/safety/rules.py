@@ -33,11 +33,11 @@ from typing import Final, NoReturn, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from midstream.core.safety.capability import Capability, Kind, quoted
-from midstream.core.safety.protected import folded
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.language.shape import clip
+from midstream.safety.capability import Capability, Kind, quoted
+from midstream.safety.protected import folded
 
 MAX_CHARS: Final = 2_000
 """Characters of a rule. A grant may be longer; it then covers exactly its own capability."""
@@ -117,7 +117,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return False
         if len(self.words) == 1 or self.is_literal:
             return first is _Wild.MANY or self.words == argv
-        from midstream.core.safety.flags import data_in  # few commands get this far
+        from midstream.safety.flags import data_in  # few commands get this far
 
         items = tuple(zip(argv, data_in(argv), strict=True))
         return _fits(self.words, items, _is_word, is_wild=_is_data)
@@ -127,7 +127,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         argv = _composed(capability.argv)
         if capability.kind != self.kind or not argv or not _fits(self.words, argv, _same_word):
             return ""
-        from midstream.core.safety.flags import data_in
+        from midstream.safety.flags import data_in
 
         written = {word for word in self.words if isinstance(word, str)}
         words = zip(argv, data_in(argv), strict=True)
