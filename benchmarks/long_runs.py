@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from benchmarks.measuring import Figure, alone
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import AnyFact, Usage
 from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
 from midstream.core.notices import Envelope

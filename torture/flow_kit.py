@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.addressing import branch_at, living
+from midstream.core.branch_address import branch_at, living
 from midstream.core.conversation import USER
 from midstream.core.inputs import RequestedCall
 from midstream.core.run import Run

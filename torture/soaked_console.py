@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from midstream.console.interface import ConsoleInterface
-from midstream.core.call_words import COMMAND
+from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
 from midstream.core.events import (
     AgentResponded,

@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.assembly import Options, SystemClock, bells, journal_path, opened_store
 from midstream.config.manager import ConfigManager
-from midstream.core.addressing import addressed
+from midstream.core.branch_address import addressed
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.run import Run, definition_of
 from midstream.engine.opening import found, opened

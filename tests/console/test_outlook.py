@@ -4,8 +4,8 @@ from typing import cast
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.events import RunStarted, StateTransition, Usage
+from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.desk.outlook import Outlook

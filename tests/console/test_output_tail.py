@@ -9,9 +9,9 @@ from midstream.console.live import LiveText
 from midstream.console.narrator import Narrator
 from midstream.console.output_tail import MAX_CHARS, MAX_LINES, OutputTail
 from midstream.console.painting import Block
+from midstream.core.decide.steering import UNKNOWN
 from midstream.core.events import AnyFact, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
-from midstream.core.steering import UNKNOWN
 
 
 def tail(*pieces: str, count: int = 9) -> list[str]:

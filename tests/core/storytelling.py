@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.conversation import Message
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import (
     AnyFact,
     BranchStarted,
@@ -21,6 +20,7 @@ from midstream.core.events import (
     StateTransition,
     Usage,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
     Approve,

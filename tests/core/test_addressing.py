@@ -19,7 +19,7 @@ from storytelling import (
     within,
 )
 
-from midstream.core.addressing import (
+from midstream.core.branch_address import (
     address_of,
     addressed,
     addressees,

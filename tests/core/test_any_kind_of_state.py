@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from storytelling import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
 from storytelling import state as plain
 
-from midstream.core.apply import apply
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.events import (
     AnyFact,
@@ -27,6 +26,7 @@ from midstream.core.events import (
     ToolReturned,
     Usage,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
     Approve,

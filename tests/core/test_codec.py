@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from storytelling import define, flow, state
 from test_core_invariants import RESUMES, RICH, told
 
-from midstream.core import growing
-from midstream.core.apply import apply
+from midstream.core import append_only
+from midstream.core.append_only import PAGE, Log, is_read, logged
 from midstream.core.codec import (
     FIRST,
     Undecodable,
@@ -24,6 +24,7 @@ from midstream.core.codec import (
     encode_run,
 )
 from midstream.core.conversation import Message, ToolCall
+from midstream.core.costs import costs
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -40,10 +41,9 @@ from midstream.core.events import (
     Usage,
     WorkflowOutput,
 )
-from midstream.core.growing import PAGE, Log, is_read, logged
+from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.core.views.costs import costs
 from midstream.core.views.difference import first_difference
 from midstream.language.spec import Budget, Definition, plan_of
 
@@ -284,7 +284,7 @@ def test_a_run_taken_up_through_snapshots_is_the_one_folded_from_its_facts(
 ) -> None:
     run, facts = told(data, data.draw(st.sampled_from(RESUMES)), most=60)
     kept: dict[str, bytes] = {}
-    with patch.object(growing, "PAGE", size), patch.object(growing, "RECENT", 2):
+    with patch.object(append_only, "PAGE", size), patch.object(append_only, "RECENT", 2):
         folded = again = Run(id=run.id)
         for fact in facts:
             folded, again = apply(folded, fact), apply(again, fact)

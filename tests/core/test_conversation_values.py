@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from midstream.core import conversation
+from midstream.core.append_only import Log, logged
 from midstream.core.conversation import (
     USER,
     Message,
@@ -15,7 +16,6 @@ from midstream.core.conversation import (
     seen_by,
     trimmed,
 )
-from midstream.core.growing import Log, logged
 
 CALL = ToolCall(id="c1", name="look", arguments={"at": "a"})
 RESULT = ToolResult(call_id="c1", outcome="completed", text="seen")

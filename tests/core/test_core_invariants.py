@@ -24,7 +24,6 @@ from storytelling import (
     tell,
 )
 
-from midstream.core.apply import apply
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import Message, seen_by
 from midstream.core.events import (
@@ -39,6 +38,7 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
     Approve,

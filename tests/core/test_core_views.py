@@ -18,10 +18,10 @@ from storytelling import (
     tell,
 )
 
+from midstream.core.costs import Cost, costs, in_words
 from midstream.core.events import Usage
 from midstream.core.inputs import Halt, Stop
 from midstream.core.run import Run
-from midstream.core.views.costs import Cost, costs, in_words
 from midstream.core.views.status import Where, where
 from midstream.core.views.transcript import transcript
 from midstream.language.names import Policy

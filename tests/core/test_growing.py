@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.core import growing
-from midstream.core.decide import judged
-from midstream.core.events import Usage
-from midstream.core.growing import (
+from midstream.core import append_only
+from midstream.core.append_only import (
     PAGE,
     RECENT,
     Book,
@@ -25,6 +23,8 @@ from midstream.core.growing import (
     plainly,
     relogged,
 )
+from midstream.core.decide.decide import judged
+from midstream.core.events import Usage
 from midstream.core.inputs import ModelReplied, Start, UserSaid
 from midstream.core.pending import pending
 from midstream.core.run import Run
@@ -120,7 +120,7 @@ def on_pages(log: Log[int], asked: list[tuple[int, ...]]) -> Log[int]:
 def test_a_log_that_is_read_again_is_the_tuple_it_stands_for_whoever_goes_on(
     steps: list[tuple[int, int]], size: int, data: st.DataObject
 ) -> None:
-    with patch.object(growing, "PAGE", size), patch.object(growing, "RECENT", 2):
+    with patch.object(append_only, "PAGE", size), patch.object(append_only, "RECENT", 2):
         made: list[tuple[Log[int], tuple[int, ...]]] = [(Log(), ())]
         for number, (base, place) in enumerate(steps):
             log, plain = made[-1 - base % min(len(made), 5)]

@@ -17,8 +17,8 @@ from storytelling import (
 )
 from test_core_invariants import RESUMES, told
 
-from midstream.core.apply import apply
 from midstream.core.events import AnyFact
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import Recovered, Resume, Stop
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, definition_of

@@ -32,7 +32,7 @@ from storytelling import (
 )
 
 from midstream.core.codec import decode_run, encode_run
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import (
     BranchStarted,
     BranchStopped,

@@ -25,7 +25,7 @@ from storytelling import (
 )
 
 from midstream.core.conversation import ToolCall
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import (
     AgentResponded,
     QuestionAsked,

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from storytelling import call, dispositions, done, go, of, replies, says, tell
 from test_core_invariants import Player, a_request_is_valid, reopened, to_the_end
 
-from midstream.core.apply import apply
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
-from midstream.core.compacting import CHANGED, NO_SHORTER, NO_SUMMARY
 from midstream.core.conversation import SUMMARY, Message, seen_by
-from midstream.core.decide import decide
+from midstream.core.decide.compacting import CHANGED, NO_SHORTER, NO_SUMMARY
+from midstream.core.decide.decide import decide
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -25,6 +24,7 @@ from midstream.core.events import (
     Usage,
     WordsJoined,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     Compact,
     Halt,

@@ -28,6 +28,7 @@ from storytelling import (
     words,
 )
 
+from midstream.core.decide.run_to_completion import MAX_SILENT_TRANSITIONS
 from midstream.core.events import (
     Prompted,
     RunFailed,
@@ -39,7 +40,6 @@ from midstream.core.events import (
 from midstream.core.inputs import Halt, HandlerFailed, Recovered
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
-from midstream.core.settling import MAX_SILENT_TRANSITIONS
 from midstream.language.spec import Branch, Budget, Catch, Retry, State, SubWorkflow, Transition
 
 BACK = state("resume", "critic", next="$interrupted")

@@ -19,9 +19,9 @@ from storytelling import (
     words,
 )
 
+from midstream.core.decide.steering import STORM_COUNT
 from midstream.core.events import InputDisposed, InputReceived, ReplyCut, RunFinished
 from midstream.core.inputs import Withdraw
-from midstream.core.steering import STORM_COUNT
 from midstream.language.names import Policy
 
 PLAIN = flow(state("start", "dude", next="after"), state("after", "critic"))

@@ -28,9 +28,9 @@ from storytelling import (
     words,
 )
 
-from midstream.core import steering
-from midstream.core.apply import apply
-from midstream.core.decide import CRASH_LOOP, CRASHES
+from midstream.core.decide import steering
+from midstream.core.decide.decide import CRASH_LOOP, CRASHES
+from midstream.core.decide.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
 from midstream.core.events import (
     FileWritten,
     InputDisposed,
@@ -45,6 +45,7 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     FileChanging,
     Halt,
@@ -57,7 +58,6 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import call_key, handler_key, pending
 from midstream.core.run import Run
-from midstream.core.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
 from midstream.core.views.status import way_on
 from midstream.desk.wording import way_on_here
 

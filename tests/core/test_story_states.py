@@ -21,7 +21,7 @@ from storytelling import (
     words,
 )
 
-from midstream.core.decide import decide
+from midstream.core.decide.decide import decide
 from midstream.core.events import (
     AgentFailed,
     ContextChange,

@@ -13,7 +13,7 @@ from storytelling import (
 )
 
 from midstream.core.conversation import ToolResult
-from midstream.core.decide import MAX_REQUESTS
+from midstream.core.decide.decide import MAX_REQUESTS
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,

@@ -20,9 +20,9 @@ import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 from storytelling import check
 
-from midstream.core.apply import apply
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import AnyFact, RunStarted
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import AnyInput, EffectKey, Shown
 from midstream.core.notices import Envelope
 from midstream.core.pending import (

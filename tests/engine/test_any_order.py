@@ -44,6 +44,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from midstream.core.decide.steering import UNKNOWN
 from midstream.core.decision import Decision
 from midstream.core.events import (
     AnyFact,
@@ -82,7 +83,6 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.run import Run
-from midstream.core.steering import UNKNOWN
 from midstream.engine import postman
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy

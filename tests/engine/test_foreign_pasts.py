@@ -10,7 +10,6 @@ import pytest
 from travel_kit import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
-from midstream.core.apply import apply
 from midstream.core.conversation import ToolCall
 from midstream.core.decision import Decision
 from midstream.core.events import (
@@ -21,6 +20,7 @@ from midstream.core.events import (
     StateTransition,
     ToolCalled,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.engine.local import LocalEngine

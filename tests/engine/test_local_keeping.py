@@ -11,9 +11,9 @@ import pytest
 from deadline import DEADLINE_S, jump, until
 
 from midstream.core import conversation
+from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
 from midstream.core.events import InputReceived, RunRecovered
-from midstream.core.growing import Log, is_read
 from midstream.core.notices import Envelope, RunTaken
 from midstream.engine import local, opening, postman
 from midstream.engine.local import LocalEngine

@@ -41,7 +41,11 @@ NOT_NEEDED = {
         "re2",
     ),
     *("midstream.engine", "midstream.store", "midstream.workflow", "midstream.rehearsal"),
-    *("midstream.core.decide", "midstream.core.story", "midstream.language.expressions"),
+    *(
+        "midstream.core.decide.decide",
+        "midstream.core.decide.transaction",
+        "midstream.language.expressions",
+    ),
     *("midstream.safety.rules", "midstream.safety.policy", "midstream.language.patterns"),
     *("midstream.command.table", "midstream.command.runs", "midstream.core.views.graph"),
     *("midstream.start_headless", "midstream.start_doctor", "midstream.cli_runs"),

@@ -9,12 +9,12 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
 
-from midstream.core import moving, steering
 from midstream.core.conversation import Message, ToolCall
+from midstream.core.decide import steering, transitions
+from midstream.core.decide.steering import OUTCOMES
+from midstream.core.decide.transaction import Story
 from midstream.core.events import InputDisposed, QuestionAsked, StateTransition, ToolReturned
 from midstream.core.run import Run
-from midstream.core.steering import OUTCOMES
-from midstream.core.story import Story
 from midstream.ports import ModelRequest
 from midstream.rehearsal.everywhere import Tried, everywhere, table
 from midstream.rehearsal.invariants import broken_by, results_in
@@ -188,7 +188,7 @@ async def test_a_line_that_is_never_disposed_of_is_found(monkeypatch: pytest.Mon
 
 
 async def test_a_halt_that_leads_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moving, "resume_target", lambda run: "end")
+    monkeypatch.setattr(transitions, "resume_target", lambda run: "end")
     found = broken_words(await disturbed(reference("line"), kinds=("interrupt",)))
     assert "the halt of epoch 1 led to 'end'" in found
 

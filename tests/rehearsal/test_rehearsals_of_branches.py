@@ -7,7 +7,7 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
 
-from midstream.core import moving
+from midstream.core.decide import transitions
 from midstream.core.events import (
     AnyFact,
     BranchFinished,
@@ -140,7 +140,7 @@ async def test_words_to_one_branch_are_a_disturbance_of_their_own() -> None:
 async def test_a_halt_of_a_branch_that_leads_elsewhere_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(moving, "resume_target", lambda run: "stop")
+    monkeypatch.setattr(transitions, "resume_target", lambda run: "stop")
     tried = await tried_at(reference("three branches"), "aside:11:flying")
     assert "the halt of epoch 1 in the branch tests led to 'stop'" in tried.broken
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.apply import apply
 from midstream.core.events import (
     AnyFact,
     Fact,
@@ -20,6 +19,7 @@ from midstream.core.events import (
     StateTransition,
     ToolCalled,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.language.names import Json

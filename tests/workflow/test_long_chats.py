@@ -3,8 +3,8 @@
 import sys
 from types import FrameType
 
+from midstream.core.costs import costs
 from midstream.core.events import Usage
-from midstream.core.views.costs import costs
 from midstream.desk.outlook import Outlook
 from midstream.engine.local import LocalEngine
 from midstream.language.spec import Budget, Role, chat_definition

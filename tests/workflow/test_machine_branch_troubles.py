@@ -5,8 +5,8 @@ from typing import Any
 from machine_kit import begin, end, flow, rounds, scene
 from test_machine_branches import ALL, STOP, THREE, plays, reviewers, state
 
+from midstream.core.decide.steering import NOT_KNOWN
 from midstream.core.events import BranchStopped, InputDisposed, QuestionAsked, ToolCalled
-from midstream.core.steering import NOT_KNOWN
 from midstream.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
 

@@ -15,6 +15,7 @@ from deadline import DEADLINE_S as DEADLINE_S
 from machine_kit import PLAIN, replayed
 
 from midstream.core.conversation import ToolResult
+from midstream.core.decide.steering import OUTCOMES
 from midstream.core.decision import Decision
 from midstream.core.events import FileWritten, QuestionAsked
 from midstream.core.inputs import RequestedCall
@@ -22,7 +23,6 @@ from midstream.core.notices import Envelope
 from midstream.core.outcomes import DID_NOT_HAPPEN, HAPPENED
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.steering import OUTCOMES
 from midstream.language.errors import JournalMoved
 from midstream.language.names import Json
 from midstream.ports import ModelReply, ModelRequest, ReplyListener

@@ -11,8 +11,8 @@ import pytest
 from deadline import DEADLINE_S
 from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
 
-from midstream.core.apply import apply
 from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
+from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake, WorldTrouble
 from midstream.language.names import Json

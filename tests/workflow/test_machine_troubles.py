@@ -18,8 +18,8 @@ from machine_kit import (
     scene,
 )
 
-from midstream.core import decide
-from midstream.core.decide import MAX_BREAKS
+from midstream.core.decide import decide
+from midstream.core.decide.decide import MAX_BREAKS
 from midstream.core.events import (
     AgentFailed,
     InputDisposed,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.addressing import address_of
+from midstream.core.branch_address import address_of
+from midstream.core.decide.steering import NOT_KNOWN
 from midstream.core.events import StateTransition
-from midstream.core.steering import NOT_KNOWN
 from midstream.testing.fakes import Chronicle, fake_world
 from midstream.testing.reference import references
 from midstream.testing.stage import Reference, Stage, StagedModel, StagedTools, perform

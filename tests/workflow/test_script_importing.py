@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.apply import apply
 from midstream.core.events import RunStarted
+from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake
 from midstream.testing.fakes import Gate, define

@@ -9,7 +9,7 @@ from functools import partial
 from midstream.command.command import Command
 from midstream.command.graph import NONE_ACTIVE, workflow_before
 from midstream.command.standing import run_line
-from midstream.core.addressing import living
+from midstream.core.branch_address import living
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
 from midstream.core.run import Run

@@ -15,7 +15,7 @@ from midstream.console.dialog import Dialog
 from midstream.console.editor import Editor, is_command
 from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
-from midstream.core.call_words import COMMAND
+from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
 from midstream.ports import Desk
 from midstream.safety.sanitize import scrubbed

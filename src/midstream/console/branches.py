@@ -4,7 +4,7 @@ from typing import Any
 
 from midstream.console.lines import Line
 from midstream.console.painting import Block, begun, joined, labelled
-from midstream.core.addressing import living
+from midstream.core.branch_address import living
 from midstream.core.events import BranchStarted
 from midstream.core.run import Run
 from midstream.core.views.status import about

@@ -9,7 +9,7 @@ from typing import Final
 from midstream.console.lines import DIM, Line
 from midstream.console.output_tail import OutputTail
 from midstream.console.painting import RESULT_MARK
-from midstream.core.call_words import without_change
+from midstream.core.call_notes import without_change
 from midstream.core.events import ToolReturned
 from midstream.core.views.results import output_of
 from midstream.system.own_process import own_redactor

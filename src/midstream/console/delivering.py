@@ -15,7 +15,7 @@ from midstream.console.painting import typed
 from midstream.console.scrollback import Scrollback
 from midstream.console.shell_lines import words_of
 from midstream.console.under_way import UnderWay
-from midstream.core.addressing import address_of, as_typed
+from midstream.core.branch_address import address_of, as_typed
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
 from midstream.language.names import Policy

@@ -13,7 +13,7 @@ import msgspec
 from midstream.console.answering import Answering
 from midstream.console.editor import Typed, is_command
 from midstream.console.going_back import TurnList
-from midstream.core.addressing import address_of
+from midstream.core.branch_address import address_of
 from midstream.core.question import Question
 
 _PAUSE_S: Final = 0.03

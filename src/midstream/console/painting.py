@@ -35,7 +35,7 @@ from midstream.console.lines import (
     lines_of,
     width_of,
 )
-from midstream.core.call_words import without_change
+from midstream.core.call_notes import without_change
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     BranchFailed,

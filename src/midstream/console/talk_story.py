@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from midstream.console.branches import Branches
 from midstream.console.halts import Halts
 from midstream.console.painting import Block, answer_line, heard, own_words, question_lines
-from midstream.core.addressing import as_typed
+from midstream.core.branch_address import as_typed
 from midstream.core.events import (
     InputDisposed,
     InputReceived,

@@ -3,6 +3,7 @@
 Of a run that is taken up what it has cost is known, and not since when it was at work: only that is told.
 """
 
+from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -13,7 +14,6 @@ from midstream.core.events import (
 )
 from midstream.core.run import Run
 from midstream.core.views.amounts import span_words
-from midstream.core.views.costs import Cost, costs, in_words, is_unknown
 
 
 class Tally:

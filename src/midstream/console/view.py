@@ -16,7 +16,7 @@ from midstream.console.narrator import Narrator
 from midstream.console.painting import question_lines
 from midstream.console.queued import waiting_rows
 from midstream.console.shell_lines import is_own
-from midstream.core.addressing import address_of
+from midstream.core.branch_address import address_of
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route

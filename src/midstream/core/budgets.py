@@ -8,10 +8,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from midstream.core.budget_words import counted
+from midstream.core.costs import costs
+from midstream.core.decide.transaction import Story
 from midstream.core.events import Usage
 from midstream.core.run import Run, definition_of, plan_for
-from midstream.core.story import Story
-from midstream.core.views.costs import costs
 from midstream.language.spec import Budget
 
 

@@ -13,10 +13,11 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from midstream.core.append_only import PAGE, Book, Log, Page, plainly
 from midstream.core.conversation import Message, ToolCall, ToolResult
+from midstream.core.costs import Cost, Costs, costs
 from midstream.core.events import AnyFact, Usage
-from midstream.core.folding.states import with_definition
-from midstream.core.growing import PAGE, Book, Log, Page, plainly
+from midstream.core.fold.fold_states import with_definition
 from midstream.core.question import Question
 from midstream.core.run import (
     Change,
@@ -31,7 +32,6 @@ from midstream.core.run import (
     Trouble,
     Turn,
 )
-from midstream.core.views.costs import Cost, Costs, costs
 from midstream.language.spec import (
     Ask,
     Branch,

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.growing import Log, gathered
+from midstream.core.append_only import Log, gathered
 from midstream.language.names import Json, Outcome
 
 Side: TypeAlias = Literal["system", "user", "assistant"]

@@ -1,6 +1,6 @@
 """Facts: what became true in a run, in order. The journal holds these and nothing else.
 
-A fact is folded by `midstream.core.apply` and says all that folding needs: replaying never runs user
+A fact is folded by `midstream.core.fold.apply` and says all that folding needs: replaying never runs user
 code, a model or a tool. The wire name (`type`) mirrors the class name. Times and sequence numbers
 stand in the `Envelope` around a fact, not in it.
 """

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.core.addressing import address_of
+from midstream.core.branch_address import address_of
 from midstream.core.question import Question
 from midstream.language.nearest import nearest
 

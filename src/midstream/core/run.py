@@ -222,7 +222,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
     `open_questions` and `undelivered` are the parts of `questions` and `inbox` that still matter,
     kept apart so that a long chat costs no more a step than a short one. What grows with every turn
-    is a `Log` or a `Book` (`core.growing`) once it has grown. `last_number` is the
+    is a `Log` or a `Book` (`core.append_only`) once it has grown. `last_number` is the
     highest number a question was given. `crashes` counts how often the process died since the run
     last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
 
@@ -239,7 +239,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     often the state was tried again, `trouble` is what went wrong last. `marks` is where budgets of the
     state begin: usages, tool calls and seconds before it; `spent` is what this visit used before it was
     cut. `tool_calls` counts those that were made, `worked_s` the seconds at work where a budget counts
-    minutes (`core.worked`). `limits` is what it may use, whatever its workflow says;
+    minutes (`core.active_time`). `limits` is what it may use, whatever its workflow says;
     every budget counts `budget_times` (0: none counts); `is_over_budget`: it waits for one to be raised.
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns

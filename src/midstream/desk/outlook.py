@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 
+from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.core.views.amounts import duration
-from midstream.core.views.costs import Cost, costs, in_words, is_unknown
 from midstream.core.views.progress import progress_words
 from midstream.core.views.status import Lane
 from midstream.core.views.work import at_work, behind

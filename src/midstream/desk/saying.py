@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from midstream.core.addressing import address_of, addressees, gone, only_agent, shared_names
+from midstream.core.branch_address import address_of, addressees, gone, only_agent, shared_names
 from midstream.core.routing import Answer, Returned, Unclear, route
 from midstream.desk.addressing import Addressing
 from midstream.desk.asked import run_and_question, screen_id

@@ -2,7 +2,7 @@
 
 import time
 
-from midstream.core.addressing import gone, shared_names
+from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
 from midstream.core.views.clock import time_of_day
 from midstream.core.views.status import (

@@ -29,9 +29,9 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from midstream.config.files import way_out
-from midstream.core.apply import apply
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
+from midstream.core.fold.apply import apply
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.run import Run

@@ -4,9 +4,9 @@ import asyncio
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.codec import Undecodable, decode_run, encode_run
 from midstream.core.events import Fact
+from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.core.views.chats import named_like
 from midstream.language.errors import UserMistake

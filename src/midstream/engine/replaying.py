@@ -8,9 +8,9 @@ import asyncio
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.codec import Undecodable, decode_run
 from midstream.core.events import Fact
+from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.core.views.difference import Difference, first_difference
 from midstream.language.errors import JournalDamaged, UserMistake

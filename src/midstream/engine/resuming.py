@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.inputs import AnyInput, Recovered, Stop
 from midstream.core.notices import Envelope
 from midstream.core.pinning import changes

@@ -24,7 +24,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.events import (
     Fact,
     FileWritten,
@@ -42,6 +41,7 @@ from midstream.core.events import (
     WordsJoined,
     WorkflowOutput,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.views.amounts import counted

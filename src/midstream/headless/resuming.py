@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from midstream.core.addressing import branch_at
+from midstream.core.branch_address import branch_at
 from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run

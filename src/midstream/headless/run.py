@@ -12,8 +12,8 @@ from itertools import takewhile
 
 import msgspec
 
+from midstream.core.append_only import latest
 from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
-from midstream.core.growing import latest
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run

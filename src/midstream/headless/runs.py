@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.addressing import as_typed
+from midstream.core.branch_address import as_typed
+from midstream.core.costs import costs, in_words
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import costs, in_words
 from midstream.core.views.side_effects import PUT_BACK
 from midstream.core.views.status import Lane, lanes, where
 from midstream.headless.codes import FAILED, FINISHED, PARKED

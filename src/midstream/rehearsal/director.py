@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Mapping
 
 import msgspec
 
-from midstream.core.addressing import branch_at
-from midstream.core.call_words import REFUSED
+from midstream.core.branch_address import branch_at
+from midstream.core.call_notes import REFUSED
 from midstream.core.conversation import Message
 from midstream.core.decision import Decision
 from midstream.core.inputs import RequestedCall

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from midstream.ai.offline import smallest
+from midstream.core.decide.steering import HAPPENED, NOT_KNOWN, OUTCOMES
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.steering import HAPPENED, NOT_KNOWN, OUTCOMES
 from midstream.language.names import Json
 from midstream.ports import ModelRequest, ToolOutcome
 from midstream.rehearsal import format as form

@@ -14,10 +14,10 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.addressing import as_typed, branch_at, living
-from midstream.core.call_words import REFUSED, without_change
+from midstream.core.branch_address import as_typed, branch_at, living
+from midstream.core.call_notes import REFUSED, without_change
 from midstream.core.conversation import length
-from midstream.core.decide import judged
+from midstream.core.decide.decide import judged
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from midstream.core.addressing import branch_at
-from midstream.core.apply import apply
+from midstream.core.branch_address import branch_at
 from midstream.core.events import (
     AnyFact,
     BranchFailed,
@@ -24,7 +23,8 @@ from midstream.core.events import (
     ToolCalled,
     ToolReturned,
 )
-from midstream.core.folding.states import resume_target
+from midstream.core.fold.apply import apply
+from midstream.core.fold.fold_states import resume_target
 from midstream.core.run import Run
 from midstream.language.names import Outcome
 from midstream.ports import ModelRequest

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from midstream.core.addressing import as_typed, living
+from midstream.core.branch_address import as_typed, living
 from midstream.core.decision import Decision
 from midstream.core.events import AnyFact, RunFailed
 from midstream.core.timer_names import RETRY, WAITED

@@ -16,9 +16,9 @@ from typing import Literal
 
 import msgspec
 
-from midstream.core.apply import apply
 from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.events import Fact
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import EffectKey
 from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending

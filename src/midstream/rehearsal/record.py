@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from midstream.core.addressing import branch_at, living
-from midstream.core.apply import apply
-from midstream.core.call_words import REFUSED, shown_of
+from midstream.core.branch_address import branch_at, living
+from midstream.core.call_notes import REFUSED, shown_of
 from midstream.core.events import Fact, RunStarted, StateTransition
+from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
     Approve,

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from midstream.core.append_only import is_read
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
-from midstream.core.growing import is_read
 from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.language.spec import Agent, Role, ToolSpec, parsing_tools, tools_for

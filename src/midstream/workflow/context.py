@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midstream.core.append_only import logged
 from midstream.core.conversation import Message, Side, trimmed
 from midstream.core.events import ContextChange
-from midstream.core.folding.conversations import starting_messages
-from midstream.core.growing import logged
+from midstream.core.fold.fold_contexts import starting_messages
 from midstream.language.names import Outcome
 from midstream.language.spec import Context
 from midstream.workflow.json_values import MAX_BYTES

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from midstream.core.decide.steering import NOT_RUN, UNKNOWN
 from midstream.core.inputs import (
     AnyInput,
     CallReviewed,
@@ -30,7 +31,6 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import Run
-from midstream.core.steering import NOT_RUN, UNKNOWN
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.language.names import Outcome

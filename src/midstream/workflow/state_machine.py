@@ -16,8 +16,9 @@ from typing import Literal, get_args
 
 import msgspec
 
-from midstream.core.call_words import with_arguments
-from midstream.core.decide import judged
+from midstream.core.call_notes import with_arguments
+from midstream.core.decide.decide import judged
+from midstream.core.decide.transaction import Story
 from midstream.core.decision import Decision
 from midstream.core.inputs import (
     AnyInput,
@@ -48,7 +49,6 @@ from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTa
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
-from midstream.core.story import Story
 from midstream.core.summaries import why_not
 from midstream.language.errors import (
     REPORT_BUG,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from midstream.core.active_time import counts_minutes, is_at_work
 from midstream.core.run import Run
-from midstream.core.worked import counts_minutes, is_at_work
 from midstream.language.spec import Definition
 from midstream.ports import Clock
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.addressing import addressed
+from midstream.core.branch_address import addressed
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake

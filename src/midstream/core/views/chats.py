@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
+from midstream.core.costs import Cost, in_words
 from midstream.core.views.amounts import counted
 from midstream.core.views.cells import clipped, one_line, padded
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import Cost, in_words
 from midstream.core.views.listing import Summary
 
 _NARROW = 72

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from midstream.core.growing import Book, Log
+from midstream.core.append_only import Book, Log
 
 MAX_SHOWN = 120
 """Characters of a value that are shown."""

@@ -9,7 +9,7 @@ from itertools import zip_longest
 import msgspec
 
 from midstream.core.budget_words import counted
-from midstream.core.moving import catch_of
+from midstream.core.decide.transitions import catch_of
 from midstream.core.views.cells import clipped, one_line, padded, wrapped
 from midstream.core.views.graph import (
     Edge,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from midstream.core.costs import Cost, costs, in_words
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -19,7 +20,6 @@ from midstream.core.notices import Envelope
 from midstream.core.views.amounts import counted, in_short, span_words
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import Cost, costs, in_words
 from midstream.core.views.turns import began_by
 from midstream.language.names import REQUEST_USERS_INPUT
 

@@ -5,8 +5,8 @@ from itertools import islice
 
 import msgspec
 
+from midstream.core.append_only import latest
 from midstream.core.conversation import SUMMARY, USER, Message
-from midstream.core.growing import latest
 from midstream.core.run import Run
 from midstream.core.views.turns import begins_turn
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from midstream.core.call_words import REFUSED
+from midstream.core.call_notes import REFUSED
 from midstream.core.views.amounts import counted
 from midstream.language.names import Json, Outcome
 

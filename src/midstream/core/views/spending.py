@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
+from midstream.core.costs import Cost, costs
 from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.views.amounts import counted, in_short
 from midstream.core.views.cells import cells, clipped, padded, wrapped
-from midstream.core.views.costs import Cost, costs
 from midstream.language.spec import Budget
 
 

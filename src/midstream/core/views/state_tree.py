@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midstream.core.addressing import as_typed
+from midstream.core.branch_address import as_typed
 from midstream.core.conversation import length, tokens_in
+from midstream.core.costs import Cost, costs, in_words
 from midstream.core.question import Question
 from midstream.core.run import Run, plan_for
 from midstream.core.views.amounts import counted, in_short, token_words
 from midstream.core.views.cells import clipped, one_line
 from midstream.core.views.clock import time_of_day
-from midstream.core.views.costs import Cost, costs, in_words
 from midstream.core.views.progress import progress_words
 from midstream.core.views.status import about, where
 from midstream.language.branch_spec import branches_of

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.addressing import addressees, living, only_agent
+from midstream.core.branch_address import addressees, living, only_agent
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.language.names import Json, Policy

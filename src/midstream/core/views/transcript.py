@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from midstream.core.call_words import without_change
+from midstream.core.call_notes import without_change
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.events import (
     AgentFailed,

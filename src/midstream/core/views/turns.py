@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midstream.core.addressing import as_typed
+from midstream.core.branch_address import as_typed
 from midstream.core.events import (
     InputDisposed,
     InputReceived,

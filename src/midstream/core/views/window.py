@@ -6,11 +6,11 @@ from textwrap import wrap
 import msgspec
 
 from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_in
+from midstream.core.costs import costs
 from midstream.core.guidance import AGENTS_FILE, system_message
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.views.amounts import counted, in_short, token_words
 from midstream.core.views.cells import clipped, padded
-from midstream.core.views.costs import costs
 from midstream.language.spec import tools_for
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.addressing import branch_at
+from midstream.core.branch_address import branch_at
 from midstream.core.run import Run
 from midstream.core.views.status import Lane, lanes, where
 

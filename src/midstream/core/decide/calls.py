@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core.budgets import exceeded
-from midstream.core.call_words import COMMAND, REFUSED
+from midstream.core.call_notes import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
+from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall
 from midstream.core.run import OpenCall
-from midstream.core.story import Story
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN, quoted

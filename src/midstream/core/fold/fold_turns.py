@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import logged
 from midstream.core.conversation import Message, Side, ToolResult
 from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown, ToolReturned
-from midstream.core.folding.conversations import added, context_of, spoken, with_shown
-from midstream.core.folding.halts import held_if_due
-from midstream.core.folding.states import after_phase, saved
-from midstream.core.growing import logged
+from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
+from midstream.core.fold.fold_halts import held_if_due
+from midstream.core.fold.fold_states import after_phase, saved
 from midstream.core.run import Correction, OpenCall, Response, Run, Turn, definition_of, plan_for
 from midstream.language.names import REQUEST_USERS_INPUT, Json
 from midstream.language.spec import parsing_tools

@@ -5,6 +5,7 @@ An error of a state is of a kind. `retry` tries the state's work again, `catch` 
 fails.
 """
 
+from midstream.core.decide.transaction import Story
 from midstream.core.events import (
     Interrupted,
     QuestionAnswered,
@@ -14,12 +15,11 @@ from midstream.core.events import (
     WordsJoined,
     WorkflowOutput,
 )
-from midstream.core.folding.halts import may_have_happened
-from midstream.core.folding.states import resume_target
+from midstream.core.fold.fold_halts import may_have_happened
+from midstream.core.fold.fold_states import resume_target
 from midstream.core.pending import MAX_BACKOFF_S
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.core.run_data import last_of, look_up
-from midstream.core.story import Story
 from midstream.language.data_paths import Missing
 from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
 from midstream.language.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
-from midstream.core.folding.conversations import with_shown
-from midstream.core.growing import booked
+from midstream.core.fold.fold_contexts import with_shown
 from midstream.core.run import Cut, InputRecord, OpenCall, Run, Span, Trouble, Turn
 from midstream.core.timer_names import WAITED
 from midstream.language.names import RESUME, Phase

@@ -10,6 +10,8 @@ Words that interrupt, a bare stop and the end of the run end it, and so does any
 that happens to the conversation meanwhile (a handler cleared it, its oldest were trimmed).
 """
 
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import join_words
 from midstream.core.events import (
     CompactionBegan,
     CompactionEnded,
@@ -17,9 +19,7 @@ from midstream.core.events import (
     QuestionAnswered,
 )
 from midstream.core.inputs import Compact, ModelFailed, ModelReplied
-from midstream.core.moving import join_words
 from midstream.core.run import Compacting
-from midstream.core.story import Story
 from midstream.core.summaries import (
     INTERRUPTED,
     compacted,

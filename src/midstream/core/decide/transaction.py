@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from midstream.core.apply import apply
 from midstream.core.events import (
     AnyFact,
     BranchFailed,
@@ -15,6 +14,7 @@ from midstream.core.events import (
     RunStopped,
     ToolReturned,
 )
+from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Disposition, Fault, Json, Outcome

@@ -1,12 +1,12 @@
 """A budget is used up: the state fails where that is caught or nobody is there, else a person is asked."""
 
-from midstream.core import steering
 from midstream.core.budget_words import ANSWERS
 from midstream.core.budgets import allows_none
+from midstream.core.decide import steering
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import catch_of
 from midstream.core.events import BudgetReached, QuestionAsked
-from midstream.core.moving import catch_of
 from midstream.core.run import plan_for
-from midstream.core.story import Story
 from midstream.language.names import ErrorKind
 
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import logged, relogged
 from midstream.core.conversation import Message
+from midstream.core.decide.merge import changes_since
 from midstream.core.events import BranchFailed, BranchFinished, BranchStarted, BranchStopped
-from midstream.core.folding.conversations import starting_messages
-from midstream.core.folding.halts import may_have_happened
-from midstream.core.growing import logged, relogged
-from midstream.core.merging import changes_since
+from midstream.core.fold.fold_contexts import starting_messages
+from midstream.core.fold.fold_halts import may_have_happened
 from midstream.core.run import Change, Run, Trouble, definition_of, plan_for, question_of
 from midstream.language.branch_spec import branch_definition, branch_of, entry_of, resumes_inside
 from midstream.language.spec import SubWorkflow, named_input, plan_of

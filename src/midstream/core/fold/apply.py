@@ -8,6 +8,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from midstream.core.active_time import worked
+from midstream.core.append_only import logged
 from midstream.core.conversation import USER, Message
 from midstream.core.events import (
     AgentFailed,
@@ -59,18 +61,18 @@ from midstream.core.events import (
     WorkDone,
     WorkflowOutput,
 )
-from midstream.core.folding.branches import (
+from midstream.core.fold.fold_branches import (
     ended_branch,
     started_branch,
     with_context,
     with_questions_of,
 )
-from midstream.core.folding.compacting import summary_began, summary_ended
-from midstream.core.folding.conversations import added, with_shown
-from midstream.core.folding.halts import disposed, held_if_due, interrupted, received
-from midstream.core.folding.questions import answered, asked, below_budget, closed, expired
-from midstream.core.folding.states import entered, handler_ran, redefined, started
-from midstream.core.folding.turns import (
+from midstream.core.fold.fold_contexts import added, with_shown
+from midstream.core.fold.fold_halts import disposed, held_if_due, interrupted, received
+from midstream.core.fold.fold_questions import answered, asked, below_budget, closed, expired
+from midstream.core.fold.fold_states import entered, handler_ran, redefined, started
+from midstream.core.fold.fold_summaries import summary_began, summary_ended
+from midstream.core.fold.fold_turns import (
     prompted,
     reply_cut,
     reply_shown,
@@ -78,10 +80,8 @@ from midstream.core.folding.turns import (
     returned,
     with_call,
 )
-from midstream.core.folding.work import planned, state_failed, tried_again, work_done
-from midstream.core.growing import logged
+from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done
 from midstream.core.run import Run
-from midstream.core.worked import worked
 
 _PROGRESS = (AgentResponded, ToolReturned, InputReceived, HandlerRan, StateTransition)
 """Facts of a run that got further since its process was last gone."""

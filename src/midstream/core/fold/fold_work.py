@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from midstream.core.events import CallPlanned, StateFailed, WorkDone
-from midstream.core.folding.halts import held_if_due, was_prompted
-from midstream.core.folding.states import after_phase, in_phase, saved
+from midstream.core.fold.fold_halts import held_if_due, was_prompted
+from midstream.core.fold.fold_states import after_phase, in_phase, saved
 from midstream.core.run import OpenCall, Response, Run, Trouble, Turn, definition_of, plan_for
 from midstream.language.data_paths import stored
 

@@ -19,11 +19,20 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from midstream.core import compacting
-from midstream.core.addressing import addressed
+from midstream.core.branch_address import addressed
 from midstream.core.budget_words import STOP_THERE
-from midstream.core.call_words import COMMAND
+from midstream.core.call_notes import COMMAND
 from midstream.core.conversation import ToolCall
+from midstream.core.decide import compacting
+from midstream.core.decide.transaction import BranchStory, Story
+from midstream.core.decide.transitions import (
+    enter,
+    failed,
+    is_tried_again,
+    join_words,
+    resume,
+    with_unheard,
+)
 from midstream.core.events import (
     AnswerRefused,
     InputDisposed,
@@ -36,17 +45,9 @@ from midstream.core.events import (
     WordsJoined,
     WorkDone,
 )
-from midstream.core.folding.halts import is_at_rest
-from midstream.core.folding.turns import is_question_call
+from midstream.core.fold.fold_halts import is_at_rest
+from midstream.core.fold.fold_turns import is_question_call
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
-from midstream.core.moving import (
-    enter,
-    failed,
-    is_tried_again,
-    join_words,
-    resume,
-    with_unheard,
-)
 from midstream.core.outcomes import DID_NOT_HAPPEN as DID_NOT_HAPPEN
 from midstream.core.outcomes import HAPPENED as HAPPENED
 from midstream.core.outcomes import NOT_KNOWN as NOT_KNOWN
@@ -54,7 +55,6 @@ from midstream.core.outcomes import OUTCOMES as OUTCOMES
 from midstream.core.pending import request_key
 from midstream.core.question import Question, chosen, misfit
 from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
-from midstream.core.story import BranchStory, Story
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
 STOPPED = "Stopped: the user interrupted."

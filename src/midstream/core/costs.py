@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import msgspec
 
+from midstream.core.append_only import gathered
 from midstream.core.events import Usage
-from midstream.core.growing import gathered
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

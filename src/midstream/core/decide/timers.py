@@ -1,12 +1,12 @@
 """Waits for a time: when they began, and what comes when they are over."""
 
-from midstream.core import steering
+from midstream.core.decide import steering
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import enter, failed
 from midstream.core.events import QuestionExpired, StateRetried, TimerSet, WorkDone, WorkflowOutput
 from midstream.core.inputs import TimerRang, TimerStarted
-from midstream.core.moving import enter, failed
 from midstream.core.pending import set_key, timer_key, timers_owed
 from midstream.core.run import plan_for
-from midstream.core.story import Story
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.language.spec import Ask
 

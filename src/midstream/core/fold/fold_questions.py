@@ -4,11 +4,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import logged, relogged
 from midstream.core.budget_words import NO_LIMIT, STOP_THERE
 from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpired
-from midstream.core.folding.states import after_phase
-from midstream.core.folding.turns import with_call
-from midstream.core.growing import logged, relogged
+from midstream.core.fold.fold_states import after_phase
+from midstream.core.fold.fold_turns import with_call
 from midstream.core.outcomes import OUTCOMES
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of

@@ -1,6 +1,6 @@
 """The branches of a state: begun as there is room, joined when enough of them are done.
 
-A branch sees a copy of `common_data` as it was; what it changed is merged (`midstream.core.merging`)
+A branch sees a copy of `common_data` as it was; what it changed is merged (`midstream.core.decide.merge`)
 when the branches join, in the order the workflow lists them. So the result does not depend on which
 one was faster.
 """
@@ -10,16 +10,16 @@ from functools import lru_cache
 
 import msgspec
 
-from midstream.core import steering
 from midstream.core.budgets import exceeded
+from midstream.core.decide import steering
+from midstream.core.decide.budget_exhausted import ask_for_more, is_asked
+from midstream.core.decide.merge import merged
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import enter, failed, is_tried_again, resume
 from midstream.core.events import BranchStarted, WorkDone
-from midstream.core.folding.halts import is_at_rest
-from midstream.core.merging import merged
-from midstream.core.moving import enter, failed, is_tried_again, resume
+from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.run import Run, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.story import Story
-from midstream.core.used_up import ask_for_more, is_asked
 from midstream.language.branch_spec import branches_of, sub_workflow
 from midstream.language.data_paths import Missing, stored, within
 from midstream.language.names import INTERRUPTED, ErrorKind, Json

@@ -1,17 +1,20 @@
 """The work of a state begins, and what it comes to: prompts, tools, questions, waits, branches.
 
-`begin_work` tells one thing at a time; `midstream.core.settling` asks until there is nothing to tell.
+`begin_work` tells one thing at a time; `midstream.core.decide.run_to_completion` asks until there is nothing to tell.
 """
 
 from collections.abc import Callable
 
 import msgspec
 
-from midstream.core import steering
-from midstream.core.branches import advance
 from midstream.core.budgets import exceeded
-from midstream.core.calls import begin_call
 from midstream.core.conversation import ToolCall
+from midstream.core.decide import steering
+from midstream.core.decide.branches import advance
+from midstream.core.decide.budget_exhausted import over_budget
+from midstream.core.decide.calls import begin_call
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import failed, join_words
 from midstream.core.events import (
     CallPlanned,
     Prompted,
@@ -19,12 +22,9 @@ from midstream.core.events import (
     TimerSet,
     WorkDone,
 )
-from midstream.core.moving import failed, join_words
 from midstream.core.run import FREE, OpenCall, Run, definition_of, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.story import Story
 from midstream.core.timer_names import WAITED
-from midstream.core.used_up import over_budget
 from midstream.language.branch_spec import wait_of
 from midstream.language.names import ErrorKind, Json, Outcome
 from midstream.language.spec import Ask

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import logged
 from midstream.core.events import CompactionBegan, CompactionEnded, ConversationCompacted
-from midstream.core.growing import logged
 from midstream.core.run import Compacting, Run
 from midstream.core.summaries import compacted
 

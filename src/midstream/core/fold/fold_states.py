@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
-from midstream.core.folding.branches import with_context
-from midstream.core.folding.conversations import starting_messages, with_changes
+from midstream.core.fold.fold_branches import with_context
+from midstream.core.fold.fold_contexts import starting_messages, with_changes
 from midstream.core.run import Cut, Run, Turn, plan_for
 from midstream.core.timer_names import WAITED
 from midstream.language.branch_spec import branch_definition

@@ -1,7 +1,7 @@
 """decide(run, input): what does this make true? Judged once, live; replay folds the facts instead.
 
 A `Story` collects facts and keeps the run folded up to date, so that each fact can be judged in the
-light of the one before. What unasked words do is in `midstream.core.steering`.
+light of the one before. What unasked words do is in `midstream.core.decide.steering`.
 
 An input whose effect is no longer owed (its key is gone: the run was halted or moved on) makes
 nothing true. So a late reply changes nothing, however late it comes.
@@ -12,12 +12,16 @@ from typing import assert_never
 
 import msgspec
 
-from midstream.core import compacting, steering
-from midstream.core.addressing import branch_at, living
+from midstream.core.branch_address import branch_at, living
 from midstream.core.budgets import narrower
-from midstream.core.call_words import with_change
-from midstream.core.calls import are_granted, begin_call, reviewed, unusable
+from midstream.core.call_notes import with_change
 from midstream.core.conversation import ToolCall
+from midstream.core.decide import compacting, steering
+from midstream.core.decide.calls import are_granted, begin_call, reviewed, unusable
+from midstream.core.decide.run_to_completion import settle
+from midstream.core.decide.timers import timer_rang, timer_started
+from midstream.core.decide.transaction import BranchStory, Story
+from midstream.core.decide.transitions import enter, failed
 from midstream.core.events import (
     AgentFailed,
     AgentResponded,
@@ -68,15 +72,11 @@ from midstream.core.inputs import (
     UserSaid,
     Withdraw,
 )
-from midstream.core.moving import enter, failed
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
-from midstream.core.settling import settle
-from midstream.core.story import BranchStory, Story
 from midstream.core.summaries import is_summary_key
-from midstream.core.timers import timer_rang, timer_started
 from midstream.language.names import INTERRUPTED, ErrorKind, Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, parsing_tools, tools_for

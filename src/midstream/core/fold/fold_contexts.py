@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from midstream.core.append_only import logged
 from midstream.core.conversation import Message, ToolCall, ToolResult, trimmed
 from midstream.core.events import ContextChange
-from midstream.core.growing import logged
 from midstream.core.run import Run, plan_for
 from midstream.language.spec import Context
 

@@ -1,10 +1,10 @@
 """What follows by itself: transitions, the work of states that need no model, delivered steers."""
 
-from midstream.core import steering
-from midstream.core.compacting import hand_over_queued
-from midstream.core.kinds import begin_work, pause_if_over
-from midstream.core.moving import await_input, leave
-from midstream.core.story import Story
+from midstream.core.decide import steering
+from midstream.core.decide.compacting import hand_over_queued
+from midstream.core.decide.state_handlers import begin_work, pause_if_over
+from midstream.core.decide.transaction import Story
+from midstream.core.decide.transitions import await_input, leave
 
 MAX_SILENT_TRANSITIONS = 1000
 """Transitions in one decision, with nothing to do in between, before the run fails as a loop."""
