@@ -64,7 +64,7 @@ clean:
 	@touch $@
 
 docs: .venv/ready-dev
-	$(BIN)/python -m midstream.core.views.reference > docs/events.md
+	$(BIN)/python -m midstream.views.events_page > docs/events.md
 	$(BIN)/python -m midstream.console.keymap > docs/keys.md
 
 lock:

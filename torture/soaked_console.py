@@ -31,12 +31,12 @@ from midstream.core.events import (
 )
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Question
-from midstream.core.views.status import Lane
-from midstream.core.views.turns import Turn
-from midstream.core.views.waiting import Waiting
 from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Json, Policy
 from midstream.ports import OwnCommandEnded, Status, Submitted
+from midstream.views.run_status import Lane
+from midstream.views.undelivered import Waiting
+from midstream.views.user_turns import Turn
 from torture.sanitizer import ATTACKS
 from torture.soak_script import MARK
 

@@ -19,12 +19,12 @@ from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
-from midstream.core.views.status import Lane
-from midstream.core.views.turns import Turn
-from midstream.core.views.waiting import Waiting
 from midstream.language.names import Policy
 from midstream.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
+from midstream.views.run_status import Lane
+from midstream.views.undelivered import Waiting
+from midstream.views.user_turns import Turn
 
 TICK_S = 0.005
 

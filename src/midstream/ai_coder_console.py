@@ -26,9 +26,6 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import is_goodbye
-from midstream.core.views.listing import PIPE
-from midstream.core.views.turns import Turn
-from midstream.core.views.waiting import Waiting
 from midstream.desk.addressing import Addressing, Equipment
 from midstream.desk.asked import names, numbers, questions_on_screen, run_and_question
 from midstream.desk.background import Background
@@ -59,6 +56,9 @@ from midstream.ports import (
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
+from midstream.views.listing import PIPE
+from midstream.views.undelivered import Waiting
+from midstream.views.user_turns import Turn
 
 if TYPE_CHECKING:
     from midstream.desk.trusting import Trusting

@@ -20,11 +20,11 @@ from midstream.config.own_settings import (
     template,
     where,
 )
-from midstream.core.views.columns import two_columns
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.problem import has_errors
 from midstream.system.own_process import STDERR, STDIN, columns, is_terminal, write_error, write_out
+from midstream.views.columns import two_columns
 
 
 def listed(options: Options) -> int:

@@ -237,8 +237,8 @@ async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Optio
     """
     if options.continues or options.resumes is not None or not is_new(config):
         return False
-    from midstream.core.views.welcome import CODER
     from midstream.desk.welcoming import told_welcome
+    from midstream.views.welcome_screen import CODER
 
     text = await told_welcome(config, "", width=columns() - 2)
     app.tell(text)

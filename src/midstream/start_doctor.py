@@ -22,11 +22,11 @@ from midstream.config.manager import ConfigManager
 from midstream.config.opening import open_settings
 from midstream.config.trust import TrustStore
 from midstream.console.lines import Line, rows
-from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.system.programs import found_program
+from midstream.views.amounts import counted
 
 CONNECT_S = 5.0
 """How long a model's server may take to take a connection."""
@@ -340,7 +340,7 @@ _CHOOSE = "midstream config set models PROVIDER:MODEL keeps one, --model takes o
 def _local_models() -> Iterator[Finding]:
     """Yield the servers of models that answer on this machine, with the way to use them."""
     from midstream.ai.localhost import servers_here
-    from midstream.core.views.welcome import way_to
+    from midstream.views.welcome_screen import way_to
 
     for each in asyncio.run(servers_here()):
         count = len(each.models)

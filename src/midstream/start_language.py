@@ -25,10 +25,10 @@ _WIDEST = 100
 
 def graph(options: Options, name: str, *, kind: str, file: Path | None, width: int | None) -> int:
     """Draw a workflow; return the exit code. `kind` is text, mermaid, dot or svg."""
-    from midstream.core.views.drawing import drawing
-    from midstream.core.views.graph import graph_of
-    from midstream.core.views.graph_formats import dot, mermaid
-    from midstream.core.views.svg import svg
+    from midstream.views.graph import graph_of
+    from midstream.views.graph_formats import dot, mermaid
+    from midstream.views.svg import svg
+    from midstream.views.text_drawing import drawing
 
     machine = graph_of(_loaded(options, name))
     if options.is_json:
@@ -50,7 +50,7 @@ def graph(options: Options, name: str, *, kind: str, file: Path | None, width: i
 
 def explain(options: Options, name: str) -> int:
     """Say what a workflow does; return the exit code."""
-    from midstream.core.views.explain import explained, explanation_text
+    from midstream.views.workflow_in_words import explained, explanation_text
 
     explanation = explained(_loaded(options, name))
     if options.is_json:
@@ -62,7 +62,7 @@ def explain(options: Options, name: str) -> int:
 
 def schema(what: str) -> int:
     """Write the JSON Schema of workflow files, `roles` or `settings`; return the exit code."""
-    from midstream.core.views.schema import roles_schema, settings_schema, workflow_schema
+    from midstream.views.file_schema import roles_schema, settings_schema, workflow_schema
 
     made: Callable[[], dict[str, Json]] = workflow_schema
     made = {"roles": roles_schema, "settings": settings_schema}.get(what, made)

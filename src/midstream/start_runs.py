@@ -120,9 +120,9 @@ def show_graph(options: Options, prefix: str) -> int:
 
     With `--json` the machine, and for each state that was visited how often and for how long.
     """
-    from midstream.core.views.drawing import drawing
-    from midstream.core.views.graph import graph_of
-    from midstream.core.views.marks import marks_from, marks_object
+    from midstream.views.graph import graph_of
+    from midstream.views.graph_marks import marks_from, marks_object
+    from midstream.views.text_drawing import drawing
 
     async def work(place: _Place) -> int:
         kept = await found(place.store, prefix)

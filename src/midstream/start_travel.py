@@ -171,7 +171,7 @@ def _go_on_with(options: Options, made: "Fork") -> None:
         async with _opened(options) as store:
             return await opened(store, made.id)
 
-    from midstream.core.views.status import way_on
+    from midstream.views.run_status import way_on
 
     _say(f"Run {made.id} {way_on(_done(work()), made.id, resume=f'`midstream resume {made.id}`')}")
 

@@ -9,10 +9,10 @@ from midstream.config.looking import shown_name, told_files
 from midstream.config.places import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.console.lines import Line, rows
-from midstream.core.views.amounts import counted
 from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.language.errors import MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
+from midstream.views.amounts import counted
 
 _KEYS = "t trust exactly these files · l look at them · n not now"
 

@@ -12,9 +12,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from midstream.core.notices import Envelope
-from midstream.core.views.listing import Summary
 from midstream.language.names import Json, Policy
 from midstream.ports import Journal, Shelf
+from midstream.views.listing import Summary
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):

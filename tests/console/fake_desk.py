@@ -29,12 +29,12 @@ from midstream.core.events import (
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.views.turns import Turn
-from midstream.core.views.waiting import Waiting
 from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
 from midstream.ports import Desk, Face, OwnCommandEnded, Status, Submitted
+from midstream.views.undelivered import Waiting
+from midstream.views.user_turns import Turn
 
 MARKDOWN = """\
 # Findings

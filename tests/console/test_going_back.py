@@ -6,7 +6,7 @@ from screen import DOWN, ENTER, ESC, UP, Screen, Spawn
 
 from midstream.console.going_back import ARMED, TurnList, keys_for, turn_rows
 from midstream.console.lines import width_of
-from midstream.core.views.turns import Turn
+from midstream.views.user_turns import Turn
 
 
 def listed(count: int, at: int = 0) -> TurnList:

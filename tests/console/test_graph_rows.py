@@ -20,11 +20,11 @@ from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.console.view import look
 from midstream.core.run import Run
-from midstream.core.views.graph import graph_of
-from midstream.core.views.status import Lane
 from midstream.language.spec import Definition
 from midstream.ports import Status
 from midstream.testing.fakes import define
+from midstream.views.graph import graph_of
+from midstream.views.run_status import Lane
 
 
 def line_of(count: int) -> Definition:

@@ -9,8 +9,8 @@ from midstream.console.layout import toolkit_text
 from midstream.console.lines import width_of
 from midstream.console.live import LiveText
 from midstream.core.events import ToolCalled
-from midstream.core.views.status import Lane
 from midstream.safety.sanitize import masked
+from midstream.views.run_status import Lane
 
 
 def test_a_running_tool_shows_what_it_says_however_long_its_command_is() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from midstream.console.lines import width_of
 from midstream.console.queued import waiting_rows
-from midstream.core.views.waiting import Waiting
+from midstream.views.undelivered import Waiting
 
 QUEUED = Waiting(
     id="a", text="and the tests?", fate="waits until review is done", brief="after review"

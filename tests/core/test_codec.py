@@ -44,8 +44,8 @@ from midstream.core.events import (
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.core.views.difference import first_difference
 from midstream.language.spec import Budget, Definition, plan_of
+from midstream.views.difference import first_difference
 
 KINDS: tuple[type[Fact], ...] = get_args(AnyFact)
 

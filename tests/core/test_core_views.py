@@ -22,9 +22,9 @@ from midstream.core.costs import Cost, costs, in_words
 from midstream.core.events import Usage
 from midstream.core.inputs import Halt, Stop
 from midstream.core.run import Run
-from midstream.core.views.status import Where, where
-from midstream.core.views.transcript import transcript
 from midstream.language.names import Policy
+from midstream.views.run_status import Where, where
+from midstream.views.transcript import transcript
 
 FULL = flow(state("start", "dude", awaits_input=True, pre_handler="pre", post_handler="post"))
 HELLO: list[Step] = [says("hi"), handler()]

@@ -6,7 +6,7 @@ import pytest
 
 from midstream.core.conversation import Message
 from midstream.core.run import Cut, Run
-from midstream.core.views.difference import MAX_SHOWN, Difference, first_difference
+from midstream.views.difference import MAX_SHOWN, Difference, first_difference
 
 TALK = tuple(Message(role="user", text=f"line {n}") for n in range(5))
 

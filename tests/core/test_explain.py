@@ -5,9 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from midstream.core.views.cells import cells
-from midstream.core.views.explain import Explanation, does, explained, explanation_text, on_words
 from midstream.language.spec import Definition, State, Workflow
+from midstream.views.cells import cells
+from midstream.views.workflow_in_words import (
+    Explanation,
+    does,
+    explained,
+    explanation_text,
+    on_words,
+)
 
 
 def explanation(states: list[dict[str, Any]], **more: Any) -> Explanation:

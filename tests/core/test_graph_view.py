@@ -17,15 +17,15 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.cells import cells, clipped, one_line, wrapped
-from midstream.core.views.drawing import drawing
-from midstream.core.views.graph import Edge, Graph, graph_of
-from midstream.core.views.graph_formats import dot, mermaid
-from midstream.core.views.marks import Marks, marks_from, marks_object, marks_of
-from midstream.core.views.picture import in_order
-from midstream.core.views.svg import svg
-from midstream.core.views.targets import Targets, targets_of
 from midstream.language.spec import Definition, Workflow
+from midstream.views.cells import cells, clipped, one_line, wrapped
+from midstream.views.graph import Edge, Graph, graph_of
+from midstream.views.graph_formats import dot, mermaid
+from midstream.views.graph_layout import in_order
+from midstream.views.graph_marks import Marks, marks_from, marks_object, marks_of
+from midstream.views.handler_targets import Targets, targets_of
+from midstream.views.svg import svg
+from midstream.views.text_drawing import drawing
 
 TEAM: list[dict[str, Any]] = [
     {

@@ -22,8 +22,8 @@ from midstream.core.fold.apply import apply
 from midstream.core.inputs import Recovered, Resume, Stop
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, definition_of
-from midstream.core.views.listing import Summary, summarised
 from midstream.language.spec import Ask, State
+from midstream.views.listing import Summary, summarised
 
 PLAIN = flow(state("start", "dude"))
 

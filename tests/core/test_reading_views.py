@@ -30,15 +30,6 @@ from midstream.core.events import (
 from midstream.core.inputs import Halt
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.amounts import in_short, span_words, token_words
-from midstream.core.views.cells import cells
-from midstream.core.views.history import Turned, history_lines, turns_of
-from midstream.core.views.progress import progress_words
-from midstream.core.views.results import call_words, result_words
-from midstream.core.views.state_tree import kind_words, state_tree, tree_lines
-from midstream.core.views.transcript import markdown_of
-from midstream.core.views.window import agents_of, filling_lines, filling_of
-from midstream.core.views.work import at_work, behind
 from midstream.language.names import Outcome
 from midstream.language.spec import (
     Branch,
@@ -49,6 +40,15 @@ from midstream.language.spec import (
     Transition,
     chat_definition,
 )
+from midstream.views.amounts import in_short, span_words, token_words
+from midstream.views.call_results import call_words, result_words
+from midstream.views.cells import cells
+from midstream.views.context_window import agents_of, filling_lines, filling_of
+from midstream.views.progress import progress_words
+from midstream.views.progress_rows import at_work, behind
+from midstream.views.state_tree import kind_words, state_tree, tree_lines
+from midstream.views.transcript import markdown_of
+from midstream.views.turn_history import Turned, history_lines, turns_of
 
 CHAT = flow(state("start", "dude", awaits_input=True, next="start"))
 BOTH = (

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from midstream.core.views.schema import roles_schema, settings_schema, workflow_schema
-from midstream.core.views.schema_words import EXAMPLES, WORDS
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
 from midstream.language.spec import Role
+from midstream.views.file_schema import roles_schema, settings_schema, workflow_schema
+from midstream.views.schema_words import EXAMPLES, WORDS
 
 DEFAULTS = Path(__file__).parents[2] / "src" / "midstream" / "config" / "defaults"
 WORKFLOWS = [*sorted(DEFAULTS.glob("workflows/*.json")), DEFAULTS / "starter" / "workflow.json"]

@@ -15,15 +15,15 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.notices import Envelope
-from midstream.core.views.side_effects import (
+from midstream.language.names import Effect, Outcome
+from midstream.language.spec import Definition, ToolSpec, Workflow
+from midstream.views.side_effects import (
     FileChange,
     MadeCall,
     SideEffects,
     in_words,
     side_effects,
 )
-from midstream.language.names import Effect, Outcome
-from midstream.language.spec import Definition, ToolSpec, Workflow
 
 EFFECTS: dict[str, Effect] = {
     "look": "read",

@@ -9,8 +9,9 @@ import pytest
 from midstream.core.events import AgentResponded, CompactionEnded, Usage, WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.cells import cells
-from midstream.core.views.spending import (
+from midstream.language.spec import Budget, Definition, Workflow
+from midstream.views.cells import cells
+from midstream.views.spending import (
     Spent,
     budget_lines,
     dollars,
@@ -21,7 +22,6 @@ from midstream.core.views.spending import (
     total_of,
     unpriced_words,
 )
-from midstream.language.spec import Budget, Definition, Workflow
 
 
 def spent(agent: str, model: str, usd: str | None, *, run: str = "ab12cd34") -> Spent:

@@ -44,8 +44,8 @@ from midstream.core.summaries import (
     summary_key,
     why_not,
 )
-from midstream.core.views.listing import Summary
 from midstream.language.spec import Definition, Role, chat_definition
+from midstream.views.listing import Summary
 
 LONG = "word " * 200
 

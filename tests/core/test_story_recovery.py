@@ -58,8 +58,8 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import call_key, handler_key, pending
 from midstream.core.run import Run
-from midstream.core.views.status import way_on
 from midstream.desk.wording import way_on_here
+from midstream.views.run_status import way_on
 
 PLAIN = flow(state("start", "dude"))
 RESUMING = flow(state("start", "dude"), state("resume", "dude", next="$interrupted"))

@@ -4,12 +4,12 @@ from storytelling import TOOLS, Step, asks, call, done, replies, says, tell
 
 from midstream.core.events import AnyFact, InputDisposed, InputReceived
 from midstream.core.notices import Envelope
-from midstream.core.views.history import history_lines
-from midstream.core.views.history import turns_of as history
-from midstream.core.views.listing import Summary, summarised
-from midstream.core.views.past import past_of
-from midstream.core.views.turns import turns_of
 from midstream.language.spec import Role, chat_definition
+from midstream.views.last_turns import past_of
+from midstream.views.listing import Summary, summarised
+from midstream.views.turn_history import history_lines
+from midstream.views.turn_history import turns_of as history
+from midstream.views.user_turns import turns_of
 
 CHAT = chat_definition("dude", Role(), TOOLS)
 

@@ -4,8 +4,8 @@ from storytelling import call, flow, go, replies, says, state, tell
 
 from midstream.core.inputs import Halt
 from midstream.core.run import Run
-from midstream.core.views.waiting import waiting
 from midstream.language.spec import Role, State, Workflow, chat_definition
+from midstream.views.undelivered import waiting
 
 
 def works(**fields: object) -> Workflow:

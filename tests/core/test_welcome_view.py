@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.core.views.welcome import Endpoint, Found, Key, welcome
+from midstream.views.welcome_screen import Endpoint, Found, Key, welcome
 
 OLLAMA = Endpoint(program="Ollama", port=11434, models=("nomic-embed-text", "qwen3:8b", "llama3.2"))
 STUDIO = Endpoint(program="LM Studio", port=1234, models=("openai/gpt-oss-20b",))

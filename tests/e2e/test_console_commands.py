@@ -17,15 +17,15 @@ from midstream.command.permissions import CYCLE, next_mode
 from midstream.console.changes import changed_lines
 from midstream.console.lines import rows, to_plain, width_of
 from midstream.core.events import Usage
-from midstream.core.views.cells import cells
-from midstream.core.views.side_effects import FileDiff
-from midstream.core.views.spending import Spent
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Role, ToolSpec
 from midstream.ports import ChangedFile
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
 from midstream.tool.permissions import Permissions
+from midstream.views.cells import cells
+from midstream.views.side_effects import FileDiff
+from midstream.views.spending import Spent
 
 WIDTHS = (40, 80, 200)
 

@@ -17,13 +17,13 @@ from midstream.core.events import (
     RunStopped,
     Usage,
 )
-from midstream.core.views.listing import Summary
 from midstream.desk.initiating import template_for
 from midstream.desk.sessions import GoesOn, Sessions
 from midstream.language.errors import UserMistake
 from midstream.storage import KeptRun
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, Scripted, says
+from midstream.views.listing import Summary
 
 NEWEST = GoesOn(is_newest=True)
 LONG = "word " * 200

@@ -7,10 +7,10 @@ from travel_kit import CHAT, DEADLINE_S
 
 from midstream.core.events import AnyFact, FileWritten, RunStarted, ToolReturned
 from midstream.core.notices import Envelope
-from midstream.core.views.side_effects import PUT_BACK
 from midstream.engine.changed import changed_files
 from midstream.ports import ChangedFile
 from midstream.testing.fakes import FakeShelf, define
+from midstream.views.side_effects import PUT_BACK
 
 
 class Story:

@@ -10,7 +10,6 @@ from travel_kit import CHAT, DEADLINE_S, chatted, said, store_engine
 from midstream.config.manager import ConfigManager
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
-from midstream.core.views.side_effects import FileChange, SideEffects
 from midstream.engine.folders import folders_away
 from midstream.engine.keeping import (
     Travelled,
@@ -33,6 +32,7 @@ from midstream.system.workspace_paths import Place
 from midstream.testing.fakes import Gate, Line, ScriptedModel, call, define, says
 from midstream.tool import writing
 from midstream.tool.writing import Change, make, writable
+from midstream.views.side_effects import FileChange, SideEffects
 from midstream.workflow.library import WorkflowLibrary
 from midstream.workflow.state_machine import WorkflowStateMachine
 

@@ -22,7 +22,6 @@ from travel_kit import (
 )
 
 from midstream.core.events import ToolCalled
-from midstream.core.views.side_effects import FileChange
 from midstream.engine.opening import opened
 from midstream.engine.travel import (
     Fork,
@@ -35,6 +34,7 @@ from midstream.engine.travel import (
 from midstream.language.errors import UserMistake
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Chronicle, FakeShelf, Gate, ScriptedModel, call, calls, says
+from midstream.views.side_effects import FileChange
 
 # --- forks ------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ CHILDREN = {
     "tool/codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tool/sandbox/inside.py": "a child process that answers to its parent's pipe",
     "testing/openai_server.py": "a program for tests",
-    "core/views/reference.py": "makes a page of the docs",
+    "views/events_page.py": "makes a page of the docs",
 }
 WRITING = {
     "print",

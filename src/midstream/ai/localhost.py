@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from midstream.ai.endpoints import OLLAMA_ADDRESS, OLLAMA_HERE
-from midstream.core.views.welcome import OLLAMA, Endpoint
+from midstream.views.welcome_screen import OLLAMA, Endpoint
 
 USUAL: Final = ((OLLAMA, 11434), ("LM Studio", 1234), ("vLLM", 8000), ("llama.cpp", 8080))
 """The programs that serve models, and the ports they have unless they are told otherwise."""

@@ -6,12 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from midstream.command.command import Command
-from midstream.core.views.amounts import counted
-from midstream.core.views.cells import cells, clipped, one_line, padded
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.ports import ChangedFile, Operator
 from midstream.system.own_process import columns
+from midstream.views.amounts import counted
+from midstream.views.cells import cells, clipped, one_line, padded
 
 STAT: Final = "--stat"
 MAX_LINES: Final = 200

@@ -5,10 +5,10 @@ from typing import Final
 from midstream.command.command import Command
 from midstream.config.own_settings import FEW_VALUES
 from midstream.config.settings import CURRENT_MODE, MODELS
-from midstream.core.views.columns import two_columns
 from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.columns import two_columns
 
 _WIDEST: Final = 120
 KINDS: Final = ("role", "workflow")

@@ -6,8 +6,11 @@ from textwrap import wrap
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.views.amounts import counted
-from midstream.core.views.spending import (
+from midstream.language.errors import UserMistake
+from midstream.ports import Operator
+from midstream.system.own_process import columns
+from midstream.views.amounts import counted
+from midstream.views.spending import (
     Spent,
     budget_lines,
     grouped,
@@ -15,9 +18,6 @@ from midstream.core.views.spending import (
     total_of,
     unpriced_words,
 )
-from midstream.language.errors import UserMistake
-from midstream.ports import Operator
-from midstream.system.own_process import columns
 
 DAYS: Final = "days"
 SHOWN_DAYS: Final = 30

@@ -6,14 +6,14 @@ from typing import Final
 from midstream.command.command import Command
 from midstream.command.standing import run_line
 from midstream.core.run import Run
-from midstream.core.views.drawing import drawing
-from midstream.core.views.graph import graph_of
-from midstream.core.views.marks import NO_MARKS, marks_of
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition
 from midstream.ports import Machine, Operator
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
+from midstream.views.graph import graph_of
+from midstream.views.graph_marks import NO_MARKS, marks_of
+from midstream.views.text_drawing import drawing
 
 _WIDEST: Final = 100
 

@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.views.columns import two_columns
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean, nearest
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.columns import two_columns
 
 
 def is_command(line: str) -> bool:

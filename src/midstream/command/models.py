@@ -4,11 +4,11 @@ from textwrap import fill
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.core.views.columns import two_columns
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.columns import two_columns
 
 DEFAULT: Final = "default"
 _WIDEST: Final = 120

@@ -2,10 +2,10 @@
 
 from midstream.command.command import Command
 from midstream.command.permissions import WORDS
-from midstream.core.views.columns import two_columns
 from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.columns import two_columns
 
 WIDEST = 120
 """Columns a table takes at most."""

@@ -13,16 +13,16 @@ from midstream.core.branch_address import living
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.amounts import counted
-from midstream.core.views.history import history_lines, turns_of
-from midstream.core.views.state_tree import state_tree, tree_lines
-from midstream.core.views.window import agents_of, filling_lines, filling_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
+from midstream.views.amounts import counted
+from midstream.views.context_window import agents_of, filling_lines, filling_of
+from midstream.views.state_tree import state_tree, tree_lines
+from midstream.views.turn_history import history_lines, turns_of
 
 _WIDEST = 120
 _TURNS = 20

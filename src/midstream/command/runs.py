@@ -3,10 +3,10 @@
 from midstream.command.command import Command
 from midstream.command.costs import COST_COMMAND
 from midstream.command.graph import GRAPH_COMMAND
-from midstream.core.views.status import is_at_work
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.ports import Operator
+from midstream.views.run_status import is_at_work
 
 
 async def _queue(operator: Operator, argument: str) -> None:

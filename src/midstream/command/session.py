@@ -4,10 +4,10 @@ from midstream.command.command import Command
 from midstream.command.config import CONFIG_COMMANDS
 from midstream.command.models import MODEL_COMMAND
 from midstream.command.modes import WIDEST
-from midstream.core.views.columns import two_columns
 from midstream.language.spec import ToolSpec
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.columns import two_columns
 
 
 async def _exit(operator: Operator, argument: str) -> None:

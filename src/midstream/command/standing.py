@@ -5,9 +5,9 @@ from typing import Final
 
 from midstream.core.conversation import USER
 from midstream.core.run import Run
-from midstream.core.views.cells import clipped, one_line
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.status import where
+from midstream.views.cells import clipped, one_line
+from midstream.views.clock import time_of_day
+from midstream.views.run_status import where
 
 _FIRST: Final = 40
 """Characters of a chat's first words that are shown."""

@@ -1,10 +1,10 @@
 """Commands that go back in time: a copy of a run as it was, and taking back the last turn."""
 
 from midstream.command.command import Command
-from midstream.core.views.cells import clipped, one_line
 from midstream.language.errors import UserMistake
 from midstream.ports import Operator
 from midstream.system.own_process import columns
+from midstream.views.cells import clipped, one_line
 
 
 async def _fork(operator: Operator, argument: str) -> None:

@@ -7,7 +7,7 @@ from midstream.console.painting import Block, begun, joined, labelled
 from midstream.core.branch_address import living
 from midstream.core.events import BranchStarted
 from midstream.core.run import Run
-from midstream.core.views.status import about
+from midstream.views.run_status import about
 
 
 class Branches:

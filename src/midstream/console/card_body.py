@@ -23,9 +23,9 @@ from midstream.console.lines import (
 )
 from midstream.console.painting import question_lines
 from midstream.core.question import Question
-from midstream.core.views.questions import question_heading
 from midstream.language.forms import Field, example, fields
 from midstream.safety.sanitize import sanitized
+from midstream.views.question_words import question_heading
 
 _BAR: Final = "│ "
 _NAME_CELLS: Final = 20

@@ -17,10 +17,10 @@ from midstream.console.lines import (
 )
 from midstream.console.painting import question_lines
 from midstream.core.question import Question
-from midstream.core.views.questions import question_heading
 from midstream.ports import Status
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
+from midstream.views.question_words import question_heading
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
 ESC_STOPS: Final = "Esc stops"

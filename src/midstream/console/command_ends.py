@@ -11,8 +11,8 @@ from midstream.console.output_tail import OutputTail
 from midstream.console.painting import RESULT_MARK
 from midstream.core.call_notes import without_change
 from midstream.core.events import ToolReturned
-from midstream.core.views.results import output_of
 from midstream.system.own_process import own_redactor
+from midstream.views.call_results import output_of
 
 MAX_LINES: Final = 5
 """The last lines of a command that failed; of one that did not the last alone is shown."""

@@ -26,7 +26,7 @@ from midstream.language.spec import Definition
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
-    from midstream.core.views.graph import Graph
+    from midstream.views.graph import Graph
 
 OVER: Final = "/graph draws the way it went."
 """What stands where the picture was, once the run is over: the report must not be pushed off."""
@@ -100,7 +100,7 @@ class Following:
             self._picture, self._cut = picture, None
 
     async def _drawn(self, run: Run, width: int) -> Drawn:
-        from midstream.core.views.graph import graph_of
+        from midstream.views.graph import graph_of
 
         definition = run.definition
         assert definition is not None, "only a workflow's graph is followed"

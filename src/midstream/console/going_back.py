@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from midstream.console.lines import DIM, MAGENTA, Line, Row, clipped, rows
-from midstream.core.views.turns import Turn
 from midstream.safety.sanitize import sanitized
+from midstream.views.user_turns import Turn
 
 ARMED: Final = "Esc again: back to an earlier turn"
 KEYS: Final = "⏎ goes back to before it, files too · ↑↓ or its number · Esc closes"

@@ -10,7 +10,7 @@ from midstream.core.run import Run
 from midstream.safety.sanitize import sanitized
 
 if TYPE_CHECKING:
-    from midstream.core.views.graph import Graph
+    from midstream.views.graph import Graph
 
 LEAST: Final = 3
 """Rows that tell something: the top of a state's frame, its name and what it does."""
@@ -43,9 +43,9 @@ def width_for(columns: int) -> int:
 def drawn(run: Run, graph: "Graph", *, width: int) -> Drawn:
     """Return a run's picture in so many columns. Of a large workflow it takes long: off the loop."""
     # Loaded once somebody wants a picture.
-    from midstream.core.views.drawing import painted
-    from midstream.core.views.marks import marks_of
-    from midstream.core.views.picture import picture_of
+    from midstream.views.graph_layout import picture_of
+    from midstream.views.graph_marks import marks_of
+    from midstream.views.text_drawing import painted
 
     picture = picture_of(graph, width=width, marks=marks_of(run, graph))
     spans = [(each.y, each.y + each.height) for each in picture.frames if each.is_current]

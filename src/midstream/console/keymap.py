@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.views.columns import two_columns
+from midstream.views.columns import two_columns
 
 When: TypeAlias = Literal[
     "empty",

@@ -25,9 +25,9 @@ from midstream.console.live_output import Outputs
 from midstream.console.painting import SPEAKER, branch_label, call_text, speaker, speech_style
 from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
-from midstream.core.views.amounts import duration, token_words
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.status import Lane
+from midstream.views.amounts import duration, token_words
+from midstream.views.clock import time_of_day
+from midstream.views.run_status import Lane
 
 _TAIL_CHARS = 4000
 _LEAST_DOING = 20

@@ -78,9 +78,9 @@ from midstream.core.notices import (
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.core.timer_names import WAITED
-from midstream.core.views.questions import result_summary
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT, STOP
+from midstream.views.question_words import result_summary
 
 _BETWEEN = (
     ToolReturned,

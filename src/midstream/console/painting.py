@@ -56,24 +56,24 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.core.question import Question
-from midstream.core.views.amounts import duration, span_words
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.questions import (
+from midstream.language.errors import with_hint
+from midstream.language.forms import example, fields
+from midstream.language.names import Json, Outcome
+from midstream.views.amounts import duration, span_words
+from midstream.views.call_results import (
+    call_words,
+    fields_words,
+    outcome_words,
+    result_words,
+)
+from midstream.views.clock import time_of_day
+from midstream.views.question_words import (
     head_of_diff,
     question_heading,
     question_summary,
     result_summary,
     shortened,
 )
-from midstream.core.views.results import (
-    call_words,
-    fields_words,
-    outcome_words,
-    result_words,
-)
-from midstream.language.errors import with_hint
-from midstream.language.forms import example, fields
-from midstream.language.names import Json, Outcome
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from midstream.console.lines import DIM, Fragment, Line, Row, clipped, rows, width_of
-from midstream.core.views.waiting import Waiting
 from midstream.safety.sanitize import sanitized
+from midstream.views.undelivered import Waiting
 
 SHOWN: Final = 3
 _WORDS_CELLS: Final = 16

@@ -5,9 +5,9 @@ from midstream.console.painting import Block, own_words, speech, typed
 from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed
 from midstream.core.run import Run
 from midstream.core.summaries import INTERRUPTED
-from midstream.core.views.amounts import counted, token_words
-from midstream.core.views.past import past_of
 from midstream.language.errors import with_hint
+from midstream.views.amounts import counted, token_words
+from midstream.views.last_turns import past_of
 
 
 def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) -> list[Line]:

@@ -22,8 +22,8 @@ from midstream.core.events import (
 )
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.views.listing import UNATTENDED
-from midstream.core.views.questions import question_summary
+from midstream.views.listing import UNATTENDED
+from midstream.views.question_words import question_summary
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""

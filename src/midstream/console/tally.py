@@ -13,7 +13,7 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.run import Run
-from midstream.core.views.amounts import span_words
+from midstream.views.amounts import span_words
 
 
 class Tally:

@@ -21,9 +21,9 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.views.results import beginning
 from midstream.ports import Status
 from midstream.safety.sanitize import controlled, sanitized
+from midstream.views.call_results import beginning
 
 AWAY_S: Final = 10.0
 """Without a key for so long a person is taken to look elsewhere."""

@@ -10,7 +10,6 @@ from midstream.command.standing import run_line
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import remember_coder
 from midstream.core.run import Run
-from midstream.core.views.status import where
 from midstream.desk.keeping import Keeping
 from midstream.desk.wording import found_as, is_chat, is_done, name_of
 from midstream.language.errors import UserMistake
@@ -20,6 +19,7 @@ from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, chat_definition
 from midstream.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
 from midstream.system.offloop import in_thread
+from midstream.views.run_status import where
 
 HOME = "role:dude"
 

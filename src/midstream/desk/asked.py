@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core.question import Question
-from midstream.core.views.status import what_addressing_does, where
 from midstream.ports import Machine
+from midstream.views.run_status import what_addressing_does, where
 
 
 def questions_on_screen(machine: Machine | None) -> tuple[Question, ...]:

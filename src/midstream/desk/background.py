@@ -21,9 +21,6 @@ from midstream.core.events import (
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
-from midstream.core.views.chats import named_like
-from midstream.core.views.questions import question_heading, question_summary
-from midstream.core.views.spending import Spent
 from midstream.desk.keeping import Keeping, Prompt
 from midstream.desk.wording import (
     FORK,
@@ -41,6 +38,9 @@ from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwne
 from midstream.language.nearest import nearest
 from midstream.ports import Choice, Face, Machine, Receipt
 from midstream.storage import KeptRun
+from midstream.views.chat_list import named_like
+from midstream.views.question_words import question_heading, question_summary
+from midstream.views.spending import Spent
 
 SHOWN_RUNS = 20
 """Runs of earlier days that are listed; the rest is counted."""

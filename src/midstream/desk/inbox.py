@@ -1,7 +1,7 @@
 """The lines a run was given and has not heard: which wait, and taking one back."""
 
-from midstream.core.views.waiting import Waiting, kept, waiting
 from midstream.ports import Machine, Receipt
+from midstream.views.undelivered import Waiting, kept, waiting
 
 
 class Inbox:

@@ -13,13 +13,13 @@ from typing import Final
 from midstream.ai.naming import is_offline
 from midstream.config.files import way_out
 from midstream.core.guidance import AGENTS_FILE
-from midstream.core.views.amounts import counted
-from midstream.core.views.cells import clipped, one_line
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Role
 from midstream.ports import Operator
 from midstream.system.offloop import in_thread
+from midstream.views.amounts import counted
+from midstream.views.cells import clipped, one_line
 
 CODER: Final = "coder"
 WRITES: Final = ("write_file", "edit_file")

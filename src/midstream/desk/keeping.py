@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from midstream.core.notices import Envelope
-from midstream.core.views.spending import Spent
-from midstream.core.views.turns import Turn
 from midstream.ports import ChangedFile, Choice, Machine
 from midstream.storage import KeptRun
+from midstream.views.spending import Spent
+from midstream.views.user_turns import Turn
 
 
 class Travelled(Protocol):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
-from midstream.core.views.amounts import duration
-from midstream.core.views.progress import progress_words
-from midstream.core.views.status import Lane
-from midstream.core.views.work import at_work, behind
 from midstream.desk.wording import is_chat, is_done, name_of
 from midstream.ports import Machine
+from midstream.views.amounts import duration
+from midstream.views.progress import progress_words
+from midstream.views.progress_rows import at_work, behind
+from midstream.views.run_status import Lane
 
 
 class Outlook:

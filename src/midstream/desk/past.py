@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from midstream.core.events import FileWritten, RunStarted
 from midstream.core.notices import Envelope
-from midstream.core.views.turns import Turn
 from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt, Travelled
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import ChangedFile, Face, Machine
+from midstream.views.user_turns import Turn
 
 
 class Past:
@@ -165,7 +165,7 @@ class Past:
 
     def _note(self, run: str, path: str) -> None:
         # Not needed before the prompt is on the screen.
-        from midstream.core.views.side_effects import short_path
+        from midstream.views.side_effects import short_path
 
         names = self._written.setdefault(run, {})
         name = short_path(path, self._workspace)

@@ -14,10 +14,6 @@ import msgspec
 from midstream.config.manager import ConfigManager
 from midstream.core.events import AgentResponded, ConversationCompacted
 from midstream.core.notices import Envelope
-from midstream.core.views.amounts import token_words
-from midstream.core.views.cells import one_line
-from midstream.core.views.chats import MAX_NAME, chat_rows, named_like, title_of
-from midstream.core.views.listing import Summary, summarised
 from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt
 from midstream.desk.wording import FORK, is_chat
@@ -25,6 +21,10 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.ports import Choice, Face, Machine, Models
 from midstream.storage import KeptRun
 from midstream.system.own_process import columns
+from midstream.views.amounts import token_words
+from midstream.views.cells import one_line
+from midstream.views.chat_list import MAX_NAME, chat_rows, named_like, title_of
+from midstream.views.listing import Summary, summarised
 
 SHOWN_CHATS = 20
 """Chats that are listed; the rest is counted."""

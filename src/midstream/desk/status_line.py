@@ -4,14 +4,6 @@ import time
 
 from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.status import (
-    is_at_work,
-    lanes,
-    policy_of,
-    what_addressing_does,
-    where,
-)
 from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.inbox import Inbox
@@ -20,6 +12,14 @@ from midstream.desk.past import Past
 from midstream.desk.sessions import CHOOSES, ESC_CHOOSES, Sessions
 from midstream.desk.wording import is_done
 from midstream.ports import Machine, Permits, Status
+from midstream.views.clock import time_of_day
+from midstream.views.run_status import (
+    is_at_work,
+    lanes,
+    policy_of,
+    what_addressing_does,
+    where,
+)
 
 
 class StatusLine:

@@ -2,7 +2,6 @@
 
 from midstream.command.standing import here_line
 from midstream.core.guidance import AGENTS_FILE, is_outdated
-from midstream.core.views.status import where
 from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.sessions import Sessions
@@ -11,6 +10,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json
 from midstream.ports import Face, Machine
+from midstream.views.run_status import where
 
 
 class Turning:

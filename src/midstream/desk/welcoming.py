@@ -10,10 +10,10 @@ from midstream.ai.localhost import USUAL, servers_here
 from midstream.ai.naming import KEYS, OFFLINE, is_configured, is_offline
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
-from midstream.core.views.welcome import CODER, Found, Key, welcome
 from midstream.desk.addressing import HOME
 from midstream.storage import KeptRun
 from midstream.system.offloop import in_thread
+from midstream.views.welcome_screen import CODER, Found, Key, welcome
 
 _EXTRAS: Final = {
     "google": ("google", "google.genai"),

@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 from midstream.command.standing import begun_with
 from midstream.core.question import Question, chosen
 from midstream.core.run import Run
-from midstream.core.views.listing import Summary
-from midstream.core.views.status import way_on
 from midstream.ports import Machine, Receipt
 from midstream.storage import KeptRun
+from midstream.views.listing import Summary
+from midstream.views.run_status import way_on
 
 _SHORT = 4
 

@@ -8,10 +8,10 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from midstream.core.views.side_effects import FileChange
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.system.put_in_place import require_plain, take_folder_away
 from midstream.system.workspace_paths import Place, locate, opened_folder
+from midstream.views.side_effects import FileChange
 
 
 def standing(change: FileChange) -> tuple[str, ...]:

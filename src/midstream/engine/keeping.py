@@ -10,11 +10,6 @@ import msgspec
 from midstream.config.files import make_private
 from midstream.config.places import user_state_dir
 from midstream.core.notices import Envelope
-from midstream.core.views.cells import clipped, one_line
-from midstream.core.views.side_effects import in_words, short_path
-from midstream.core.views.spending import Spent
-from midstream.core.views.transcript import markdown_of
-from midstream.core.views.turns import Turn, turns_of
 from midstream.engine.changed import changed_files
 from midstream.engine.exchange import exported, write_new
 from midstream.engine.local import LocalEngine
@@ -43,6 +38,11 @@ from midstream.ports import ChangedFile, Choice, Library, Machine
 from midstream.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
+from midstream.views.cells import clipped, one_line
+from midstream.views.side_effects import in_words, short_path
+from midstream.views.spending import Spent
+from midstream.views.transcript import markdown_of
+from midstream.views.user_turns import Turn, turns_of
 
 
 class Travelled(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ from midstream.core.codec import Undecodable, decode_run, encode_run
 from midstream.core.events import Fact
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
-from midstream.core.views.chats import named_like
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import nearest
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
+from midstream.views.chat_list import named_like
 
 SNAPSHOT_EVERY = 1_000
 """Facts after which the folded run is kept anew, so that opening it never folds many more."""

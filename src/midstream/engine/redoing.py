@@ -24,8 +24,6 @@ from midstream.core.events import (
     ToolCalled,
 )
 from midstream.core.notices import Envelope
-from midstream.core.views.side_effects import PUT_BACK, FileChange, short_path
-from midstream.core.views.turns import turns_of
 from midstream.engine.folders import folders_again
 from midstream.engine.travel import (
     UNDONE,
@@ -43,6 +41,8 @@ from midstream.engine.travel import (
 from midstream.language.errors import UserMistake
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
+from midstream.views.side_effects import PUT_BACK, FileChange, short_path
+from midstream.views.user_turns import turns_of
 
 REDONE = "gone forward from"
 """Why a fork was stopped whose undo was taken back itself."""

@@ -12,10 +12,10 @@ from midstream.core.codec import Undecodable, decode_run
 from midstream.core.events import Fact
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
-from midstream.core.views.difference import Difference, first_difference
 from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.storage import Snapshots, Store
 from midstream.system.offloop import in_thread
+from midstream.views.difference import Difference, first_difference
 
 AT_ONCE = 1_000
 """Facts that are read together, so that a long run is never in memory as a whole."""

@@ -4,10 +4,10 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from midstream.core.views.spending import Spent, spent_in
 from midstream.language.errors import JournalDamaged
 from midstream.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
+from midstream.views.spending import Spent, spent_in
 
 
 async def spent_here(

@@ -44,9 +44,6 @@ from midstream.core.events import (
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.amounts import counted
-from midstream.core.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
-from midstream.core.views.turns import turns_of
 from midstream.engine.folders import folders_away, place_of, standing
 from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.ports import Shelf
@@ -54,6 +51,9 @@ from midstream.storage import Store
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.system.workspace_paths import Place
+from midstream.views.amounts import counted
+from midstream.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
+from midstream.views.user_turns import turns_of
 from midstream.workflow.state_machine import new_run_id
 
 UNDONE = "undone"

@@ -17,8 +17,6 @@ from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, Work
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.core.views.listing import HEADLESS
-from midstream.core.views.status import way_on
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.headless.variables import changed
 from midstream.language.errors import (
@@ -32,6 +30,8 @@ from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, chat_definition
 from midstream.ports import Engine, Library, Machine
+from midstream.views.listing import HEADLESS
+from midstream.views.run_status import way_on
 
 ANSWER = "--answer"
 """The source of answers that were given beforehand."""

@@ -14,13 +14,13 @@ from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.side_effects import PUT_BACK
-from midstream.core.views.status import Lane, lanes, where
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.language.names import Json
 from midstream.ports import Receipt
 from midstream.storage import KeptRun, Letter
+from midstream.views.clock import time_of_day
+from midstream.views.run_status import Lane, lanes, where
+from midstream.views.side_effects import PUT_BACK
 
 KeptStatus: TypeAlias = Literal[
     "running",

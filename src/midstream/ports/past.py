@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from midstream.core.notices import Envelope
-from midstream.core.views.turns import Turn
 from midstream.ports.tools import ChangedFile
+from midstream.views.user_turns import Turn
 
 
 class PastOperator(Protocol):

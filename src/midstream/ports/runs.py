@@ -3,7 +3,7 @@
 from typing import Literal, Protocol, TypeAlias
 
 from midstream.core.run import Run
-from midstream.core.views.spending import Spent
+from midstream.views.spending import Spent
 
 Choice: TypeAlias = Literal["", "old", "new", "stop"]
 """What a kept run follows whose workflow has changed since: its old copy, the new one, neither (it

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from midstream.core.views.side_effects import FileDiff
 from midstream.language.names import Json, Outcome
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import Capability, forbids_secrets
+from midstream.views.side_effects import FileDiff
 
 if TYPE_CHECKING:
     from midstream.safety.rules import Rule

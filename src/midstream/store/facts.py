@@ -13,7 +13,6 @@ import msgspec
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
-from midstream.core.views.listing import Summary, summarised
 from midstream.store.owners import Owners
 from midstream.store.refusals import (
     damaged,
@@ -25,6 +24,7 @@ from midstream.store.refusals import (
     taken,
 )
 from midstream.store.sealing import body_of, checked, marked, seal
+from midstream.views.listing import Summary, summarised
 
 _SUMMARY = msgspec.json.Decoder(Summary)
 _ENCODER = msgspec.json.Encoder()

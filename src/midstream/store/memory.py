@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from midstream.core.notices import Envelope
-from midstream.core.views.listing import Summary, summarised
 from midstream.language.errors import WorldTrouble
 from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.refusals import (
@@ -26,6 +25,7 @@ from midstream.store.refusals import (
 )
 from midstream.store.sealing import body_of, checked, letter_body
 from midstream.system.offloop import call_soon
+from midstream.views.listing import Summary, summarised
 
 
 class _Run:

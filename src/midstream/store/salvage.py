@@ -23,12 +23,12 @@ import msgspec
 from midstream.core.codec import FIRST, chained
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
-from midstream.core.views.listing import Summary, summarised
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.store.facts import head_in, keep_head, summary_of
 from midstream.store.owners import Owners
 from midstream.store.schema import DELIVERED, LEAST_BYTES, prepared, refuse_newer
 from midstream.store.sealing import marked, seal
+from midstream.views.listing import Summary, summarised
 
 _LEAF_INDEX, _INNER_INDEX, _LEAF_TABLE = 0x0A, 0x02, 0x0D
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.views.side_effects import FileDiff
 from midstream.system.own_process import own_redactor
+from midstream.views.side_effects import FileDiff
 
 MAX_SHOWN_CHARS: Final = 60_000
 MAX_SHOWN_LINES: Final = 1_500

@@ -13,8 +13,8 @@ from midstream.core.notices import (
     ThinkingDelta,
     ToolProgress,
 )
-from midstream.core.views.side_effects import FileDiff
 from midstream.safety.redaction import Redactor
+from midstream.views.side_effects import FileDiff
 from midstream.workflow.capping import MAX_TEXT, ends_of
 from midstream.workflow.words import readable
 

@@ -16,7 +16,6 @@ from tables import table
 from midstream.ai.offline import filled
 from midstream.command.reading import _fenced
 from midstream.console.markdown import has_markdown
-from midstream.core.views.results import result_words
 from midstream.language.errors import MidstreamError
 from midstream.language.templates import compiled
 from midstream.rehearsal.format import without_places
@@ -25,6 +24,7 @@ from midstream.safety.redaction import Redactor, secret_values
 from midstream.safety.rules import is_obscure
 from midstream.safety.sanitize import sanitized
 from midstream.safety.secret_shapes import SHAPES
+from midstream.views.call_results import result_words
 
 SHORT, LONG = 1_500, 24_000
 TOO_MUCH = 4 * LONG // SHORT

@@ -10,9 +10,9 @@ from midstream.core.costs import Cost, costs
 from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.amounts import counted, in_short
-from midstream.core.views.cells import cells, clipped, padded, wrapped
 from midstream.language.spec import Budget
+from midstream.views.amounts import counted, in_short
+from midstream.views.cells import cells, clipped, padded, wrapped
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_
 from midstream.core.costs import costs
 from midstream.core.guidance import AGENTS_FILE, system_message
 from midstream.core.run import Run, definition_of, plan_for
-from midstream.core.views.amounts import counted, in_short, token_words
-from midstream.core.views.cells import clipped, padded
 from midstream.language.spec import tools_for
+from midstream.views.amounts import counted, in_short, token_words
+from midstream.views.cells import clipped, padded
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

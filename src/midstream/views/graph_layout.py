@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.views.cells import cells, clipped, one_line, padded, wrapped
-from midstream.core.views.graph import Edge, Graph, Group, Node, seconds_words, target_words
-from midstream.core.views.marks import NO_MARKS, Key, Marks
 from midstream.language.names import INTERRUPTED, STOP
+from midstream.views.cells import cells, clipped, one_line, padded, wrapped
+from midstream.views.graph import Edge, Graph, Group, Node, seconds_words, target_words
+from midstream.views.graph_marks import NO_MARKS, Key, Marks
 
 Look: TypeAlias = Literal["title", "plain", "dim", "exit", "mark"]
 

@@ -10,8 +10,12 @@ import msgspec
 
 from midstream.core.budget_words import counted
 from midstream.core.decide.transitions import catch_of
-from midstream.core.views.cells import clipped, one_line, padded, wrapped
-from midstream.core.views.graph import (
+from midstream.language.branch_spec import branches_of
+from midstream.language.expressions import compiled
+from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
+from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
+from midstream.views.cells import clipped, one_line, padded, wrapped
+from midstream.views.graph import (
     Edge,
     Graph,
     NodeKind,
@@ -23,10 +27,6 @@ from midstream.core.views.graph import (
     target_words,
     work_words,
 )
-from midstream.language.branch_spec import branches_of
-from midstream.language.expressions import compiled
-from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
-from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
 
 _NARROW = 72
 _COLUMNS = ("state", "what it does", "then", "your words")

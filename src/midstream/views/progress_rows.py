@@ -4,7 +4,7 @@ import msgspec
 
 from midstream.core.branch_address import branch_at
 from midstream.core.run import Run
-from midstream.core.views.status import Lane, lanes, where
+from midstream.views.run_status import Lane, lanes, where
 
 _IDLE = ("new", "waiting", "held", "leaving", "ended")
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from midstream.core.views.cells import one_line
-from midstream.core.views.graph import Edge, Graph, Group, Node, target_words
-from midstream.core.views.marks import NO_MARKS, Key, Marks
-from midstream.core.views.picture import in_order
 from midstream.language.names import STOP
+from midstream.views.cells import one_line
+from midstream.views.graph import Edge, Graph, Group, Node, target_words
+from midstream.views.graph_layout import in_order
+from midstream.views.graph_marks import NO_MARKS, Key, Marks
 
 _SAFE = frozenset(" .,-_()/?!=+*'")
 

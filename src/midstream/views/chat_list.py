@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from midstream.core.costs import Cost, in_words
-from midstream.core.views.amounts import counted
-from midstream.core.views.cells import clipped, one_line, padded
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.listing import Summary
+from midstream.views.amounts import counted
+from midstream.views.cells import clipped, one_line, padded
+from midstream.views.clock import time_of_day
+from midstream.views.listing import Summary
 
 _NARROW = 72
 _LEAST_TITLE = 24

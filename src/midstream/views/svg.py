@@ -1,9 +1,9 @@
 """A picture as SVG: one file that needs no other, legible by day and by night."""
 
-from midstream.core.views.cells import cells, one_line
-from midstream.core.views.graph import Graph
-from midstream.core.views.marks import NO_MARKS, Marks
-from midstream.core.views.picture import Frame, Picture, Wire, Words, picture_of
+from midstream.views.cells import cells, one_line
+from midstream.views.graph import Graph
+from midstream.views.graph_layout import Frame, Picture, Wire, Words, picture_of
+from midstream.views.graph_marks import NO_MARKS, Marks
 
 _CELL, _LINE, _EDGE = 8, 20, 16
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from midstream.core.views.schema_words import EXAMPLES, WORDS
 from midstream.language.names import START, STOP, Json
 from midstream.language.spec import Role, Workflow
+from midstream.views.schema_words import EXAMPLES, WORDS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -10,14 +10,14 @@ from midstream.core.conversation import length, tokens_in
 from midstream.core.costs import Cost, costs, in_words
 from midstream.core.question import Question
 from midstream.core.run import Run, plan_for
-from midstream.core.views.amounts import counted, in_short, token_words
-from midstream.core.views.cells import clipped, one_line
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.progress import progress_words
-from midstream.core.views.status import about, where
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import Json
 from midstream.language.spec import State
+from midstream.views.amounts import counted, in_short, token_words
+from midstream.views.cells import clipped, one_line
+from midstream.views.clock import time_of_day
+from midstream.views.progress import progress_words
+from midstream.views.run_status import about, where
 
 _MOST = 20
 """Branches, states, contexts or keys shown of one kind; more are counted."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from midstream.core.call_notes import REFUSED
-from midstream.core.views.amounts import counted
 from midstream.language.names import Json, Outcome
+from midstream.views.amounts import counted
 
 _NOT_RUN = "Not run: "
 _NO_OUTPUT = "(no output)"

@@ -28,9 +28,9 @@ from midstream.core.events import (
     WordsJoined,
 )
 from midstream.core.notices import Envelope
-from midstream.core.views.turns import begins_turn, is_heard
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
+from midstream.views.user_turns import begins_turn, is_heard
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 

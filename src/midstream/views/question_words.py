@@ -6,7 +6,7 @@ from typing import Final
 
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
-from midstream.core.views.results import beginning
+from midstream.views.call_results import beginning
 
 SUMMARY_CHARS: Final = 160
 

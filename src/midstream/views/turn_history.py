@@ -17,11 +17,11 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.notices import Envelope
-from midstream.core.views.amounts import counted, in_short, span_words
-from midstream.core.views.cells import clipped, one_line
-from midstream.core.views.clock import time_of_day
-from midstream.core.views.turns import began_by
 from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.views.amounts import counted, in_short, span_words
+from midstream.views.cells import clipped, one_line
+from midstream.views.clock import time_of_day
+from midstream.views.user_turns import began_by
 
 
 class Turned(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.views.cells import one_line
-from midstream.core.views.targets import UNKNOWN, targets_of
 from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Policy
 from midstream.language.spec import Ask, Branch, Definition, ForEach, State, Workflow
+from midstream.views.cells import one_line
+from midstream.views.handler_targets import UNKNOWN, targets_of
 
 NodeKind: TypeAlias = Literal[
     "agent", "tool", "ask", "wait", "parallel", "for_each", "workflow", "code", "pass", "stop"

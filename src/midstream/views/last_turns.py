@@ -8,7 +8,7 @@ import msgspec
 from midstream.core.append_only import latest
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.run import Run
-from midstream.core.views.turns import begins_turn
+from midstream.views.user_turns import begins_turn
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from midstream.core.views.cells import cells
-from midstream.core.views.graph import Graph
-from midstream.core.views.marks import NO_MARKS, Marks
-from midstream.core.views.picture import Frame, Picture, Wire, Words, picture_of
+from midstream.views.cells import cells
+from midstream.views.graph import Graph
+from midstream.views.graph_layout import Frame, Picture, Wire, Words, picture_of
+from midstream.views.graph_marks import NO_MARKS, Marks
 
 _N, _E, _S, _W = 1, 2, 4, 8
 

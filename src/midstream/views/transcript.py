@@ -24,7 +24,7 @@ from midstream.core.events import (
     WorkflowOutput,
 )
 from midstream.core.notices import Envelope
-from midstream.core.views.results import beginning, call_words, fields_words, result_words
+from midstream.views.call_results import beginning, call_words, fields_words, result_words
 
 _INDENT = "    "
 

@@ -8,10 +8,10 @@ import msgspec
 
 from midstream.core.run import Run, plan_for
 from midstream.core.run_data import look_up
-from midstream.core.views.amounts import counted
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import RESUME, STOP
 from midstream.language.spec import State
+from midstream.views.amounts import counted
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,8 +22,8 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.core.views.graph import Graph
 from midstream.language.names import Json
+from midstream.views.graph import Graph
 
 Key: TypeAlias = tuple[str, ...]
 

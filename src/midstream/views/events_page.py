@@ -1,6 +1,6 @@
 """The reference of events as a page of markdown, made from the types themselves.
 
-Run `python -m midstream.core.views.reference > docs/events.md` (or `make docs`) after a change.
+Run `python -m midstream.views.events_page > docs/events.md` (or `make docs`) after a change.
 """
 
 import typing
