@@ -1,6 +1,6 @@
 """Commands that only look, started so that they can do nothing else: what is left to the edge.
 
-`midstream.safety.read_only_commands` says by the words of a command how to start it. Here the file system is
+`midstream.safety.read_only_commands` says by a command's words how to start it. Here the file system is
 asked whether that holds: the program is the system's, each path is a plain file or folder inside, and
 git's repository is the workspace's own, whose configuration names nothing that git would start.
 

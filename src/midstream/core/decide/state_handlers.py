@@ -1,6 +1,6 @@
 """The work of a state begins, and what it comes to: prompts, tools, questions, waits, branches.
 
-`begin_work` tells one thing at a time; `midstream.core.decide.run_to_completion` asks until there is nothing to tell.
+`begin_work` tells one thing at a time; `run_to_completion` asks until there is nothing to tell.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""The rooms of `apply`: how things stand after a fact, by what the fact is about."""
+"""apply(run, fact), by what a fact is about. Begin with `apply`: its table says who folds which."""
