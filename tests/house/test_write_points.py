@@ -13,8 +13,8 @@ WRITE_POINTS = {
     "console/terminal.py": "frames of the terminal's face",
 }
 CHILDREN = {
-    "tool/measurement.py": "a child process that answers to its parent's pipe",
-    "tool/codemap/__main__.py": "a child process that answers to its parent's pipe",
+    "codemap/code_figures.py": "a child process that answers to its parent's pipe",
+    "codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tool/sandbox/inside.py": "a child process that answers to its parent's pipe",
     "testing/openai_server.py": "a program for tests",
     "views/events_page.py": "makes a page of the docs",

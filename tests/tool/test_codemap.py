@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toolbench import Bench
 
+from midstream.codemap import map_builder, map_sources
+from midstream.codemap.code_file import language_of
+from midstream.codemap.ctags import Ctags
+from midstream.codemap.file_imports import file_imports, imports_in
+from midstream.codemap.language_patterns import by_patterns
+from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, mapped
+from midstream.codemap.map_sources import Seen
+from midstream.codemap.python_source import of_python
 from midstream.safety.policy import Policy
-from midstream.tool.code_file import language_of
-from midstream.tool.codemap import mapping, seeing
-from midstream.tool.codemap.ctags import Ctags
-from midstream.tool.codemap.mapping import CHARS_PER_TOKEN, Wanted, mapped
-from midstream.tool.codemap.patterns import by_patterns
-from midstream.tool.codemap.python_source import of_python
-from midstream.tool.codemap.seeing import Seen
 from midstream.tool.explain import MIN_TOKENS
-from midstream.tool.file_imports import file_imports, imports_in
 from midstream.tool.manager import ToolManager
 
 SHOP = {
@@ -251,7 +251,7 @@ def test_what_takes_too_long_is_left_out_and_said(shop: Path) -> None:
 def test_more_files_than_are_looked_at_are_counted(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapping, "MAX_FILES", 4)
+    monkeypatch.setattr(map_builder, "MAX_FILES", 4)
 
     assert "(4 of 9 files were looked at.)" in mapped(shop, Wanted(max_chars=6_000))
 
@@ -367,12 +367,12 @@ def test_imports_lead_to_files(files: dict[str, str], path: str, leads_to: set[s
 def test_what_was_seen_is_looked_at_again_only_where_it_has_changed(
     shop: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapping, "KEPT_FROM", 1)
+    monkeypatch.setattr(map_builder, "KEPT_FROM", 1)
     kept = tmp_path_factory.mktemp("kept") / "map"
     wanted = Wanted(max_chars=20_000)
     first = mapped(shop, wanted, kept=kept)
     read: list[str] = []
-    really = seeing.looked_at
+    really = map_sources.looked_at
 
     def spied(root: Path, path: str, known: Seen | None = None) -> Seen | None:
         found = really(root, path, known)
@@ -380,7 +380,7 @@ def test_what_was_seen_is_looked_at_again_only_where_it_has_changed(
             read.append(path)
         return found
 
-    monkeypatch.setattr(seeing, "looked_at", spied)
+    monkeypatch.setattr(map_sources, "looked_at", spied)
     (shop / "shop/price.py").write_text("def cost(): ...\n")
     second = mapped(shop, wanted, kept=kept)
 

@@ -17,12 +17,12 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 
+from midstream.codemap.code_figures import Measurement, as_json, measure
+from midstream.codemap.code_file import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.ports import ToolContext
 from midstream.tool import measure as tool
-from midstream.tool.code_file import at_most
 from midstream.tool.measure import TOOLS, measured
-from midstream.tool.measurement import Measurement, as_json, measure
 
 TWELVE_BRANCHES = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(12))
 

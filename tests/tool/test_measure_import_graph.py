@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.tool.import_graph import Graph, cycles, imported_by, imports_of, module_names
+from midstream.codemap.import_graph import Graph, cycles, imported_by, imports_of, module_names
 
 KNOWN = {"shop", "shop.cart", "shop.prices", "shop.tax", "shop.tax.vat", "tool"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.tool.source_files import changes, listed, read_regular
+from midstream.codemap.source_files import changes, listed, read_regular
 
 
 def git(folder: Path, *arguments: str) -> None:

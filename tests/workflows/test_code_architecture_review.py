@@ -9,12 +9,12 @@ import pytest
 from deadline import DEADLINE_S
 from playing import Gate, Play, answer_to, play, said_by, small_project
 
+from midstream.codemap.code_figures import Measurement, measure
 from midstream.core.events import BranchFinished, Interrupted, QuestionAsked, ToolCalled
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.ports import ToolOutcome
 from midstream.tool.manager import ToolManager
-from midstream.tool.measurement import Measurement, measure
 
 NAME = "code_architecture_review"
 SIDES = ["structure", "hot_spots", "tests"]

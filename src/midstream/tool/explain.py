@@ -55,7 +55,7 @@ async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> 
     wanted = typed(arguments, ExplainCodebase)
     place, asked = await in_thread(partial(_asked, wanted, context))
     return await answer_of_child(
-        "midstream.tool.codemap",
+        "midstream.codemap",
         place.root,
         asked,
         stop=context.stop,
@@ -65,7 +65,7 @@ async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> 
 
 def _asked(wanted: ExplainCodebase, context: ToolContext) -> tuple[Place, tuple[str, str]]:
     """Return what is to be mapped, and the arguments that say so."""
-    from midstream.tool.codemap.mapping import CHARS_PER_TOKEN, Wanted
+    from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted
 
     place = _existing(context, wanted.path)
     asked = Wanted(

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from midstream.codemap.source_files import listed
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
@@ -20,7 +21,6 @@ from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import Place, locate, requests_for
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed
 from midstream.tool.process import run_command
-from midstream.tool.source_files import listed
 
 TIMEOUT_S = 120.0
 MAX_ERROR = 300
@@ -62,7 +62,7 @@ async def measured(
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
     return await answer_of_child(
-        "midstream.tool.measurement", root, (str(commits), str(top)), stop=stop, without=without
+        "midstream.codemap.code_figures", root, (str(commits), str(top)), stop=stop, without=without
     )
 
 

@@ -369,7 +369,7 @@ async def test_a_program_does_not_keep_its_owners_rights_when_it_is_replaced(fie
 async def test_a_program_of_the_workspace_is_not_what_we_start(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from midstream.tool.source_files import listed
+    from midstream.codemap.source_files import listed
 
     for name in ("git", "rg"):
         (field.work / name).write_text(f"#!/bin/sh\necho ran > '{field.outside}/ran'\n")

@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from midstream.tool.codemap.defining import Reader
-from midstream.tool.codemap.drawing import Define, Pen, counted, head_of, legend, short, tree
-from midstream.tool.codemap.fitting import Fitted
-from midstream.tool.codemap.ranking import Ranked, ranked, stems
-from midstream.tool.codemap.seeing import all_seen, keep_seen, kept_seen
-from midstream.tool.file_imports import go_modules
-from midstream.tool.source_files import changes, listed
+from midstream.codemap.definition_names import Reader
+from midstream.codemap.file_imports import go_modules
+from midstream.codemap.map_sources import all_seen, keep_seen, kept_seen
+from midstream.codemap.map_text import Define, Pen, counted, head_of, legend, short, tree
+from midstream.codemap.packing import Fitted
+from midstream.codemap.ranking import Ranked, ranked, stems
+from midstream.codemap.source_files import changes, listed
 
 MAX_FILES: Final = 50_000
 DEADLINE_S: Final = 40.0

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.tool.file_imports import EXACT, imports_in
-from midstream.tool.import_graph import imports_of
-from midstream.tool.source_files import read_regular
+from midstream.codemap.file_imports import EXACT, imports_in
+from midstream.codemap.import_graph import imports_of
+from midstream.codemap.source_files import read_regular
 
 MAX_FILE_BYTES = 1_000_000
 MAX_LINE_BYTES = 400

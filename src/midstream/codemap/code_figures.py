@@ -1,7 +1,7 @@
 """The figures of a folder of code: size, complexity, imports, and where change meets complexity.
 
 Measuring is slow and pure Python, so it runs in a child process (`python -m
-midstream.tool.measurement ROOT COMMITS TOP`): the prompt keeps its processor, and a stop is a kill.
+midstream.codemap.code_figures ROOT COMMITS TOP`): the prompt keeps its processor, and a stop is a kill.
 The same folder and history give the same figures, in the same order.
 
 `score` is complexity times changes: a complex file nobody touches costs nothing, a simple one that
@@ -20,10 +20,18 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.tool.code_file import FILE_S, NOT_CODE, Function, Guard, ReadFile, at_most, read_file
-from midstream.tool.file_imports import EXACT, file_imports, go_modules
-from midstream.tool.import_graph import cycles, imported_by, module_names
-from midstream.tool.source_files import changes, listed
+from midstream.codemap.code_file import (
+    FILE_S,
+    NOT_CODE,
+    Function,
+    Guard,
+    ReadFile,
+    at_most,
+    read_file,
+)
+from midstream.codemap.file_imports import EXACT, file_imports, go_modules
+from midstream.codemap.import_graph import cycles, imported_by, module_names
+from midstream.codemap.source_files import changes, listed
 
 MAX_FILES = 5_000
 DEADLINE_S = 80.0

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from midstream.tool.codemap.definition import Definition, Definitions, public
-from midstream.tool.codemap.ranking import Ranked
-from midstream.tool.codemap.seeing import Seen
+from midstream.codemap.definition import Definition, Definitions, public
+from midstream.codemap.map_sources import Seen
+from midstream.codemap.ranking import Ranked
 
 _LINE_CHARS: Final = 120
 _ABOUT_CHARS: Final = 90

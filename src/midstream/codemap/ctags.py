@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from midstream.system.programs import found_program
-from midstream.tool.codemap.definition import (
+from midstream.codemap.definition import (
     MAX_DEFINITIONS,
     MAX_MEMBERS,
     Definition,
     Definitions,
     clipped,
 )
+from midstream.system.programs import found_program
 
 _CTAGS_S: Final = 5.0
 _MAX_ANSWER: Final = 4_000_000

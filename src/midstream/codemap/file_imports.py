@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from midstream.tool.import_graph import imports_of, module_names
-from midstream.tool.source_files import read_regular
+from midstream.codemap.import_graph import imports_of, module_names
+from midstream.codemap.source_files import read_regular
 
 if TYPE_CHECKING:
     import tree_sitter

@@ -7,7 +7,7 @@ bounded: a line that was made to be slow is not.
 import re
 from typing import Final
 
-from midstream.tool.codemap.definition import MAX_DEFINITIONS, Definition, Definitions
+from midstream.codemap.definition import MAX_DEFINITIONS, Definition, Definitions
 
 _C_LIKE: Final = (
     r"^(?:typedef\s+)?(?P<kind>struct|class|enum|union|namespace)\s+(?P<name>\w+)\s*(?::[^;{\n]*)?(?:\{.*)?$",

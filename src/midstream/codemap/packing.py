@@ -7,8 +7,8 @@ large folder shows its shape before it shows one file to the last name.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from midstream.tool.codemap.drawing import Bundle, Pen, folders_of
-from midstream.tool.codemap.ranking import Ranked, is_signpost
+from midstream.codemap.map_text import Bundle, Pen, folders_of
+from midstream.codemap.ranking import Ranked, is_signpost
 
 MAX_IN_FULL: Final = 300
 """Files whose definitions are read, at most."""

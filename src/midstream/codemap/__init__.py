@@ -7,6 +7,6 @@ import which, `ranking` puts them in order, `definitions` reads what they define
 does all of it.
 
 Reading many files is slow and pure Python, so it runs in a child process (`python -m
-midstream.tool.codemap`): the prompt keeps its processor, and a stop is a kill. The same files and
+midstream.codemap`): the prompt keeps its processor, and a stop is a kill. The same files and
 history give the same map.
 """

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from midstream.codemap.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
+from midstream.codemap.file_imports import imports_in
+from midstream.codemap.source_files import read_regular
 from midstream.safety.protected import classify
-from midstream.tool.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
-from midstream.tool.file_imports import imports_in
-from midstream.tool.source_files import read_regular
 
 MAX_READ_BYTES: Final = 400_000_000
 MAX_NAMES: Final = 1_000

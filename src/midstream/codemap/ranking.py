@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from midstream.tool.code_file import NOT_CODE
-from midstream.tool.codemap.seeing import Seen
-from midstream.tool.file_imports import file_imports
+from midstream.codemap.code_file import NOT_CODE
+from midstream.codemap.file_imports import file_imports
+from midstream.codemap.map_sources import Seen
 
 _ENTRIES: Final = frozenset(
     {"main", "__main__", "cli", "app", "index", "server", "manage", "setup", "lib", "mod"}

@@ -2,13 +2,13 @@
 
 from pathlib import Path, PurePosixPath
 
-from midstream.tool.code_file import FILE_S, MAX_FILE_BYTES, at_most
-from midstream.tool.codemap.ctags import Ctags, found_ctags
-from midstream.tool.codemap.definition import Definitions
-from midstream.tool.codemap.patterns import by_patterns
-from midstream.tool.codemap.python_source import of_python
-from midstream.tool.codemap.seeing import Seen
-from midstream.tool.source_files import read_regular
+from midstream.codemap.code_file import FILE_S, MAX_FILE_BYTES, at_most
+from midstream.codemap.ctags import Ctags, found_ctags
+from midstream.codemap.definition import Definitions
+from midstream.codemap.language_patterns import by_patterns
+from midstream.codemap.map_sources import Seen
+from midstream.codemap.python_source import of_python
+from midstream.codemap.source_files import read_regular
 
 
 class Reader:

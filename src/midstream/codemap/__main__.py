@@ -1,4 +1,4 @@
-"""A program that draws the map of a folder: python -m midstream.tool.codemap ROOT WANTED KEPT [FILE]."""
+"""A program that draws the map of a folder: python -m midstream.codemap ROOT WANTED KEPT [FILE]."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.tool.codemap.mapping import Wanted, mapped
+from midstream.codemap.map_builder import Wanted, mapped
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ import ast
 import warnings
 from collections.abc import Iterable, Iterator
 
-from midstream.tool.codemap.definition import MAX_DEFINITIONS, Definition, Definitions, clipped
+from midstream.codemap.definition import MAX_DEFINITIONS, Definition, Definitions, clipped
 
 
 def of_python(source: str) -> tuple[str, Definitions] | None:
