@@ -20,12 +20,12 @@ from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
 from midstream.language.names import Json
 from midstream.language.spec import Definition, State, Workflow
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
 from midstream.testing.fakes import fake_world
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 CACHE = Path(__file__).parents[1] / ".bench"
 """Where benchmarks keep what lasts: on the disk of the checkout, and out of its history."""

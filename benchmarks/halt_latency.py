@@ -14,14 +14,14 @@ from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
 from midstream.core.notices import Envelope, TextDelta
-from midstream.engine.local import LocalEngine
 from midstream.language.names import Json
 from midstream.language.spec import Agent, Context, State, Workflow
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
 
 LOADS = ((1, 50), (200, 50), (200, 150))
 """How many runs stream, and how many tokens a second each."""

@@ -17,7 +17,7 @@ from benchmarks.measuring import Figure, alone, on_a_loop
 from benchmarks.terminal import fresh_home
 from midstream.ai.api_client import AIAPIClient
 from midstream.core.conversation import Message, ToolCall, ToolResult, seen_by
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import JumpingClock
 
 MESSAGES = 2_000

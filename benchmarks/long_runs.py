@@ -22,10 +22,10 @@ from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
 from midstream.core.notices import Envelope
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import found, keep, opened
 from midstream.language.spec import Role, chat_definition
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import found, keep, opened
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, fake_world
 

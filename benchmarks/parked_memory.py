@@ -17,10 +17,10 @@ from typing import Any
 from benchmarks.measuring import Figure, alone
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.language.spec import Agent, Context, StartingMessage, State, Workflow
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Scripted, ScriptedModel, call, define, fake_world
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 SYSTEM = "You are careful, and you ask before you change what others rely on."
 CHOICES = ("rename it", "leave it")

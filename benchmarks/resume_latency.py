@@ -15,12 +15,12 @@ from typing import Any
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, percentile
 from midstream.language.names import Json
 from midstream.language.spec import Agent, Context, Definition, StartingMessage, State, Workflow
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define, fake_world
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 PIECES = ("Once ", "upon ", "a ", "time ")
 

@@ -21,7 +21,7 @@ import apsw
 
 from benchmarks.durable_transitions import stores
 from benchmarks.measuring import Figure, alone, percentile
-from midstream.engine.remote import RemoteMachine
+from midstream.runtime.engine.remote import RemoteMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import JumpingClock
 

@@ -14,11 +14,11 @@ from typing import Any
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from midstream.language.names import Json
 from midstream.language.spec import Definition, State, Workflow
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import fake_world
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 LOOP = Definition(
     workflow=Workflow(

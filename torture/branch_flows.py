@@ -4,7 +4,7 @@ from typing import Any
 
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from torture.flow_kit import (
     BACK,
     VERIFY,

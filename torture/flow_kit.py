@@ -17,9 +17,9 @@ from midstream.core.inputs import RequestedCall
 from midstream.core.run import Run
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json, Policy
 from midstream.language.spec import Definition, ToolSpec
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.fakes import FakeTools, define
-from midstream.workflow.handlers import ScriptHandlers
 
 Reply: TypeAlias = ModelReply | None
 """What a model says; None: it streams until it is cut."""

@@ -6,7 +6,7 @@ from midstream.core.run import Run
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import WorldTrouble
 from midstream.language.spec import Role, chat_definition
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from torture.branch_flows import OF_BRANCHES
 from torture.flow_kit import (
     SPECS,

@@ -39,14 +39,14 @@ from midstream.core.events import Fact, InputDisposed, InputReceived, StateTrans
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import fake_world
-from midstream.workflow.state_machine import WorkflowStateMachine
 from torture.flow_kit import EFFECTS, SPECS, Flow, PureModel, Step, handlers_of
 from torture.flows import FLOWS
 from torture.report import Broken, Report

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from midstream.language.errors import MidstreamError
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.tool.files import read_files, write_file

@@ -33,7 +33,7 @@ from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Json, Policy
-from midstream.ports import OwnCommandEnded, Status, Submitted
+from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.views.run_status import Lane
 from midstream.views.undelivered import Waiting
 from midstream.views.user_turns import Turn

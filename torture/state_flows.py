@@ -1,7 +1,7 @@
 """Flows of states that need no script: calls of their own, questions, times, errors."""
 
 from midstream.language.errors import WorldTrouble
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from torture.flow_kit import (
     BACK,
     VERIFY,

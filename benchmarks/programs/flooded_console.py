@@ -20,7 +20,7 @@ from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolRetur
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.language.names import Policy
-from midstream.ports import Desk, OwnCommandEnded, Status, Submitted
+from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.views.run_status import Lane
 from midstream.views.undelivered import Waiting

@@ -11,13 +11,13 @@ import threading
 import time
 from pathlib import Path
 
-from midstream.engine.local import LocalEngine
 from midstream.language.names import Json
 from midstream.language.spec import State, Workflow
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import define, fake_world
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
 
 LISTENING = define(
     Workflow(

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from time import process_time
 
-from midstream.engine.local import LocalEngine
+from midstream.runtime.engine.local import LocalEngine
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import ScriptedModel, fake_world
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
         UserMistake,
         WorldTrouble,
     )
-    from midstream.ports import World
+    from midstream.runtime.agent import WorkflowAgent
+    from midstream.runtime.context import WorkflowContext
+    from midstream.runtime.ports import World
+    from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.start_headless import run_workflow
     from midstream.tool.manager import ToolManager
     from midstream.tool.user import tool
-    from midstream.workflow.agent import WorkflowAgent
-    from midstream.workflow.context import WorkflowContext
-    from midstream.workflow.state_machine import WorkflowStateMachine
 
 __version__ = "0.1.0"
 

@@ -41,7 +41,7 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json, Policy
 from midstream.language.spec import ToolSpec
-from midstream.ports import (
+from midstream.runtime.ports import (
     ChangedFile,
     Face,
     Library,
@@ -463,7 +463,7 @@ class AICoderConsole:
         return f"in {await in_thread(partial(self._kept_copy, text))}"
 
     def _kept_copy(self, text: str) -> Path:
-        from midstream.engine.exchange import write_new
+        from midstream.runtime.engine.run_file import write_new
 
         folder = self._config.state_dir / "exports"
         make_private(folder)

@@ -23,16 +23,16 @@ from midstream.system.own_process import own_redactor
 if TYPE_CHECKING:
     from midstream.ai.api_client import AIAPIClient
     from midstream.ai.choice import ModelChoice
-    from midstream.engine.local import LocalEngine
     from midstream.language.problem import Problem
-    from midstream.storage import Store
+    from midstream.runtime.engine.local import LocalEngine
+    from midstream.runtime.ports.storage import Store
+    from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
     from midstream.tool.base import Tool
     from midstream.tool.manager import ToolManager
     from midstream.tool.mcp.approving import Approvals
     from midstream.tool.permissions import Permissions
     from midstream.tool.sandbox.sandbox import Sandbox
-    from midstream.workflow.library import WorkflowLibrary
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,13 +107,13 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.ai.naming import no_model
     from midstream.ai.offline import PIECES_PER_S, OfflineModel
     from midstream.ai.retry import Backoff
-    from midstream.engine.local import LocalEngine
-    from midstream.ports import World
+    from midstream.runtime.engine.local import LocalEngine
+    from midstream.runtime.ports import World
+    from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.tool.builtin import built_in_tools
     from midstream.tool.manager import ToolManager
     from midstream.tool.permissions import Permissions
     from midstream.tool.validation import validate
-    from midstream.workflow.library import WorkflowLibrary
 
     own, problems = _own_tools(config)
     rules = config.permissions

@@ -16,7 +16,7 @@ from midstream.config.trust import TrustStatus, TrustStore
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import MidstreamError
 from midstream.language.mode import Mode
-from midstream.ports import Face
+from midstream.runtime.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,
@@ -34,7 +34,7 @@ from midstream.system.own_process import (
 if TYPE_CHECKING:
     from midstream.ai_coder_console import AICoderConsole
     from midstream.desk.sessions import GoesOn
-    from midstream.engine.keeping import WorkspaceRuns
+    from midstream.runtime.engine.run_repository import WorkspaceRuns
 
 
 Examines: TypeAlias = Callable[[ConfigManager, int], str]
@@ -189,7 +189,7 @@ async def _loaded(
     def load() -> "tuple[Parts, WorkspaceRuns]":
         # Imported in the thread: on the loop the first keys would wait for it, and the first `/`.
         from midstream.command.table import COMMANDS
-        from midstream.engine.keeping import WorkspaceRuns
+        from midstream.runtime.engine.run_repository import WorkspaceRuns
 
         assert COMMANDS
         made = parts(config, options, is_paced=is_paced)

@@ -86,10 +86,10 @@ def resume(
     answers: Sequence[str],
 ) -> int:
     """Go on here with a run nobody runs, to its end or its next question; return the exit code."""
-    from midstream.engine.opening import found
-    from midstream.engine.resuming import letters_taken, take_up
     from midstream.headless.resuming import go_on
     from midstream.headless.run import Asking, Given, is_last_reply, is_result
+    from midstream.runtime.engine.open_run import found
+    from midstream.runtime.engine.resume import letters_taken, take_up
 
     given = Given(answers=tuple(answers), allowed=options.allowed)
     is_its_output = is_result
@@ -221,7 +221,7 @@ async def _shown(
 
 async def _rescued(made: Parts) -> str:
     """Write the runs that have not ended to files of their own; return what a person should hear."""
-    from midstream.engine.exchange import exported, write_new
+    from midstream.runtime.engine.run_file import exported, write_new
 
     words = []
     for machine in made.engine.machines():
@@ -365,7 +365,7 @@ def validate(options: Options, paths: Sequence[Path], *, is_strict: bool = False
         UserMistake: it is neither.
     """
     from midstream.language.problem import has_errors, strictly
-    from midstream.workflow.validate import validate_files
+    from midstream.runtime.validate import validate_files
 
     config = configured(options)
     made = parts(config, msgspec.structs.replace(options, journal="none"))

@@ -118,9 +118,9 @@ def record_run(options: Options, prefix: str, file: Path, *, name: str | None = 
         file: where to write it.
         name: the workflow it must be a run of, None for any.
     """
-    from midstream.engine.opening import found
-    from midstream.engine.travel import has_foreign_past
     from midstream.rehearsal.record import from_facts
+    from midstream.runtime.engine.open_run import found
+    from midstream.runtime.engine.time_travel import has_foreign_past
 
     config = configured(options)
     _refuse_unwritable(file)

@@ -16,9 +16,6 @@ from midstream.config.manager import ConfigManager
 from midstream.core.branch_address import addressed
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.run import Run, definition_of
-from midstream.engine.opening import found, opened
-from midstream.engine.remote import RemoteMachine
-from midstream.engine.resuming import refused, stop_here
 from midstream.headless.codes import FINISHED
 from midstream.headless.runs import (
     Shown,
@@ -36,7 +33,10 @@ from midstream.headless.runs import (
 )
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Policy
-from midstream.storage import KeptRun, Store
+from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.engine.resume import refused, stop_here
+from midstream.runtime.ports.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,

@@ -28,10 +28,10 @@ from midstream.system.own_process import (
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
-    from midstream.engine.redoing import WayForward
-    from midstream.engine.replaying import Replayed
-    from midstream.engine.travel import Fork, Returned
-    from midstream.storage import Store
+    from midstream.runtime.engine.redo import WayForward
+    from midstream.runtime.engine.replay import Replayed
+    from midstream.runtime.engine.time_travel import Fork, Returned
+    from midstream.runtime.ports.storage import Store
 
 T = TypeVar("T")
 
@@ -40,8 +40,8 @@ def fork_run(options: Options, run: str, *, at: int | None, puts_back: bool) -> 
     """Make a fork, say what was done after its point, put files back; return the exit code."""
 
     async def work() -> "Fork":
-        from midstream.engine.opening import found
-        from midstream.engine.travel import fork
+        from midstream.runtime.engine.open_run import found
+        from midstream.runtime.engine.time_travel import fork
 
         async with _opened(options) as store:
             return await fork(store, (await found(store, run)).id, at)
@@ -57,10 +57,10 @@ def undo_run(options: Options, run: str, *, puts_back: bool) -> int:
     """
 
     async def work() -> "tuple[Fork, Sequence[Returned]]":
-        from midstream.engine.opening import found
-        from midstream.engine.redoing import files_undone
-        from midstream.engine.resuming import stop_here
-        from midstream.engine.travel import UNDONE, before_last_turn, fork
+        from midstream.runtime.engine.open_run import found
+        from midstream.runtime.engine.redo import files_undone
+        from midstream.runtime.engine.resume import stop_here
+        from midstream.runtime.engine.time_travel import UNDONE, before_last_turn, fork
 
         async with _opened(options) as store:
             kept = await found(store, run)
@@ -86,9 +86,9 @@ def redo_run(options: Options, run: str) -> int:
     """
 
     async def work() -> "tuple[WayForward, Fork | None, Sequence[Returned]]":
-        from midstream.engine.opening import found
-        from midstream.engine.redoing import REDONE, gone_forward, way_forward
-        from midstream.engine.resuming import stop_here
+        from midstream.runtime.engine.open_run import found
+        from midstream.runtime.engine.redo import REDONE, gone_forward, way_forward
+        from midstream.runtime.engine.resume import stop_here
 
         async with _opened(options) as store:
             kept = await found(store, run)
@@ -104,7 +104,7 @@ def redo_run(options: Options, run: str) -> int:
         listed = msgspec.to_builtins(returned)
         _object({"type": "redone", "run": way.target, "returned": listed})
     else:
-        from midstream.engine.keeping import redone_words
+        from midstream.runtime.engine.run_repository import redone_words
 
         _say("\n".join(redone_words(way, made, returned)))
         if made is not None:
@@ -124,7 +124,7 @@ def _shown_fork(
 
     `returned` is what became of them already. `has_decided`: nothing is offered.
     """
-    from midstream.engine.keeping import returned_words, undone_words
+    from midstream.runtime.engine.run_repository import returned_words, undone_words
 
     files = () if returned or made.is_foreign else made.effects.files
     if files and puts_back:
@@ -166,7 +166,7 @@ def _go_on_with(options: Options, made: "Fork") -> None:
     """Say how the fork goes on, by where it stands."""
 
     async def work() -> "Run":
-        from midstream.engine.opening import opened
+        from midstream.runtime.engine.open_run import opened
 
         async with _opened(options) as store:
             return await opened(store, made.id)
@@ -177,7 +177,7 @@ def _go_on_with(options: Options, made: "Fork") -> None:
 
 
 async def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
-    from midstream.engine.travel import put_back
+    from midstream.runtime.engine.time_travel import put_back
 
     async with _opened(options) as store:
         return await put_back(store, made.effects.files, Path(made.workspace))
@@ -195,8 +195,8 @@ def replay_run(options: Options, run: str) -> int:
     """Fold a run again and say what came of it; return the exit code: 1 for any difference."""
 
     async def work() -> "Replayed":
-        from midstream.engine.opening import found
-        from midstream.engine.replaying import replay
+        from midstream.runtime.engine.open_run import found
+        from midstream.runtime.engine.replay import replay
 
         async with _opened(options) as store:
             return await replay(store, (await found(store, run)).id)
@@ -246,8 +246,8 @@ def export_run(options: Options, run: str, file: Path | None, *, with_files: boo
     from midstream import __version__
 
     async def work() -> "tuple[str, tuple[bytes, ...], int]":
-        from midstream.engine.exchange import exported
-        from midstream.engine.opening import found
+        from midstream.runtime.engine.open_run import found
+        from midstream.runtime.engine.run_file import exported
 
         async with _opened(options) as store:
             id = (await found(store, run)).id
@@ -260,7 +260,7 @@ def export_run(options: Options, run: str, file: Path | None, *, with_files: boo
         for line in lines:
             write_out(line.decode(), is_exact=True)
     else:
-        from midstream.engine.exchange import write_new
+        from midstream.runtime.engine.run_file import write_new
 
         write_new(file, lines)
     if missing:
@@ -272,7 +272,7 @@ def export_run(options: Options, run: str, file: Path | None, *, with_files: boo
 
 def import_run(options: Options, file: Path) -> int:
     """Keep the run of a file; return the exit code."""
-    from midstream.engine.exchange import imported
+    from midstream.runtime.engine.run_file import imported
 
     async def work() -> Any:
         async with _opened(options) as store:

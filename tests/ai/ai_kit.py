@@ -11,7 +11,7 @@ from midstream.ai.retry import Backoff
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ModelReply, ModelRequest
+from midstream.runtime.ports import ModelReply, ModelRequest
 from midstream.testing.openai_server import Gate, OpenAIServer
 
 KEY = "sk-very-secret-0123456789"

@@ -16,13 +16,13 @@ from midstream.core.run import Correction, Run, Turn
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Outcome
 from midstream.language.spec import ParsingTool, Role, ToolSpec, plan_of
-from midstream.ports import ModelRequest
+from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.dialect_server import AnthropicServer, GoogleServer
 from midstream.testing.dialects import DIALECTS, MODELS, body_of, problems_in
 from midstream.testing.fakes import define
 from midstream.testing.model_server import Call, Fault, Gate, ModelServer, Reply
 from midstream.testing.openai_server import OpenAIServer
-from midstream.workflow.agent import WorkflowAgent
 
 SERVERS: Mapping[str, type[ModelServer]] = {
     "openai": OpenAIServer,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from midstream.ai.wire import Event, EventReader, packed
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import WorldTrouble
-from midstream.ports import ModelReply
+from midstream.runtime.ports import ModelReply
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\n\nevent: first\ndata: one\ndata:two\nid: 7\nretry: 3\nnonsense\n\n"

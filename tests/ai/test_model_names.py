@@ -6,7 +6,7 @@ from ai_kit import Ears, ask, client_of, said
 from midstream.ai.api_client import is_configured
 from midstream.ai.listed import known_names
 from midstream.language.errors import UserMistake
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.openai_server import OpenAIServer, Reply, refused_url
 
 

@@ -11,7 +11,7 @@ from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ModelReply, ModelRequest
+from midstream.runtime.ports import ModelReply, ModelRequest
 
 VERDICT = ToolSpec(
     name="verdict",

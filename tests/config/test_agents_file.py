@@ -13,7 +13,7 @@ from midstream.config.trust import AGENTS, Change, TrustStore, granted
 from midstream.core.guidance import MAX_GUIDANCE, guidance_from, is_outdated, system_message
 from midstream.language.errors import NotTrusted
 from midstream.language.spec import Definition, Guidance, Role, chat_definition
-from midstream.workflow.library import WorkflowLibrary
+from midstream.runtime.workflow_library import WorkflowLibrary
 
 
 @pytest.fixture

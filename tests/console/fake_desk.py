@@ -32,7 +32,7 @@ from midstream.core.run import Run
 from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
-from midstream.ports import Desk, Face, OwnCommandEnded, Status, Submitted
+from midstream.runtime.ports import Desk, Face, OwnCommandEnded, Status, Submitted
 from midstream.views.undelivered import Waiting
 from midstream.views.user_turns import Turn
 

@@ -10,7 +10,7 @@ from midstream.console.editor import Editor
 from midstream.console.history import history_in
 from midstream.console.view import Screen, bottom_for
 from midstream.core.question import Question
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 
 CHAT = Status(mode="role:dude", enter="sends to dude")
 BUSY = Status(mode="role:dude", enter="interrupts dude", busy=True, tab="queues")

@@ -11,7 +11,7 @@ from midstream.console.painting import answer_line, question_lines
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.question import Question
 from midstream.language.names import Json
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 from midstream.safety.capability import SHOWN
 
 STATUS = Status(

@@ -17,7 +17,7 @@ from midstream.console.reading import lines_from
 from midstream.console.writing import QueueWriter
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope, TextDelta
-from midstream.ports import Face, Submitted
+from midstream.runtime.ports import Face, Submitted
 
 
 class Pipes:

@@ -21,7 +21,7 @@ from midstream.console.under_way import UnderWay
 from midstream.console.view import look
 from midstream.core.run import Run
 from midstream.language.spec import Definition
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 from midstream.testing.fakes import define
 from midstream.views.graph import graph_of
 from midstream.views.run_status import Lane

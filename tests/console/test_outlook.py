@@ -9,7 +9,7 @@ from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.desk.outlook import Outlook
-from midstream.ports import Machine
+from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
 
 LINE = define(

@@ -10,7 +10,7 @@ from screen import is_running
 
 from midstream.console.shell_lines import is_own, words_of
 from midstream.desk.own_commands import MAX_SHOWN_LINES, as_seen, run_own_command
-from midstream.ports import OwnCommandEnded
+from midstream.runtime.ports import OwnCommandEnded
 
 
 class Heard:

@@ -21,7 +21,7 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.language.spec import Role, State, Workflow, chat_definition
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)
 ASKED = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")

@@ -16,11 +16,12 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.desk.addressing import Equipment
 from midstream.desk.sessions import GoesOn
-from midstream.engine.keeping import WorkspaceRuns
-from midstream.engine.local import LocalEngine
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
-from midstream.ports import ChangedFile, Desk, Handlers, InFull, Submitted
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.run_repository import WorkspaceRuns
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ChangedFile, Desk, Handlers, InFull, Submitted
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
@@ -33,7 +34,6 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.tool.permissions import Permissions
-from midstream.workflow.handlers import ScriptHandlers
 
 Told = Literal["info", "note", "warning", "error"]
 

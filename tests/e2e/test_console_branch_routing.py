@@ -8,7 +8,7 @@ from scene_kit import WORKFLOWS, WORKS, Scene, scene
 
 from midstream.core.decision import Decision
 from midstream.core.events import Interrupted, QuestionAnswered, ToolCalled
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import (
     FakeTool,
     FakeTools,

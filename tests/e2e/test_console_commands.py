@@ -19,7 +19,7 @@ from midstream.console.lines import rows, to_plain, width_of
 from midstream.core.events import Usage
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Role, ToolSpec
-from midstream.ports import ChangedFile
+from midstream.runtime.ports import ChangedFile
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
 from midstream.tool.permissions import Permissions

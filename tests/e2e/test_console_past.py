@@ -6,7 +6,7 @@ from deadline import until
 from scene_kit import Scene, scene
 
 from midstream.language.names import Json
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, call
 

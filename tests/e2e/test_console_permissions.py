@@ -8,7 +8,7 @@ from scene_kit import Scene
 
 from midstream.core.decision import Decision
 from midstream.language.names import Json
-from midstream.ports import Review, ToolContext
+from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import FakeTool, FakeTools, call

@@ -26,7 +26,7 @@ COLOURS = Call(
 HELD = """
 import os, time
 from midstream.tool import manager, process
-from midstream.workflow import effects
+from midstream.runtime import effects
 manager.SOFT_STOP_S = effects.SOFT_STOP_S = 3600.0
 begin = process._Ending.begin
 def held(self, *which):

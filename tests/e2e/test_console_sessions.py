@@ -20,7 +20,7 @@ from midstream.core.events import (
 from midstream.desk.initiating import template_for
 from midstream.desk.sessions import GoesOn, Sessions
 from midstream.language.errors import UserMistake
-from midstream.storage import KeptRun
+from midstream.runtime.ports.storage import KeptRun
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, Scripted, says
 from midstream.views.listing import Summary

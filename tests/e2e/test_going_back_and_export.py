@@ -8,7 +8,7 @@ from scene_kit import scene
 from screen import DOWN, ENTER, ESC
 
 from midstream.console.going_back import ARMED
-from midstream.engine.exchange import read_parcel
+from midstream.runtime.engine.run_file import read_parcel
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 

@@ -35,11 +35,11 @@ from midstream.core.pending import (
     pending,
 )
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
 from midstream.language.errors import JournalFull, WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.language.spec import Definition, Role, ToolSpec, chat_definition
-from midstream.ports import (
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.ports import (
     HandlerResult,
     ModelReply,
     ModelRequest,
@@ -48,11 +48,11 @@ from midstream.ports import (
     ToolContext,
     ToolOutcome,
 )
-from midstream.storage import Claim, Letter
+from midstream.runtime.ports.storage import Claim, Letter
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, JumpingClock, define, fake_world, fits_type
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 EFFECTS: dict[str, Effect] = {
     "look": "read",

@@ -83,15 +83,15 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.run import Run
-from midstream.engine import postman
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
-from midstream.ports import HandlerResult, ModelReply, Review, ToolOutcome
-from midstream.storage import Letter
+from midstream.runtime.effects import SOFT_STOP_S
+from midstream.runtime.engine import mailbox
+from midstream.runtime.ports import HandlerResult, ModelReply, Review, ToolOutcome
+from midstream.runtime.ports.storage import Letter
+from midstream.runtime.state_machine import STALL_RETRY_S
+from midstream.runtime.user_words import only_question, question_for, value_of
 from midstream.testing.fakes import fits_type
-from midstream.workflow.effects import SOFT_STOP_S
-from midstream.workflow.state_machine import STALL_RETRY_S
-from midstream.workflow.words import only_question, question_for, value_of
 
 RUNS_AT_ONCE = 3
 SETTLED_S = 60.0
@@ -1041,7 +1041,7 @@ def bounded(examples: int, steps: int) -> settings:
 
 @pytest.fixture(autouse=True)
 def _letters_are_looked_for_when_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postman, "TOGETHER_S", 3600.0)
+    monkeypatch.setattr(mailbox, "TOGETHER_S", 3600.0)
 
 
 def test_in_any_order_the_runs_are_what_the_core_says() -> None:

@@ -9,16 +9,16 @@ from two_processes import Place, place
 from midstream.core.conversation import SUMMARY
 from midstream.core.run import Run
 from midstream.core.summaries import SUMMARY_STATE
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import opened
-from midstream.engine.remote import RemoteMachine
-from midstream.engine.travel import fork, undo
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Role, chat_definition
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.engine.time_travel import fork, undo
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import JumpingClock, ScriptedModel, fake_world
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 __all__ = ["place"]
 

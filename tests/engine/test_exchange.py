@@ -19,11 +19,11 @@ from travel_kit import DEADLINE_S, chatted
 from midstream.core.codec import FORMAT
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
-from midstream.engine import exchange
-from midstream.engine.exchange import LAYOUT, Imported, exported, imported, read_parcel
-from midstream.engine.opening import opened
-from midstream.engine.travel import fork
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.runtime.engine import run_file
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.run_file import LAYOUT, Imported, exported, imported, read_parcel
+from midstream.runtime.engine.time_travel import fork
 from midstream.store.memory import MemoryStore
 
 GOLDEN = Path(__file__).parents[1] / "journals"
@@ -282,7 +282,7 @@ def test_what_is_no_exported_run_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "MAX_FILE_BYTES", 3)
+    monkeypatch.setattr(run_file, "MAX_FILE_BYTES", 3)
     (tmp_path / "x").write_text("four", encoding="utf-8")
 
     with pytest.raises(UserMistake, match="larger than 3 bytes"):
@@ -302,7 +302,7 @@ READING = """
 import sys, tracemalloc
 from pathlib import Path
 from midstream.language.errors import UserMistake
-from midstream.engine.exchange import read_parcel
+from midstream.runtime.engine.run_file import read_parcel
 tracemalloc.start()
 try:
     read_parcel(Path(sys.argv[1]))

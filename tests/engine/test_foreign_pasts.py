@@ -23,11 +23,12 @@ from midstream.core.events import (
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
-from midstream.engine.resuming import take_up
-from midstream.engine.travel import fork
 from midstream.language.errors import DefinitionDiffers, UserMistake
 from midstream.language.spec import Definition
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import take_up
+from midstream.runtime.engine.time_travel import fork
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     FakeTool,
@@ -39,7 +40,6 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.testing.fakes import call as model_call
-from midstream.workflow.library import WorkflowLibrary
 
 FLOW: dict[str, Any] = {
     "contexts": [{"name": "talk"}],

@@ -5,12 +5,12 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.engine.local import LocalEngine
-from midstream.engine.resuming import letters_taken
 from midstream.headless.resuming import go_on, unapproved
 from midstream.headless.run import Asking, Given
-from midstream.ports import ModelRequest
-from midstream.storage import Letter
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import letters_taken
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.ports.storage import Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

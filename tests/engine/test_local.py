@@ -7,9 +7,9 @@ from typing import Any
 from deadline import DEADLINE_S
 
 from midstream.core.notices import Envelope, ListenerFailed
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import opened
 from midstream.language.errors import WorldTrouble
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import opened
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

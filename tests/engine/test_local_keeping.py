@@ -15,13 +15,16 @@ from midstream.core.append_only import Log, is_read
 from midstream.core.conversation import Message, Side
 from midstream.core.events import InputReceived, RunRecovered
 from midstream.core.notices import Envelope, RunTaken
-from midstream.engine import local, opening, postman
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import keep, opened
-from midstream.engine.postman import hand_over
-from midstream.engine.resuming import refused
 from midstream.language.errors import JournalFull, RunOwned, UserMistake, WorldTrouble
-from midstream.storage import NO_PAGES, Letter
+from midstream.runtime.engine import local, mailbox, open_run
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.mailbox import hand_over
+from midstream.runtime.engine.open_run import keep, opened
+from midstream.runtime.engine.resume import refused
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports.storage import NO_PAGES, Letter
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -37,9 +40,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 FLOW: dict[str, Any] = {
     "contexts": [{"name": "talk"}],
@@ -446,7 +446,7 @@ async def test_a_letter_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None
 async def test_without_a_bell_letters_are_found_when_they_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postman, "LOOK_EVERY_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
 
     class Counting(MemoryStore):
         looks = 0
@@ -462,7 +462,7 @@ async def test_without_a_bell_letters_are_found_when_they_are_written(
         await machine.settled()
         for _ in range(3):
             await rounds()
-            jump(postman.TOGETHER_S)
+            jump(mailbox.TOGETHER_S)
         await rounds()
         looks = store.looks
         jump(DEADLINE_S / 2)
@@ -519,7 +519,7 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
 async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postman, "LOOK_EVERY_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
 
     class Counting(MemoryStore):
         looks = 0
@@ -865,7 +865,7 @@ def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0)
         return result
 
-    monkeypatch.setattr(opening, "in_thread", here)
+    monkeypatch.setattr(open_run, "in_thread", here)
 
 
 async def cancelled_at(doing: Any, step: int) -> bool:

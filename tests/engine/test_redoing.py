@@ -10,22 +10,24 @@ from travel_kit import CHAT, DEADLINE_S, chatted, said, store_engine
 from midstream.config.manager import ConfigManager
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope
-from midstream.engine.folders import folders_away
-from midstream.engine.keeping import (
+from midstream.language.errors import JournalFull, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
+from midstream.runtime.engine.created_folders import folders_away
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.redo import REDONE, WayForward, way_forward
+from midstream.runtime.engine.run_repository import (
     Travelled,
     WorkspaceRuns,
     redone_in_chat,
     redone_words,
     undone_in_chat,
 )
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import opened
-from midstream.engine.redoing import REDONE, WayForward, way_forward
-from midstream.engine.travel import Fork, Returned, fork, undo
-from midstream.language.errors import JournalFull, UserMistake
-from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
-from midstream.ports import ModelRequest, Review, ToolContext, ToolOutcome
+from midstream.runtime.engine.time_travel import Fork, Returned, fork, undo
+from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
+from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.store.memory import MemoryStore
 from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import Place
@@ -33,8 +35,6 @@ from midstream.testing.fakes import Gate, Line, ScriptedModel, call, define, say
 from midstream.tool import writing
 from midstream.tool.writing import Change, make, writable
 from midstream.views.side_effects import FileChange, SideEffects
-from midstream.workflow.library import WorkflowLibrary
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 
 class Writer:

@@ -11,10 +11,11 @@ from two_processes import DEADLINE_S, Place, place
 from midstream.core.decision import Decision
 from midstream.core.events import InputReceived
 from midstream.core.notices import Envelope
-from midstream.engine.local import LocalEngine
-from midstream.engine.remote import NOBODY, RemoteMachine
-from midstream.engine.resuming import refused, stop_here
 from midstream.language.errors import UserMistake
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.remote import NOBODY, RemoteMachine
+from midstream.runtime.engine.resume import refused, stop_here
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import (
     Chronicle,
     FakeTool,
@@ -29,7 +30,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 __all__ = ["place"]
 

@@ -8,11 +8,11 @@ from travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import encode_run
 from midstream.core.notices import Envelope
-from midstream.engine import replaying
-from midstream.engine.opening import keep, opened
-from midstream.engine.replaying import replay
-from midstream.engine.travel import fork
 from midstream.language.errors import JournalDamaged, UserMistake
+from midstream.runtime.engine import replay as replaying
+from midstream.runtime.engine.open_run import keep, opened
+from midstream.runtime.engine.replay import replay
+from midstream.runtime.engine.time_travel import fork
 from midstream.store.memory import MemoryStore
 
 

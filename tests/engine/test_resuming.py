@@ -11,11 +11,13 @@ from two_processes import DEADLINE_S, Place, place
 
 from midstream.config.manager import ConfigManager
 from midstream.core.events import DefinitionChanged
-from midstream.engine.local import LocalEngine
-from midstream.engine.resuming import cut_runs, stop_here, take_up
 from midstream.language.errors import DefinitionDiffers, RunOwned, UserMistake
 from midstream.language.spec import Definition, chat_definition
-from midstream.storage import Letter
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
+from midstream.runtime.ports.storage import Letter
+from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.testing.fakes import (
     Chronicle,
     FakeTools,
@@ -27,8 +29,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow.library import WorkflowLibrary
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 __all__ = ["place"]
 

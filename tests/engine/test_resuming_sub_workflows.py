@@ -9,12 +9,12 @@ import pytest
 from two_processes import DEADLINE_S, Place, place
 
 from midstream.config.manager import ConfigManager
-from midstream.engine.local import LocalEngine
-from midstream.engine.resuming import take_up
 from midstream.language.errors import DefinitionDiffers, UserMistake
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import take_up
+from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.testing.fakes import FakeTools, ScriptedModel, fake_world
-from midstream.workflow.library import WorkflowLibrary
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 __all__ = ["place"]
 

@@ -11,9 +11,10 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks
-from midstream.engine.local import LocalEngine
-from midstream.engine.opening import opened
 from midstream.language.errors import RunOwned
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.state_machine import STALL_RETRY_S
 from midstream.store import schema
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact
@@ -26,7 +27,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow.state_machine import STALL_RETRY_S
 
 FLOW = {
     "contexts": [{"name": "talk"}],

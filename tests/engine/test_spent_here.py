@@ -7,7 +7,7 @@ from travel_kit import CHAT, DEADLINE_S
 
 from midstream.core.events import AgentResponded, AnyFact, RunStarted, StateTransition, Usage
 from midstream.core.notices import Envelope
-from midstream.engine.spending import spent_here
+from midstream.runtime.engine.run_costs import spent_here
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define
 

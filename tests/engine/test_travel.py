@@ -22,8 +22,9 @@ from travel_kit import (
 )
 
 from midstream.core.events import ToolCalled
-from midstream.engine.opening import opened
-from midstream.engine.travel import (
+from midstream.language.errors import UserMistake
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.time_travel import (
     Fork,
     Returned,
     before_last_turn,
@@ -31,7 +32,6 @@ from midstream.engine.travel import (
     put_back,
     undo,
 )
-from midstream.language.errors import UserMistake
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Chronicle, FakeShelf, Gate, ScriptedModel, call, calls, says
 from midstream.views.side_effects import FileChange

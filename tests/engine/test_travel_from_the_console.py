@@ -17,11 +17,11 @@ from midstream.core.events import (
     ToolCalled,
 )
 from midstream.core.notices import Envelope
-from midstream.engine.keeping import WorkspaceRuns
 from midstream.language.errors import UserMistake
+from midstream.runtime.engine.run_repository import WorkspaceRuns
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import ScriptedModel, define
-from midstream.workflow.library import WorkflowLibrary
 
 CALL = ToolCall(id="c1", name="write_file", arguments={"path": "a.txt"})
 

@@ -9,12 +9,12 @@ from travel_kit import DEADLINE_S, store_engine
 
 from midstream.core.events import BranchFinished, ToolCalled
 from midstream.core.run import Run
-from midstream.engine.exchange import exported, imported
-from midstream.engine.opening import opened
-from midstream.engine.travel import fork, undo
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition
-from midstream.ports import ModelRequest, ToolOutcome
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.run_file import exported, imported
+from midstream.runtime.engine.time_travel import fork, undo
+from midstream.runtime.ports import ModelRequest, ToolOutcome
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, Line, ScriptedModel, define, says
 

@@ -7,9 +7,10 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.core.decision import Decision
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
 from midstream.language.names import Json
-from midstream.ports import Model, ModelRequest, ToolOutcome, Tools
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.ports import Model, ModelRequest, ToolOutcome, Tools
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     FakeTool,
@@ -23,7 +24,6 @@ from midstream.testing.fakes import (
     define,
     fake_world,
 )
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 CHAT: dict[str, Any] = {
     "contexts": [{"name": "talk"}],

@@ -40,7 +40,7 @@ NOT_NEEDED = {
         "apsw",
         "re2",
     ),
-    *("midstream.engine", "midstream.store", "midstream.workflow", "midstream.rehearsal"),
+    *("midstream.runtime.engine", "midstream.store", "midstream.runtime", "midstream.rehearsal"),
     *(
         "midstream.core.decide.decide",
         "midstream.core.decide.transaction",

@@ -152,10 +152,10 @@ def test_the_nine_parts_stand_where_their_path_says() -> None:
     from midstream.command.handler import CommandHandler
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
+    from midstream.runtime.agent import WorkflowAgent
+    from midstream.runtime.context import WorkflowContext
+    from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.tool.manager import ToolManager
-    from midstream.workflow.agent import WorkflowAgent
-    from midstream.workflow.context import WorkflowContext
-    from midstream.workflow.state_machine import WorkflowStateMachine
 
     parts: list[type] = [
         AIAPIClient,

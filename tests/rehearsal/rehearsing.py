@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from deadline import DEADLINE_S
 
 from midstream.language.spec import Definition
-from midstream.ports import Handlers, Model, Tools
 from midstream.rehearsal.format import Rehearsal
 from midstream.rehearsal.record import from_facts
+from midstream.runtime.ports import Handlers, Model, Tools
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import Chronicle, FakeJournal, fake_world
 from midstream.testing.stage import Reference, Stage, StagedModel, StagedTools, perform
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 Person = Callable[[WorkflowStateMachine, Chronicle], Awaitable[object]]
 

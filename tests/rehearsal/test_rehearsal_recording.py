@@ -14,10 +14,15 @@ from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.language.spec import ParsingTool, Role
-from midstream.ports import ToolContext, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import replay
+from midstream.runtime import redact_results
+from midstream.runtime.effects import CHECKPOINT_S
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ToolContext, ToolOutcome
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.redaction import PIECE
 from midstream.store.memory import MemoryStore
 from midstream.system.offloop import in_thread
@@ -39,11 +44,6 @@ from midstream.testing.fakes import (
 )
 from midstream.testing.reference import reference, references
 from midstream.testing.stage import Reference
-from midstream.workflow import redacting
-from midstream.workflow.effects import CHECKPOINT_S
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 DESK = {
     "contexts": [{"name": "desk"}],
@@ -140,7 +140,7 @@ async def test_a_long_reply_is_given_again_however_long_it_takes_to_be_read(
             rests.set()
         await sleep(seconds)
 
-    monkeypatch.setattr(redacting, "in_thread", slowly)
+    monkeypatch.setattr(redact_results, "in_thread", slowly)
     monkeypatch.setattr(asyncio, "sleep", resting)
     async with asyncio.timeout(DEADLINE_S):
         again = await replay(rehearsal, definition, ScriptHandlers({}))

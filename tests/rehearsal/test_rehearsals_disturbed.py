@@ -15,18 +15,18 @@ from midstream.core.decide.steering import OUTCOMES
 from midstream.core.decide.transaction import Story
 from midstream.core.events import InputDisposed, QuestionAsked, StateTransition, ToolReturned
 from midstream.core.run import Run
-from midstream.ports import ModelRequest
 from midstream.rehearsal.everywhere import Tried, everywhere, table
 from midstream.rehearsal.invariants import broken_by, results_in
 from midstream.rehearsal.playing import Play
 from midstream.rehearsal.points import Point, point_named
 from midstream.rehearsal.puppet import Puppet
 from midstream.rehearsal.replay import fits_all
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.dialects import DIALECTS, problems_in
 from midstream.testing.reference import reference, references
 from midstream.testing.stage import Reference
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
 
 
 async def disturbed(reference: Reference, **more: object) -> list[Tried]:

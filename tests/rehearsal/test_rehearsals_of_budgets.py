@@ -11,6 +11,8 @@ from midstream.language.spec import Budget
 from midstream.rehearsal import format as form
 from midstream.rehearsal.record import from_facts
 from midstream.rehearsal.replay import replay
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import (
     Chronicle,
     FakeJournal,
@@ -22,8 +24,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 FLOW = {
     "contexts": [{"name": "desk"}],

@@ -14,7 +14,7 @@ from store_kit import edit, opened, refusal
 from midstream.core.codec import FIRST, chained
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, UserMistake, WorldTrouble
-from midstream.storage import Letter
+from midstream.runtime.ports.storage import Letter
 from midstream.store.salvage import salvage
 from midstream.store.sealing import marked
 from midstream.store.sqlite import SqliteStore

@@ -16,7 +16,7 @@ from midstream.core.events import ReplyShown, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, JournalTooNew
 from midstream.language.names import Json
-from midstream.storage import Letter
+from midstream.runtime.ports.storage import Letter
 from midstream.store import facts as journal
 from midstream.store import schema, sealing
 from midstream.store.sqlite import SqliteStore

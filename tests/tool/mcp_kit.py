@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from midstream.config.mcp_servers import McpServer
 from midstream.language.names import Json
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.tool.manager import ToolManager
 from midstream.tool.mcp.approving import Approvals
 from midstream.tool.mcp.pins import PinStore

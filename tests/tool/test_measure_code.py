@@ -20,7 +20,7 @@ from deadline import DEADLINE_S
 from midstream.codemap.code_figures import Measurement, as_json, measure
 from midstream.codemap.code_file import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.tool import measure as tool
 from midstream.tool.measure import TOOLS, measured
 

@@ -12,7 +12,7 @@ from toolbench import Bench, a_tool, patient
 
 from midstream.language.errors import UserMistake
 from midstream.language.names import Effect, Json
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.tool import manager as manager_module
 from midstream.tool.base import Tool, check_stop

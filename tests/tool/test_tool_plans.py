@@ -9,7 +9,7 @@ from deadline import DEADLINE_S
 from toolbench import Bench, a_tool, files_in
 
 from midstream.language.names import Json
-from midstream.ports import Review, ToolContext
+from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.policy import Policy
 from midstream.tool import manager, validation
 from midstream.tool.base import Planned

@@ -9,11 +9,11 @@ import pytest
 from toolbench import Bench
 
 from midstream.language.errors import AuthorMistake
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.tool.manager import ToolManager
 from midstream.tool.user import load_user_tools, tool, tool_from
 
-HEAD = "from midstream.tool.user import tool\nfrom midstream.ports import ToolContext\n"
+HEAD = "from midstream.tool.user import tool\nfrom midstream.runtime.ports import ToolContext\n"
 
 
 @tool(effect="read", timeout_s=10)

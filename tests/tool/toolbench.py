@@ -8,7 +8,7 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.language.names import Effect, Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SandboxLevel
 from midstream.safety.policy import Policy
 from midstream.system.offloop import call_soon

@@ -24,7 +24,10 @@ from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Role
-from midstream.ports import ModelRequest
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -38,9 +41,6 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.tool.validation import validate
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 
 def flow(*states: dict[str, Json], **fields: Json) -> dict[str, Json]:

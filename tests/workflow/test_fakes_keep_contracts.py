@@ -9,7 +9,8 @@ from deadline import DEADLINE_S
 from midstream.core.conversation import Message
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.contracts import ClockContract, Heard, ModelContract, ToolsContract
 from midstream.testing.fakes import (
     Chronicle,
@@ -24,7 +25,6 @@ from midstream.testing.fakes import (
     fits_type,
     says,
 )
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 REQUEST = ModelRequest(agent="dude", system="", messages=(Message(role="user", text="hi"),))
 

@@ -8,8 +8,8 @@ import pytest
 from midstream.config.files import read_capped
 from midstream.language.errors import AuthorMistake, UserMistake
 from midstream.language.spec import Role, ToolSpec
-from midstream.workflow.loader import LoadedWorkflow, digest, load_workflow
-from midstream.workflow.script import Script
+from midstream.runtime.loader import LoadedWorkflow, digest, load_workflow
+from midstream.runtime.script_outline import Script
 
 ROLES = {
     "dude": Role(excludedTools=("shell",)),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from midstream.language.spec import Role
-from midstream.workflow.validate import validate_files
+from midstream.runtime.validate import validate_files
 
 WORKFLOW = """{"workflow_name": "w", "contexts": [{"name": "main"}],
 "agents": [{"agent_role": "judge", "context": "main"}],

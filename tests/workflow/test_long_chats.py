@@ -6,9 +6,9 @@ from types import FrameType
 from midstream.core.costs import costs
 from midstream.core.events import Usage
 from midstream.desk.outlook import Outlook
-from midstream.engine.local import LocalEngine
 from midstream.language.spec import Budget, Role, chat_definition
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeTools, fake_world
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from midstream.workflow import long_texts
-from midstream.workflow.long_texts import PIECE, long_text
-from midstream.workflow.words import readable
+from midstream.runtime import long_texts
+from midstream.runtime.long_texts import PIECE, long_text
+from midstream.runtime.user_words import readable
 
 TEXTS = {
     "plain": "abc" * PIECE,

@@ -15,9 +15,9 @@ from machine_kit import Scene, flow, resumed, scene
 from midstream.core.events import Interrupted, StateTransition, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.language.names import Policy
-from midstream.ports import ModelRequest, Receipt
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import ModelRequest, Receipt
 from midstream.testing.fakes import FakeTool, Line, asks, call, calls, says
-from midstream.workflow.handler_run import HandlerRun
 
 REFERENCE = flow(
     {

@@ -5,7 +5,7 @@ from test_machine_branches import STOP, plays, state
 
 from midstream.core.events import BranchStarted, InputDisposed, Prompted, ToolCalled, ToolReturned
 from midstream.language.names import Json
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, says
 
 

@@ -7,7 +7,7 @@ from test_machine_branches import ALL, STOP, THREE, plays, reviewers, state
 
 from midstream.core.decide.steering import NOT_KNOWN
 from midstream.core.events import BranchStopped, InputDisposed, QuestionAsked, ToolCalled
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
 
 

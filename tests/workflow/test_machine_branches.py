@@ -12,7 +12,7 @@ from midstream.core.events import (
 )
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import Gate, Scripted, asks, says
 
 STOP: dict[str, Json] = {"name": "stop", "input": "common_data.out"}

@@ -25,12 +25,12 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.errors import JournalMoved
 from midstream.language.names import Json
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeJournal, call, define, fake_world
 from midstream.tool.manager import ToolManager
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 FILES = ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
 PERSON = {"ask": Policy(mode="ask"), "full": Policy(mode="full")}

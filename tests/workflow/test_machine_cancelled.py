@@ -14,8 +14,8 @@ import pytest
 from machine_kit import Scene, check, flow, replayed, scene
 
 from midstream.core.notices import Envelope
+from midstream.runtime.handler_run import HandlerRun
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Line, asks, call, says
-from midstream.workflow.handler_run import HandlerRun
 
 MOST = 400
 

@@ -16,9 +16,9 @@ from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake, WorldTrouble
 from midstream.language.names import Json
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
 from midstream.testing.fakes import FakeJournal, Gate, call, define, says
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
 
 Handler = Callable[[HandlerRun], Json]
 

@@ -27,11 +27,11 @@ from midstream.core.inputs import RequestedCall
 from midstream.language.errors import AuthorMistake, JournalFull, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import State
-from midstream.ports import ToolOutcome
+from midstream.runtime import json_values, text_limits
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import ToolOutcome
+from midstream.runtime.user_words import value_of
 from midstream.testing.fakes import FakeShelf, FakeTool, Gate, Scripted, asks, call, says
-from midstream.workflow import capping, json_values
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.words import value_of
 
 
 def deep(levels: int) -> Json:
@@ -89,7 +89,7 @@ def written(here: Scene) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """Let few characters be many, and return how few."""
-    monkeypatch.setattr(capping, "MAX_TEXT", 100)
+    monkeypatch.setattr(text_limits, "MAX_TEXT", 100)
     return 100
 
 
@@ -139,8 +139,8 @@ async def test_a_long_reply_is_capped_and_the_whole_is_on_the_shelf(short: int) 
 async def test_a_reply_of_a_hundred_megabytes_ends_a_turn_like_any_other() -> None:
     whole = "x" * 100_000_000
     async with scene(PLAIN, Scripted(pieces=()), whole[:1]) as here:
-        text = await capping.capped(whole, shelf_of(here))
-        assert len(text) < capping.MAX_TEXT + 200
+        text = await text_limits.capped(whole, shelf_of(here))
+        assert len(text) < text_limits.MAX_TEXT + 200
         assert f"{len(whole)} characters" in text
         await here.machine.start("tidy")
         await here.machine.wait()
@@ -214,7 +214,7 @@ async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
         await here.machine.start("tidy")
         await here.machine.wait()
         (failed,) = here.told.of(AgentFailed)
-        assert len(failed.error) < capping.MAX_ERROR + 100
+        assert len(failed.error) < text_limits.MAX_ERROR + 100
     written(here)
 
 
@@ -350,7 +350,7 @@ async def test_what_a_handler_raises_is_kept_short_and_readable() -> None:
 
     (failed,) = (await handled(go)).told.of(RunFailed)
     assert failed.fault == "author"
-    assert len(failed.error) < capping.MAX_ERROR + 100
+    assert len(failed.error) < text_limits.MAX_ERROR + 100
 
 
 # --- people and programs --------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from deadline import DEADLINE_S
 from machine_kit import RESUME, Scene, flow, rounds, scene
 
+from midstream.runtime.handler_run import HandlerRun
 from midstream.testing.fakes import FakeTool, Gate, Line, asks, call, says
-from midstream.workflow.handler_run import HandlerRun
 
 MANY = 20
 

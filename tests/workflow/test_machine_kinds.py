@@ -14,10 +14,10 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.language.names import Json
-from midstream.ports import ToolOutcome
+from midstream.runtime.effects import LONGEST_SLEEP_S
+from midstream.runtime.ports import ToolOutcome
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import FakeTool, Gate, Scripted, call, calls, says
-from midstream.workflow.effects import LONGEST_SLEEP_S
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 LATE: Json = {"on": ["timeout"], "to": "then"}
 STOP: dict[str, Json] = {"name": "stop", "input": "common_data.out"}

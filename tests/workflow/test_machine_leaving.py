@@ -40,7 +40,12 @@ from midstream.core.run import Run
 from midstream.language.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
 from midstream.language.names import Effect, Json
 from midstream.language.spec import Definition
-from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.runtime import effects
+from midstream.runtime.effects import CHECKPOINT_S
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
+from midstream.runtime.state_machine import STALL_RETRY_S, WorkflowStateMachine
 from midstream.testing.fakes import (
     Chronicle,
     FakeJournal,
@@ -57,11 +62,6 @@ from midstream.testing.fakes import (
     fake_world,
     says,
 )
-from midstream.workflow import effects
-from midstream.workflow.effects import CHECKPOINT_S
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import STALL_RETRY_S, WorkflowStateMachine
 
 FULL = JournalFull("There is no room on the disk.", hint="Make room.")
 

@@ -12,9 +12,9 @@ from machine_kit import PLAIN, RESUMING, rounds, scene
 
 from midstream.core.events import AnyFact
 from midstream.core.notices import AgentThinking, Envelope, ListenerFailed
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime import emitter
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.testing.fakes import FakeJournal, Gate, ScriptedModel, asks, says
-from midstream.workflow import emitter
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from midstream.core.run import Run
 from midstream.language.errors import JournalFull
 from midstream.language.names import Json
 from midstream.language.spec import Budget
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Scripted, call, calls, says
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 LOOPING: dict[str, Json] = {**START, "next": "start"}
 WRITE = FakeTool(name="write", effect="idempotent", needs_approval=True)

@@ -14,7 +14,7 @@ from midstream.core.events import (
     ToolReturned,
 )
 from midstream.language.names import Json
-from midstream.ports import Review, ToolContext
+from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN
 from midstream.testing.fakes import FakeTool, call, calls
 

@@ -9,9 +9,9 @@ from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
 from midstream.language.errors import WorldTrouble
 from midstream.language.spec import ParsingTool, Role
-from midstream.ports import ToolOutcome
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import ToolOutcome
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Scripted, asks, call, calls, says
-from midstream.workflow.handler_run import HandlerRun
 
 
 async def test_a_run_goes_through_its_states_to_its_output() -> None:

@@ -31,7 +31,8 @@ from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Notice, RunTaken
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import (
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import (
     ModelReply,
     ModelRequest,
     ReplyListener,
@@ -40,7 +41,6 @@ from midstream.ports import (
     ToolOutcome,
 )
 from midstream.testing.fakes import FakeJournal, FakeTool, Gate, Line, Scripted, asks, call, says
-from midstream.workflow.handler_run import HandlerRun
 
 
 class OddModel:

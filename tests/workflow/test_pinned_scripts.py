@@ -10,9 +10,9 @@ from deadline import DEADLINE_S
 from midstream.config.manager import ConfigManager
 from midstream.core.run import Run
 from midstream.language.errors import NotTrusted
+from midstream.runtime.script_outline import source_of, text_of
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.testing.fakes import FakeTools
-from midstream.workflow.library import WorkflowLibrary
-from midstream.workflow.script import source_of, text_of
 
 FLOW = {
     "workflow_name": "Another name",

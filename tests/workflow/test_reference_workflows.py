@@ -8,10 +8,10 @@ from deadline import DEADLINE_S
 from midstream.core.branch_address import address_of
 from midstream.core.decide.steering import NOT_KNOWN
 from midstream.core.events import StateTransition
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import Chronicle, fake_world
 from midstream.testing.reference import references
 from midstream.testing.stage import Reference, Stage, StagedModel, StagedTools, perform
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 
 @pytest.mark.parametrize("reference", references(), ids=lambda known: known.name)

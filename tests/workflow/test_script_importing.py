@@ -16,8 +16,8 @@ from midstream.core.events import RunStarted
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import AuthorMistake
+from midstream.runtime.handlers import ScriptHandlers, load_script
 from midstream.testing.fakes import Gate, define
-from midstream.workflow.handlers import ScriptHandlers, load_script
 
 
 async def load(folder: Path, source: str, timeout_s: float = DEADLINE_S) -> ScriptHandlers:

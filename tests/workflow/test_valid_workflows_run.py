@@ -34,7 +34,10 @@ from midstream.language.lint import lint_workflow
 from midstream.language.names import Json
 from midstream.language.problem import Problem
 from midstream.language.spec import Definition, Workflow
-from midstream.ports import ModelRequest
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import ModelRequest
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import (
     Chronicle,
     FakeTool,
@@ -44,9 +47,6 @@ from midstream.testing.fakes import (
     ScriptedModel,
     fake_world,
 )
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 ACTS = 60
 """Things the person and the clock do before the run is stopped: it may well go round for ever."""

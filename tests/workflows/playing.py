@@ -16,16 +16,16 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Definition, Role
-from midstream.ports import Model
+from midstream.runtime.effects import World
+from midstream.runtime.handlers import ScriptHandlers, load_script
+from midstream.runtime.loader import load_workflow
+from midstream.runtime.ports import Model
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.capability import PermissionMode
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.tool.manager import ToolManager
 from midstream.tool.validation import validate
-from midstream.workflow.effects import World
-from midstream.workflow.handlers import ScriptHandlers, load_script
-from midstream.workflow.loader import load_workflow
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 DEFAULTS = Path(str(midstream.config.__file__)).parent / "defaults"
 

@@ -13,7 +13,7 @@ from midstream.codemap.code_figures import Measurement, measure
 from midstream.core.events import BranchFinished, Interrupted, QuestionAsked, ToolCalled
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.tool.manager import ToolManager
 
 NAME = "code_architecture_review"

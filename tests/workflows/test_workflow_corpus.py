@@ -15,8 +15,8 @@ from midstream.language.json_text import Node, parse
 from midstream.language.problem import as_text
 from midstream.language.shape import Report, fit, without_schema
 from midstream.language.spec import ParsingTool, Role, ToolSpec, Workflow
+from midstream.runtime.loader import check_workflow, load_workflow
 from midstream.views.file_schema import workflow_schema
-from midstream.workflow.loader import check_workflow, load_workflow
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"

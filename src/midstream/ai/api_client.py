@@ -36,7 +36,7 @@ from midstream.ai.troubles import (
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.spec import ToolSpec
-from midstream.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
+from midstream.runtime.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 from midstream.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.system.offloop import in_thread
 

@@ -20,7 +20,7 @@ from midstream.ai.messages import callable_name, results_of, schema_of, words_of
 from midstream.ai.troubles import CutOff, Failed, Kind, PackedAnswer, Redirected, plain_words
 from midstream.ai.wire import SLICE, SPARSE, Watch, http_client
 from midstream.core.conversation import GO_ON, Message
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
 if TYPE_CHECKING:

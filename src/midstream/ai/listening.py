@@ -5,7 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from midstream.ai.troubles import ReplyTooLarge
-from midstream.ports import ReplyListener
+from midstream.runtime.ports import ReplyListener
 from midstream.safety.decoding import clean
 
 MAX_CALLS: Final = 128

@@ -27,7 +27,7 @@ from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
 from midstream.language.offline_replies import DEFAULT, Book, Scene
 from midstream.language.spec import ToolSpec
-from midstream.ports import ModelReply, ModelRequest, ReplyListener
+from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 
 LABEL: Final = "[offline]"
 """What the words of every reply begin with."""

@@ -14,7 +14,7 @@ from midstream.ai.troubles import CutOff, Refused, Unreadable
 from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
 from midstream.core.conversation import GO_ON, Message
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
 if TYPE_CHECKING:

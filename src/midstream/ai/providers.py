@@ -13,7 +13,7 @@ from midstream.ai.endpoints import ENDPOINTS, address_and_key
 from midstream.ai.listening import Answer, Heard
 from midstream.ai.openai_chat import OpenAIModel
 from midstream.ai.wire import Watch, http_client
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 
 if TYPE_CHECKING:
     import httpx2

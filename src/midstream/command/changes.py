@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.ports import ChangedFile, Operator
+from midstream.runtime.ports import ChangedFile, Operator
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.cells import cells, clipped, one_line, padded

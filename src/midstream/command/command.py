@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 
 Action: TypeAlias = Callable[[Operator, str], Awaitable[None]]
 """Does the command; the string is what followed its name, trimmed."""

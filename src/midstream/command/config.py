@@ -6,7 +6,7 @@ from midstream.command.command import Command
 from midstream.config.own_settings import FEW_VALUES
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.language.errors import UserMistake
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.columns import two_columns
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.spending import (

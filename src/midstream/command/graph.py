@@ -8,7 +8,7 @@ from midstream.command.standing import run_line
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition
-from midstream.ports import Machine, Operator
+from midstream.runtime.ports import Machine, Operator
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.graph import graph_of

@@ -5,7 +5,7 @@ from typing import cast
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.ports import Choice, Operator
+from midstream.runtime.ports import Choice, Operator
 
 CHOICES = ("old", "new", "stop")
 

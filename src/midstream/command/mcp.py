@@ -5,7 +5,7 @@ from typing import Final
 
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
-from midstream.ports import McpOperator, Operator
+from midstream.runtime.ports import McpOperator, Operator
 
 SLOW_S: Final = 1.0
 """How long a server may take to answer before a person is told that it is waited for."""

@@ -6,7 +6,7 @@ from typing import Final
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.columns import two_columns
 

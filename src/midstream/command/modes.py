@@ -3,7 +3,7 @@
 from midstream.command.command import Command
 from midstream.command.permissions import WORDS
 from midstream.language.errors import UserMistake
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.columns import two_columns
 

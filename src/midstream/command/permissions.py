@@ -5,7 +5,7 @@ from typing import Final
 from midstream.command.command import Command
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
-from midstream.ports import Machine, Operator, Permits
+from midstream.runtime.ports import Machine, Operator, Permits
 from midstream.safety.rules import in_words, known_rule
 
 WORDS = {

@@ -16,7 +16,7 @@ from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted

@@ -5,7 +5,7 @@ from midstream.command.costs import COST_COMMAND
 from midstream.command.graph import GRAPH_COMMAND
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.views.run_status import is_at_work
 
 

@@ -5,7 +5,7 @@ from midstream.command.config import CONFIG_COMMANDS
 from midstream.command.models import MODEL_COMMAND
 from midstream.command.modes import WIDEST
 from midstream.language.spec import ToolSpec
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.columns import two_columns
 

@@ -1,7 +1,7 @@
 """Commands about chats: the list of them, their names, and a long one made short."""
 
 from midstream.command.command import Command
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 
 
 async def _sessions(operator: Operator, argument: str) -> None:

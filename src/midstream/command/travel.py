@@ -2,7 +2,7 @@
 
 from midstream.command.command import Command
 from midstream.language.errors import UserMistake
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.cells import clipped, one_line
 

@@ -17,7 +17,7 @@ from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 from midstream.safety.sanitize import scrubbed
 
 MINE: Final = True

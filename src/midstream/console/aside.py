@@ -13,7 +13,7 @@ from midstream.console.outside import Outside
 from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
 from midstream.language.errors import MidstreamError
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 
 _STAYS: Final = (
     "Ctrl-Z would stop every run. Ctrl-D on an empty line leaves, `midstream --continue` "

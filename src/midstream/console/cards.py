@@ -17,7 +17,7 @@ from midstream.console.lines import (
 )
 from midstream.console.painting import question_lines
 from midstream.core.question import Question
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
 from midstream.views.question_words import question_heading

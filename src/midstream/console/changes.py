@@ -13,7 +13,7 @@ from midstream.console.lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragme
 from midstream.core.conversation import ToolCall
 from midstream.core.events import ToolCalled, ToolReturned
 from midstream.core.notices import FileChanged
-from midstream.ports import ChangedFile
+from midstream.runtime.ports import ChangedFile
 
 MAX_ROWS: Final = 20
 MARK: Final = "  ┊ "

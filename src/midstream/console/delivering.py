@@ -19,7 +19,7 @@ from midstream.core.branch_address import address_of, as_typed
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
 from midstream.language.names import Policy
-from midstream.ports import Desk, Submitted
+from midstream.runtime.ports import Desk, Submitted
 
 _BROUGHT_BACK: Final = " (Up on an empty line brings it back)"
 

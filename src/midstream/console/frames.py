@@ -24,7 +24,7 @@ from midstream.console.scrollback import Scrollback
 from midstream.console.title import title_of
 from midstream.console.view import Screen, bottom_for, in_full, look, prompt_for
 from midstream.core.question import Question
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 
 _TICK_S: Final = 1.0
 

@@ -54,7 +54,7 @@ from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.ports import ChangedFile, Desk, InFull
+from midstream.runtime.ports import ChangedFile, Desk, InFull
 
 FRESH_S: Final = 0.4
 """A key decides only on what has been on the screen for so long when it is pressed."""

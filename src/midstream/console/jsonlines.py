@@ -13,7 +13,7 @@ from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.names import Json
-from midstream.ports import ChangedFile, Desk, InFull, Submitted
+from midstream.runtime.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 

@@ -13,7 +13,7 @@ import msgspec
 from midstream.console.editor import Editor, Typed
 from midstream.console.lines import CYAN, DIM, Line, Row, clipped, rows
 from midstream.language.errors import MidstreamError
-from midstream.ports import Desk, OwnCommandEnded
+from midstream.runtime.ports import Desk, OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 
 MARK: Final = "┆ "

@@ -25,7 +25,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.mode import mode_words
-from midstream.ports import ChangedFile, Desk, InFull, Submitted
+from midstream.runtime.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.system.own_process import columns, is_terminal, own_redactor
 
 STDIN: Final = 0

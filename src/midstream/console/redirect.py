@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from fcntl import ioctl
 
-from midstream.ports import Face
+from midstream.runtime.ports import Face
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
 

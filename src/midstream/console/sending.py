@@ -20,7 +20,7 @@ from midstream.console.shell_lines import is_own
 from midstream.console.turn_keys import TurnKeys
 from midstream.console.under_way import UnderWay
 from midstream.console.view import chosen_by, may_queue
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 
 
 class Sending:

@@ -12,7 +12,7 @@ from midstream.console.own_shell import OwnShell
 from midstream.console.scrollback import Scrollback
 from midstream.console.turn_keys import TurnKeys
 from midstream.console.under_way import UnderWay
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 
 
 class Stopping:

@@ -21,7 +21,7 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.ports import Status
+from midstream.runtime.ports import Status
 from midstream.safety.sanitize import controlled, sanitized
 from midstream.views.call_results import beginning
 

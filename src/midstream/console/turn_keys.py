@@ -10,7 +10,7 @@ from midstream.console.going_back import ARMED, TurnList
 from midstream.console.own_shell import OwnShell
 from midstream.console.scrollback import Scrollback
 from midstream.console.under_way import UnderWay
-from midstream.ports import Desk
+from midstream.runtime.ports import Desk
 
 MINE: Final = True
 

@@ -21,7 +21,7 @@ from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
 from midstream.language.mode import CHAT, mode_words
-from midstream.ports import Desk, Status
+from midstream.runtime.ports import Desk, Status
 from midstream.safety.sanitize import sanitized
 
 

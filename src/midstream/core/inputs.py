@@ -44,7 +44,7 @@ class RequestedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CallReviewed(Input, frozen=True, kw_only=True, gc=False):
-    """A call was judged by what it would do; see `midstream.ports.Review`.
+    """A call was judged by what it would do; see `midstream.runtime.ports.Review`.
 
     `asks` are the capabilities still to be granted, `shows` exactly what would happen.
     """

@@ -17,7 +17,7 @@ from midstream.language.mode import Mode
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, chat_definition
-from midstream.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
+from midstream.runtime.ports import Engine, Face, Library, Machine, McpOperator, Models, Permits
 from midstream.system.offloop import in_thread
 from midstream.views.run_status import where
 

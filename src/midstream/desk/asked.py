@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core.question import Question
-from midstream.ports import Machine
+from midstream.runtime.ports import Machine
 from midstream.views.run_status import what_addressing_does, where
 
 

@@ -36,8 +36,8 @@ from midstream.desk.wording import (
 )
 from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.language.nearest import nearest
-from midstream.ports import Choice, Face, Machine, Receipt
-from midstream.storage import KeptRun
+from midstream.runtime.ports import Choice, Face, Machine, Receipt
+from midstream.runtime.ports.storage import KeptRun
 from midstream.views.chat_list import named_like
 from midstream.views.question_words import question_heading, question_summary
 from midstream.views.spending import Spent

@@ -8,7 +8,7 @@ from midstream.config.own_settings import effect, explained, set_own, unset_own
 from midstream.config.permissions import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.language.mode import Mode
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 
 

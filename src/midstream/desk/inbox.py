@@ -1,6 +1,6 @@
 """The lines a run was given and has not heard: which wait, and taking one back."""
 
-from midstream.ports import Machine, Receipt
+from midstream.runtime.ports import Machine, Receipt
 from midstream.views.undelivered import Waiting, kept, waiting
 
 

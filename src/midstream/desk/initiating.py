@@ -16,7 +16,7 @@ from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Role
-from midstream.ports import Operator
+from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.views.amounts import counted
 from midstream.views.cells import clipped, one_line

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from midstream.core.notices import Envelope
-from midstream.ports import ChangedFile, Choice, Machine
-from midstream.storage import KeptRun
+from midstream.runtime.ports import ChangedFile, Choice, Machine
+from midstream.runtime.ports.storage import KeptRun
 from midstream.views.spending import Spent
 from midstream.views.user_turns import Turn
 

@@ -7,7 +7,7 @@ from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.desk.wording import is_chat, is_done, name_of
-from midstream.ports import Machine
+from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration
 from midstream.views.progress import progress_words
 from midstream.views.progress_rows import at_work, behind

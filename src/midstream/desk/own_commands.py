@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.language.errors import WorldTrouble
-from midstream.ports import OwnCommandEnded
+from midstream.runtime.ports import OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor

@@ -8,7 +8,7 @@ from midstream.core.notices import Envelope
 from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt, Travelled
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.ports import ChangedFile, Face, Machine
+from midstream.runtime.ports import ChangedFile, Face, Machine
 from midstream.views.user_turns import Turn
 
 

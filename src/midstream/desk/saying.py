@@ -13,7 +13,7 @@ from midstream.desk.sessions import Sessions
 from midstream.desk.wording import way_past
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
-from midstream.ports import Face, Machine, Receipt, Submitted
+from midstream.runtime.ports import Face, Machine, Receipt, Submitted
 
 
 class Saying:

@@ -18,8 +18,8 @@ from midstream.desk.background import Background
 from midstream.desk.keeping import Prompt
 from midstream.desk.wording import FORK, is_chat
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.ports import Choice, Face, Machine, Models
-from midstream.storage import KeptRun
+from midstream.runtime.ports import Choice, Face, Machine, Models
+from midstream.runtime.ports.storage import KeptRun
 from midstream.system.own_process import columns
 from midstream.views.amounts import token_words
 from midstream.views.cells import one_line

@@ -11,7 +11,7 @@ from midstream.desk.outlook import Outlook
 from midstream.desk.past import Past
 from midstream.desk.sessions import CHOOSES, ESC_CHOOSES, Sessions
 from midstream.desk.wording import is_done
-from midstream.ports import Machine, Permits, Status
+from midstream.runtime.ports import Machine, Permits, Status
 from midstream.views.clock import time_of_day
 from midstream.views.run_status import (
     is_at_work,

@@ -6,8 +6,8 @@ from midstream.desk.addressing import Addressing
 from midstream.desk.background import Background
 from midstream.desk.keeping import Keeping
 from midstream.language.mode import Mode
-from midstream.ports import Face, Machine
-from midstream.storage import KeptRun
+from midstream.runtime.ports import Face, Machine
+from midstream.runtime.ports.storage import KeptRun
 
 
 async def left_runs(

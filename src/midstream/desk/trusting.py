@@ -6,7 +6,7 @@ from midstream.config.looking import told_files
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.language.errors import UserMistake
-from midstream.ports import Face
+from midstream.runtime.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, is_terminal
 

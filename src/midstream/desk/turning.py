@@ -9,7 +9,7 @@ from midstream.desk.wording import is_chat, is_done
 from midstream.language.errors import UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json
-from midstream.ports import Face, Machine
+from midstream.runtime.ports import Face, Machine
 from midstream.views.run_status import where
 
 

@@ -11,7 +11,7 @@ from midstream.ai.naming import KEYS, OFFLINE, is_configured, is_offline
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.desk.addressing import HOME
-from midstream.storage import KeptRun
+from midstream.runtime.ports.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome
 

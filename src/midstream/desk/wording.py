@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from midstream.command.standing import begun_with
 from midstream.core.question import Question, chosen
 from midstream.core.run import Run
-from midstream.ports import Machine, Receipt
-from midstream.storage import KeptRun
+from midstream.runtime.ports import Machine, Receipt
+from midstream.runtime.ports.storage import KeptRun
 from midstream.views.listing import Summary
 from midstream.views.run_status import way_on
 

@@ -7,7 +7,7 @@ from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.headless.run import ANSWER, Asking, Given, is_wanted
-from midstream.ports import Machine
+from midstream.runtime.ports import Machine
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.rules import capability_of, covers, is_told_by_name
 

@@ -29,7 +29,7 @@ from midstream.language.errors import (
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, chat_definition
-from midstream.ports import Engine, Library, Machine
+from midstream.runtime.ports import Engine, Library, Machine
 from midstream.views.listing import HEADLESS
 from midstream.views.run_status import way_on
 

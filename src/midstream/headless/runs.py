@@ -16,8 +16,8 @@ from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.language.names import Json
-from midstream.ports import Receipt
-from midstream.storage import KeptRun, Letter
+from midstream.runtime.ports import Receipt
+from midstream.runtime.ports.storage import KeptRun, Letter
 from midstream.views.clock import time_of_day
 from midstream.views.run_status import Lane, lanes, where
 from midstream.views.side_effects import PUT_BACK

@@ -16,10 +16,10 @@ from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import ModelReply, Review, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.puppet import BEGAN_AT, Puppet, Standing
 from midstream.rehearsal.telling import clipped, standing_in_words, step_in_words
+from midstream.runtime.ports import ModelReply, Review, ToolOutcome
 
 
 class Misfit(msgspec.Struct, frozen=True, kw_only=True):

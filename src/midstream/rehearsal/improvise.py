@@ -12,11 +12,11 @@ from midstream.core.decide.steering import HAPPENED, NOT_KNOWN, OUTCOMES
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.names import Json
-from midstream.ports import ModelRequest, ToolOutcome
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import call_of
 from midstream.rehearsal.puppet import Standing
 from midstream.rehearsal.telling import as_json
+from midstream.runtime.ports import ModelRequest, ToolOutcome
 
 Fits: TypeAlias = Callable[[form.UserSaid], bool]
 

@@ -27,7 +27,7 @@ from midstream.core.fold.apply import apply
 from midstream.core.fold.fold_states import resume_target
 from midstream.core.run import Run
 from midstream.language.names import Outcome
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 
 _ENDS = (RunFinished, RunFailed, RunStopped, BranchFinished, BranchFailed, BranchStopped)
 

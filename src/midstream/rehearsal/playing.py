@@ -8,7 +8,6 @@ from midstream.core.decision import Decision
 from midstream.core.events import AnyFact, RunFailed
 from midstream.core.timer_names import RETRY, WAITED
 from midstream.language.errors import JournalMoved, MidstreamError
-from midstream.ports import ModelRequest
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import Director, answer
 from midstream.rehearsal.improvise import Improviser
@@ -16,6 +15,7 @@ from midstream.rehearsal.invariants import broken_by
 from midstream.rehearsal.points import Kind, Moment, Point, Then
 from midstream.rehearsal.puppet import Puppet, Standing
 from midstream.rehearsal.telling import clipped
+from midstream.runtime.ports import ModelRequest
 
 WORDS = "Wait: one more thing."
 """The line of user input that interrupts."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
     from midstream.rehearsal.replay import Difference
-    from midstream.workflow.library import WorkflowLibrary
+    from midstream.runtime.workflow_library import WorkflowLibrary
 
 _FOLDER = "rehearsals"
 _WORKSPACE_FOLDER = ".midstream"

@@ -26,7 +26,9 @@ from midstream.core.run import Run, owner_of
 from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Definition, ToolSpec
-from midstream.ports import (
+from midstream.rehearsal.within import path_of, timer_of
+from midstream.runtime.effects import CHECKPOINT_S
+from midstream.runtime.ports import (
     HandlerResult,
     Handlers,
     ModelReply,
@@ -38,10 +40,8 @@ from midstream.ports import (
     Validator,
     World,
 )
-from midstream.rehearsal.within import path_of, timer_of
+from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.redaction import Withheld
-from midstream.workflow.effects import CHECKPOINT_S
-from midstream.workflow.state_machine import WorkflowStateMachine
 
 RUN_ID = "rehearsal"
 BEGAN_AT = 1_700_000_000.0
@@ -92,7 +92,7 @@ class Notebook:
         self.kept: Callable[[int], None] = lambda seq: None
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
+        """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
         if self.is_dead or len(self.rows) != expected:
             raise JournalMoved("The rehearsal has killed this run.")
         rows = [
@@ -343,7 +343,7 @@ class _Life:
     # --- the model, the tools and the handlers -------------------------------------------------
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
-        """Return the reply the director gives. See `midstream.ports.Model`."""
+        """Return the reply the director gives. See `midstream.runtime.ports.Model`."""
         self.puppet.requests.append(request)
         reply: ModelReply = await self._stand(
             kind="model",
@@ -360,13 +360,13 @@ class _Life:
         return self.puppet.definition.tools
 
     async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
-        """Return what the review of a call came to then. See `midstream.ports.Tools`."""
+        """Return what the review of a call came to then. See `midstream.runtime.ports.Tools`."""
         return self.puppet.foreseen(name, arguments, path_of(self._key()))
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext
     ) -> ToolOutcome:
-        """Return the outcome the director gives. See `midstream.ports.Tools`."""
+        """Return the outcome the director gives. See `midstream.runtime.ports.Tools`."""
         key = self._key()
         call_id = str(key[-1])
         spec = self.puppet.definition.tools.get(name)
@@ -450,5 +450,5 @@ class _Held:
         self._life = life
 
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
-        """Return what the handler of that name did. See `midstream.ports.Handlers`."""
+        """Return what the handler of that name did. See `midstream.runtime.ports.Handlers`."""
         return await self._life.handle(name, run, log)

@@ -37,8 +37,8 @@ from midstream.language.errors import UserMistake
 from midstream.rehearsal import format as form
 from midstream.rehearsal.inputs import Heard, inputs_of
 from midstream.rehearsal.within import path_of, timer_of
-from midstream.workflow.agent import WorkflowAgent
-from midstream.workflow.summarising import summary_request
+from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.summary_request import summary_request
 
 
 def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:

@@ -9,11 +9,11 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Definition
-from midstream.ports import Handlers, Validator
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import Director, Misfit, message_in_words
 from midstream.rehearsal.puppet import Puppet
 from midstream.rehearsal.telling import as_json, clipped, standing_in_words, step_in_words
+from midstream.runtime.ports import Handlers, Validator
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

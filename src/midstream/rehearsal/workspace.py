@@ -10,9 +10,9 @@ from midstream.config.files import read_capped
 from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
 from midstream.rehearsal import format as form
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.tool.manager import ToolManager
 from midstream.tool.user import load_user_tools
-from midstream.workflow.library import WorkflowLibrary
 
 FOLDER = "rehearsals"
 

@@ -1,1 +1,1 @@
-"""Stores: what keeps runs (`midstream.storage`), in memory and in SQLite, and nothing else."""
+"""Stores: what keeps runs (`midstream.runtime.ports.storage`), in memory and in SQLite, and nothing else."""

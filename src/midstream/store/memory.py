@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
-from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.refusals import (
     closed,
     elsewhere,
@@ -68,7 +68,7 @@ class _Contents:
 
 
 class MemoryStore:
-    """See `midstream.storage.Store`."""
+    """See `midstream.runtime.ports.storage.Store`."""
 
     def __init__(self) -> None:
         self.is_lasting = False
@@ -99,7 +99,7 @@ class MemoryStore:
     # --- the journal ----------------------------------------------------------------------------
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
+        """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
         self._refuse_closed()
         kept = self._contents.runs.get(run)
         seq = 0 if kept is None else len(kept.facts)

@@ -20,7 +20,7 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.guarding import Guard
@@ -33,7 +33,7 @@ from midstream.system.offloop import in_thread
 
 
 class SqliteStore:
-    """See `midstream.storage.Store`. Made by `opened`."""
+    """See `midstream.runtime.ports.storage.Store`. Made by `opened`."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class SqliteStore:
     # --- the journal ----------------------------------------------------------------------------
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
-        """Keep the facts after position `expected`. See `midstream.ports.Journal`."""
+        """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
         appending = journal.Append(run, expected, facts, self._owners)
         await self._writer.submit(appending, prepare=appending.prepare)
         self._own.setdefault(run, []).extend(facts)

@@ -22,7 +22,7 @@ import msgspec
 from midstream.config.opening import open_settings
 from midstream.config.places import CONFIG_HOME, STATE_HOME
 from midstream.language.names import Json
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import PermissionMode, SandboxLevel
 from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged

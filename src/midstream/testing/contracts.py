@@ -19,7 +19,7 @@ from midstream.core.events import AnyFact, RunStarted, RunStopped, WorkflowOutpu
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalMoved
 from midstream.language.spec import Definition, State, Workflow
-from midstream.ports import (
+from midstream.runtime.ports import (
     Clock,
     Journal,
     Model,

@@ -17,7 +17,7 @@ from midstream.ai.api_client import AIAPIClient
 from midstream.ai.retry import Backoff
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.testing import anthropic_rules, google_rules, openai_rules
 from midstream.testing.fakes import JumpingClock
 

@@ -33,7 +33,7 @@ from midstream.core.notices import Envelope, TextDelta
 from midstream.language.errors import JournalMoved, WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
-from midstream.ports import (
+from midstream.runtime.ports import (
     Clock,
     Journal,
     Model,

@@ -7,7 +7,8 @@ How they are played is in `midstream.testing.stage`; those of states that need n
 from typing import Final
 
 from midstream.core.summaries import SUMMARY_STATE
-from midstream.ports import ModelRequest
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.reference_branches import of_branches
 from midstream.testing.reference_states import of_states
@@ -28,7 +29,6 @@ from midstream.testing.stage import (
     unmade,
     works,
 )
-from midstream.workflow.handler_run import HandlerRun
 
 
 def references() -> tuple[Reference, ...]:

@@ -6,7 +6,8 @@ See `midstream.testing.reference`.
 import msgspec
 
 from midstream.language.names import Json
-from midstream.ports import ModelRequest
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.reference_states import BACK, DIG
 from midstream.testing.stage import (
@@ -24,7 +25,6 @@ from midstream.testing.stage import (
     script,
     works,
 )
-from midstream.workflow.handler_run import HandlerRun
 
 
 def of_branches() -> tuple[Reference, ...]:

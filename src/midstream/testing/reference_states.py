@@ -8,7 +8,7 @@ from typing import Final
 from midstream.core.inputs import RequestedCall
 from midstream.language.names import Json
 from midstream.language.spec import SUBMIT
-from midstream.ports import ModelRequest
+from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
 from midstream.testing.stage import (
     LOOK,

@@ -32,7 +32,9 @@ from midstream.core.summaries import why_not
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json, Policy
 from midstream.language.spec import Definition, ToolSpec
-from midstream.ports import (
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import (
     Handlers,
     Machine,
     ModelReply,
@@ -43,8 +45,6 @@ from midstream.ports import (
     ToolOutcome,
 )
 from midstream.testing.fakes import FakeTool, FakeTools, JumpingClock, call, define
-from midstream.workflow.handler_run import HandlerRun
-from midstream.workflow.handlers import ScriptHandlers
 
 Ledger: TypeAlias = Callable[[str], None]
 """Hears the key of a `once` call when it takes effect, such as a function that appends to a file."""

@@ -12,7 +12,7 @@ import msgspec
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 
 Result: TypeAlias = str | ToolOutcome

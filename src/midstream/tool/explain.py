@@ -14,7 +14,7 @@ import msgspec
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed
 from midstream.tool.base import Planned, Tool, parameters_of, typed

@@ -11,7 +11,7 @@ import msgspec
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of, guards

@@ -19,7 +19,7 @@ from midstream.language.errors import MidstreamError
 from midstream.language.names import Json, Outcome
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec
-from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
 from midstream.safety.policy import Policy, Verdict, judged, kept_from, may_ask_about
 from midstream.safety.rules import covers, is_told_by_name

@@ -16,7 +16,7 @@ from midstream.codemap.source_files import listed
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import Place, locate, requests_for
 from midstream.tool.base import Planned, Tool, check_stop, parameters_of, typed

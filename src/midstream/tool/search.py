@@ -15,7 +15,7 @@ import msgspec
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.safety.protected import classify
 from midstream.system.hard_links import is_another_name

@@ -23,7 +23,7 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json, Outcome
 from midstream.language.shape import clip
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability, quoted
 from midstream.safety.command_line import outside, read_command
 from midstream.safety.read_only_commands import is_harmless

@@ -12,7 +12,7 @@ import msgspec
 from midstream.language.errors import UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.tool.base import Tool, parameters_of, typed
 
 MAX_EXPRESSION_CHARS: Final = 500

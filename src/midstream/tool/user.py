@@ -28,8 +28,8 @@ from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
 from midstream.language.problem import Problem
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
-from midstream.scripts import failed_at, module_from
+from midstream.runtime.ports import ToolContext, ToolOutcome
+from midstream.runtime.trusted_scripts import failed_at, module_from
 from midstream.tool.base import Result, Tool, ToolFunction, parameters_of, typed
 
 _MARK: Final = "__midstream_tool__"

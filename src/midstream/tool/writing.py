@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from midstream.language.errors import UserMistake
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.system.diff import file_diff, shown_change
 from midstream.system.offloop import in_thread

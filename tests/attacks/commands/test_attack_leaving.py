@@ -11,7 +11,7 @@ import msgspec
 from tables import table
 from toolbench import Bench, Said
 
-from midstream.ports import Review
+from midstream.runtime.ports import Review
 from midstream.safety.capability import SHOWN, PermissionMode, SandboxLevel
 from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager

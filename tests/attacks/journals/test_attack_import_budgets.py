@@ -23,10 +23,10 @@ from midstream.core.events import (
     Usage,
 )
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
-from midstream.engine.resuming import take_up
-from midstream.engine.travel import fork
 from midstream.language.spec import Budget
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.resume import take_up
+from midstream.runtime.engine.time_travel import fork
 
 OWN = Budget(tokens=100, usd=1.0, transitions=20, minutes=5.0)
 FLOW = {

@@ -22,10 +22,10 @@ from midstream.core.events import (
     QuestionAsked,
     ToolCalled,
 )
-from midstream.engine.exchange import imported
-from midstream.engine.resuming import cut_runs, take_up
 from midstream.language.errors import MidstreamError
 from midstream.language.spec import Budget
+from midstream.runtime.engine.resume import cut_runs, take_up
+from midstream.runtime.engine.run_file import imported
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import define
 

@@ -37,7 +37,7 @@ from tables import table
 
 from midstream.ai.api_client import Limits
 from midstream.language.errors import MidstreamError
-from midstream.ports import ModelReply
+from midstream.runtime.ports import ModelReply
 from midstream.testing.openai_server import Fault, OpenAIServer, Reply
 
 LIMITS = Limits(max_reply_bytes=8_000_000, max_line_bytes=1_000_000)

@@ -18,7 +18,7 @@ from tables import table
 from toolbench import DEADLINE_S
 
 from midstream.language.names import Json
-from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, PermissionMode
 from midstream.safety.policy import Policy
 from midstream.tool.builtin import built_in_tools

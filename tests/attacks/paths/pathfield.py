@@ -10,7 +10,7 @@ import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.language.names import Json
-from midstream.ports import Review, ToolContext, ToolOutcome
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import PermissionMode
 from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager

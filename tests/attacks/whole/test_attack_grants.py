@@ -12,11 +12,11 @@ from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
 from midstream.core.run import Run
-from midstream.engine.local import LocalEngine
-from midstream.engine.travel import fork
 from midstream.headless.resuming import go_on, unapproved
 from midstream.headless.run import Asking, Given
-from midstream.ports import Review
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.time_travel import fork
+from midstream.runtime.ports import Review
 from midstream.safety.capability import SHOWN, Capability
 from midstream.safety.rules import capability_of, covers
 from midstream.store.memory import MemoryStore

@@ -7,7 +7,7 @@ from tables import table
 from toolbench import Bench, a_tool
 
 from midstream.language.names import Effect, Json
-from midstream.ports import ToolContext
+from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import SHOWN
 from midstream.safety.policy import Policy
 from midstream.tool.manager import ToolManager

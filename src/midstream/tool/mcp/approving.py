@@ -15,7 +15,7 @@ import msgspec
 
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
-from midstream.ports import McpAsked
+from midstream.runtime.ports import McpAsked
 from midstream.system.offloop import in_thread
 from midstream.tool.base import Tool
 from midstream.tool.mcp.offers import Offer, difference, shown, visible

@@ -16,7 +16,7 @@ from midstream import __version__
 from midstream.config.mcp_servers import McpServer, secrets_of
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
 from midstream.tool.mcp.offers import MAX_TOOLS, BadOffer, Offer, offers, visible

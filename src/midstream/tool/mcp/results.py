@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.safety.decoding import BadValue, checked, clean
 from midstream.tool.text import MAX_CHARS, capped
 

@@ -18,7 +18,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
-from midstream.ports import ToolOutcome
+from midstream.runtime.ports import ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.system.programs import path_outside
 from midstream.tool.base import Tool

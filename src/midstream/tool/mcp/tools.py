@@ -15,7 +15,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Effect, Json
 from midstream.language.spec import ToolSpec
-from midstream.ports import ToolContext, ToolOutcome
+from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
 from midstream.tool.base import Planned, Tool
 from midstream.tool.mcp.offers import Offer, call_name, plain_schema, plain_words, visible

@@ -1,0 +1,87 @@
+"""WorkflowAgent: a role at work in a context, and the requests it makes of a model."""
+
+from collections.abc import Sequence
+
+from midstream.core.append_only import is_read
+from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
+from midstream.core.guidance import system_message
+from midstream.core.run import Run, definition_of, plan_for
+from midstream.language.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
+from midstream.runtime.ports import ModelRequest
+
+
+class WorkflowAgent:
+    """One agent of a run's workflow.
+
+    Args:
+        run: the run as it stands; the agent speaks from this moment of it.
+        name: the name states use for the agent.
+    """
+
+    __slots__ = ("_run", "_state", "name", "role", "spec", "tools")
+
+    def __init__(self, run: Run, name: str) -> None:
+        definition = definition_of(run)
+        self._run = run
+        self._state = plan_for(run).states.get(run.state)
+        self.name = name
+        self.spec: Agent = plan_for(run).agents[name]
+        self.role: Role = definition.roles[self.spec.agent_role]
+        self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec, self._state)
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the conversation is at hand; else looking at it takes a while."""
+        return is_read(self._run.contexts[self.spec.context])
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the conversation as the agent sees it now, ending with something to answer."""
+        run = self._run
+        rest = run.contexts[self.spec.context]
+        view: list[Message] = []
+        if run.turn is not None and run.turn.agent == self.name:
+            for correction in run.turn.corrections:
+                before, rest = _split_after(rest, correction.after)
+                view += self._seen(before)
+                if correction.text:
+                    view.append(Message(role="assistant", text=correction.text, author=self.name))
+                view.append(Message(role="user", text=correction.problem, author=USER))
+        view += self._seen(rest)
+        if self.role.reminder:
+            view.append(Message(role="user", text=self.role.reminder, author=USER))
+        elif ends_open(view) or not any(message.role != "system" for message in view):
+            view.append(Message(role="user", text=GO_ON, author=USER))
+        return tuple(view)
+
+    def _seen(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        return seen_by(messages, agent=self.name, side=self.spec.role)
+
+    def request(self, *, model: str | None = None) -> ModelRequest:
+        """Return the request the agent's turn is owed. `model` overrides what the level names."""
+        run = self._run
+        return ModelRequest(
+            agent=self.name,
+            system=system_message(definition_of(run), self.role),
+            messages=self.messages(),
+            tools=self.tools,
+            level=self.role.level,
+            model=model,
+            must_call=bool(parsing_tools(self.role, self._state)),
+            workflow=definition_of(run).workflow.workflow_name,
+            state=run.state,
+            visit=run.visits.get(run.state, 1),
+            request=1 if run.turn is None else run.turn.request,
+            common_data=run.common_data,
+            variables=run.variables,
+            input=run.input,
+        )
+
+
+def _split_after(
+    messages: Sequence[Message], last: Message | None
+) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Return the messages up to `last`, and the rest. One that is not there (any more) is before all."""
+    for position in range(len(messages), 0, -1):
+        if messages[position - 1] == last:
+            return messages[:position], messages[position:]
+    return (), messages

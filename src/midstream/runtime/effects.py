@@ -1,0 +1,291 @@
+"""Effects in flight: one model request, one tool call or one handler call each, as tasks.
+
+Each ends by posting exactly one input, unless it is cancelled: then nobody is owed its result any
+more. This is the edge where whatever an adapter or a handler raises becomes an input. That goes for
+a `CancelledError` too where nobody cancelled the effect: a run must not wait for ever for an
+adapter that lost a task of its own.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias, get_args
+
+from midstream.core.decide.steering import NOT_RUN, UNKNOWN
+from midstream.core.inputs import (
+    AnyInput,
+    CallReviewed,
+    EffectKey,
+    FileChanging,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    ReplyCheckpoint,
+    TimerRang,
+    TimerStarted,
+    ToolFinished,
+)
+from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
+from midstream.core.run import Run
+from midstream.core.summaries import is_summary_key
+from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
+from midstream.language.names import Outcome
+from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.effect_handle import Flight
+from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
+from midstream.runtime.ports import Clock, Handlers, Shelf, ToolContext
+from midstream.runtime.ports import World as World
+from midstream.runtime.redact_results import (
+    WITHHELD,
+    cleaned_call,
+    cleaned_grants,
+    cleaned_result,
+    exact_arguments,
+    exact_grants,
+)
+from midstream.runtime.summary_request import summarised
+from midstream.runtime.text_limits import ends_of, kept, named, short
+from midstream.runtime.user_words import readable
+from midstream.safety.redaction import Redactor
+from midstream.system.offloop import call_soon, in_thread
+
+Post: TypeAlias = Callable[[AnyInput], None]
+Put: TypeAlias = Callable[[AnyInput], Awaitable[None]]
+Deliver: TypeAlias = Callable[[EffectKey, AnyInput], Awaitable[None]]
+
+
+SOFT_STOP_S = 10.0
+"""Seconds a tool told to stop gets before its call is cut off and its outcome is unknown. Longer than
+the graces tools give themselves: this is for the ones that do not listen."""
+
+_EDGE = (Exception, SystemExit, asyncio.CancelledError)
+"""What an effect may raise that is the run's affair; `_is_for_us` tells the cancelled ones apart."""
+
+
+async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:
+    """Make one model request and post its reply or failure."""
+    answer: AnyInput
+    try:
+        if is_summary_key(effect.key):
+            reply = await summarised(run, world.model, flight)
+        else:
+            agent = WorkflowAgent(run, effect.agent)
+            # Of a run that was taken up, the conversation may have to be read first: not on the loop.
+            request = agent.request() if agent.is_ready else await in_thread(agent.request)
+            reply = await world.model.request(request, flight)
+            flight.ended()
+        calls = [await cleaned_call(kept_call(call), run, world) for call in reply.calls]
+        answer = ModelReplied(
+            key=effect.key,
+            text=await kept(reply.text, world),
+            calls=tuple(calls),
+            usage=kept_usage(reply.usage),
+        )
+    except MidstreamError as error:
+        what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
+        is_broken = isinstance(error, WorldTrouble) and flight.has_begun
+        answer = ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The model request failed: {named(error, world.redactor)}"
+        answer = ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+    post(answer)
+
+
+CHECKPOINT_S = 1.0
+"""Seconds that what is shown of a reply may be ahead of what the journal knows was shown."""
+
+
+async def checkpoint(flight: Flight, clock: Clock, post: Post) -> None:
+    """Have what is shown of a reply journaled, a while after it began to be."""
+    await clock.sleep(CHECKPOINT_S)
+    flight.checkpoint = None
+    post(ReplyCheckpoint(key=flight.key))
+
+
+async def review_call(
+    effect: ReviewCall, run: Run, allowed: tuple[str, ...], world: World, post: Post
+) -> None:
+    """Look at what a call would do and post what is to become of it."""
+    context = ToolContext(
+        workspace=world.workspace,
+        run=run.id,
+        agent=effect.agent,
+        stop=asyncio.Event(),
+        progress=_unheard,
+        granted=allowed,
+    )
+    try:
+        arguments = exact_arguments(effect.name, effect.arguments, run, world)
+        if arguments is None:
+            post(CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
+            return
+        review = await world.tools.review(effect.name, copied(arguments), context)
+        answer = CallReviewed(
+            key=effect.key,
+            kind=review.kind,
+            asks=cleaned_grants(effect.name, tuple(map(readable, review.asks)), run, world),
+            shows=await kept(review.shows, world),
+            reason=short(review.reason, world.redactor),
+            hint=short(review.hint, world.redactor),
+        )
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        what = named(error, world.redactor)
+        words = f"what the call would do could not be found out: {what}"
+        answer = CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
+    post(answer)
+
+
+def _unheard(_text: str) -> None:
+    """Tell nobody: a review makes no progress."""
+
+
+async def call_tool(
+    effect: CallTool,
+    run: Run,
+    allowed: tuple[str, ...],
+    world: World,
+    flight: Flight,
+    post: Post,
+    put: Put,
+) -> None:
+    """Make one tool call and post its outcome."""
+    call = effect.call
+    loop = asyncio.get_running_loop()
+    assert flight.stop is not None
+    if flight.stop.is_set():
+        # Told to stop before its first step. Begun anew while stopping, it had run in another life.
+        if effect.stopping:
+            post(ToolFinished(key=effect.key, outcome="unknown", text=UNKNOWN))
+        else:
+            post(ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
+        return
+    context = ToolContext(
+        workspace=world.workspace,
+        run=run.id,
+        agent=effect.agent,
+        stop=flight.stop,
+        progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
+        changing=partial(_changing, flight, world.shelf, put),
+        changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
+        granted=(*exact_grants(call.name, effect.granted, run, world), *allowed),
+    )
+    try:
+        arguments = exact_arguments(call.name, effect.arguments, run, world)
+        if arguments is None:
+            post(ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))
+            return
+        ended = await world.tools.call(call.name, copied(arguments), context)
+        if ended.outcome not in get_args(Outcome):
+            raise ValueError(f"{ended.outcome!r} is no outcome")
+        text = await kept(ended.text, world)
+        answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The tool failed: {named(error, world.redactor)}"
+        answer = ToolFinished(key=effect.key, outcome="failed", text=words)
+    post(answer)
+
+
+async def _changing(
+    flight: Flight,
+    shelf: Shelf,
+    put: Put,
+    path: Path,
+    before: bytes | None,
+    after: bytes | None,
+    folders: Sequence[Path] = (),
+    /,
+) -> None:
+    """Keep what a file holds and journal that it is about to change; see `ToolContext`."""
+    name = readable(str(path))
+    if name != str(path):
+        raise WorldTrouble(
+            f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
+        )
+    held = None if before is None else await shelf.put(before)
+    then = None if after is None else await in_thread(lambda: hashlib.sha256(after).hexdigest())
+    made = tuple(str(folder) for folder in folders if folder in path.parents)
+    await put(FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
+    if flight.is_closed:
+        raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
+
+
+async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
+    """Cut off a tool call that was told to stop and has not, after `SOFT_STOP_S` seconds."""
+    await world.clock.sleep(SOFT_STOP_S)
+    post(ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
+
+
+async def run_handler(
+    effect: RunHandler,
+    run: Run,
+    handlers: Handlers,
+    redactor: Redactor,
+    post: Post,
+    deliver: Deliver,
+) -> None:
+    """Call one handler and deliver what it did, its log lines posted on the way."""
+
+    def log(text: str) -> None:
+        clean = redactor.redacted(readable(ends_of(text)))
+        post(HandlerLogged(key=effect.key, text=clean))
+
+    answer: AnyInput
+    try:
+        result = await cleaned_result(await handlers.call(effect.handler, run, log), redactor)
+        answer = HandlerReturned(
+            key=effect.key,
+            changed=result.changed,
+            removed=result.removed,
+            variables=result.variables,
+            contexts=result.contexts,
+            chosen=redactor.redacted_json(kept_choice(result.chosen)),
+        )
+    except MidstreamError as error:
+        what, hint = short(error.what, redactor), short(error.hint, redactor)
+        answer = HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
+    except _EDGE as error:
+        if not _is_for_us(error):
+            raise
+        words = f"The handler {effect.handler} failed: {named(error, redactor)}"
+        answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
+    await deliver(effect.key, answer)
+
+
+LONGEST_SLEEP_S = 60.0
+"""Seconds between two looks at the clock, which may be set while something waits for a time."""
+
+
+async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
+    """Find out when a wait is over, or wait until it is.
+
+    One that is to take so many seconds follows a clock nobody sets. After a crash there is only the one
+    that may have been: then it ends early, but never waits longer than it was to take.
+    """
+    if effect.until is None:
+        post(TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
+        return
+    until, now = effect.until, clock.now
+    if effect.seconds:
+        left, now = min(until - now(), effect.seconds), clock.monotonic
+        until = now() + left
+    while (left := until - now()) > 0:
+        await clock.sleep(min(left, LONGEST_SLEEP_S))
+    post(TimerRang(key=effect.key))
+
+
+def _is_for_us(error: BaseException) -> bool:
+    """Return whether an error says something of the effect, not that it was cancelled."""
+    if not isinstance(error, asyncio.CancelledError):
+        return True
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()

@@ -1,0 +1,280 @@
+"""Runs as tasks in this process, kept in a store that other processes see too.
+
+A run belongs to one process: claimed when it begins or is taken up, let go of when it ends or the
+engine closes. What other processes have for it comes as letters (`postman.py`).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+from weakref import WeakValueDictionary
+
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import Budget, Definition
+from midstream.runtime.engine.mailbox import Postman, deliver
+from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
+from midstream.runtime.engine.time_travel import is_unbound
+from midstream.runtime.ports import Handlers, World
+from midstream.runtime.ports.storage import Store
+from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
+
+
+class LocalEngine:
+    """Starts runs, takes up those a process left, and keeps them until it closes. See `Engine`.
+
+    Args:
+        world: the adapters to act through.
+        store: what keeps the runs; the world's journal is a part of it.
+        bells: the folder of the doorbells; None: letters are found by looking.
+        limits: what each run that is started here may use, and each that came with an import.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        bells: Path | None = None,
+        limits: Budget | None = None,
+    ) -> None:
+        self._limits = limits
+        self.world = world
+        self.store = store
+        self.bells = bells
+        self._machines: dict[str, WorkflowStateMachine] = {}
+        self._listeners: list[Callable[[Envelope], None]] = []
+        self._postman: Postman | None = None
+        self._told: dict[str, int] = {}
+        self._snapped: dict[str, int] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._chores: set[asyncio.Task[None]] = set()
+        self._taking_up: set[str] = set()
+        self._is_closing = False
+
+    async def start(
+        self,
+        definition: Definition,
+        *,
+        handlers: Handlers | None = None,
+        input: Json = None,
+        variables: dict[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: Literal["ask", "deny"] = "ask",
+    ) -> WorkflowStateMachine:
+        """Return a run that has begun; its start is journaled."""
+        id = new_run_id()
+        machine = WorkflowStateMachine(
+            definition, self.world, handlers=handlers, id=id, tap=self._tap
+        )
+        try:
+            await self._take_in(machine)
+            await machine.start(
+                input,
+                variables=variables,
+                allowed=allowed,
+                approvals=approvals,
+                limits=self._limits,
+            )
+        except BaseException:
+            await self._drop(machine)  # nobody has it: what began of it goes on when resumed
+            raise
+        return machine
+
+    async def resume(
+        self,
+        id: str,
+        *,
+        handlers: Handlers | None = None,
+        definition: Definition | None = None,
+        known: Run | None = None,
+    ) -> WorkflowStateMachine:
+        """Return a run of the store that goes on here. It hears first what it was sent meanwhile.
+
+        Args:
+            id: the run's whole id.
+            handlers: the functions of the script of `definition`, or of what it is pinned to.
+            definition: what it follows from here on; None: what it is pinned to.
+            known: the run as it was read a moment ago: it is not folded once more.
+
+        Raises:
+            UserMistake: there is no such run, it is over, the definition does not fit.
+            RunOwned: another process runs it.
+            JournalDamaged: a fact is not what was written.
+        """
+        # One at a time: whoever comes second gets the machine the first has made.
+        async with self._doors.setdefault(id, asyncio.Lock()):
+            machine = self._machines.get(id)
+            if machine is not None and not machine.is_closed:
+                return machine
+            run = known or await opened(self.store, id)
+            return await self._taken_up(run, handlers, definition)
+
+    async def _taken_up(
+        self, run: Run, handlers: Handlers | None, definition: Definition | None
+    ) -> WorkflowStateMachine:
+        id = run.id
+        if run.is_over:
+            raise UserMistake(
+                f"Run {id} has ended.", hint="Fork it to go on from an earlier point."
+            )
+        assert run.definition is not None
+        machine = WorkflowStateMachine(
+            definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
+        )
+        self._taking_up.add(id)
+        try:
+            was_cut = await self._take_in(machine)
+            # Until it was ours, its owner may have gone on.
+            run = await opened(self.store, id, known=run)
+            self._told[id] = run.seq
+            if run.seq < SNAPSHOT_EVERY:
+                self._snapped[id] = run.seq
+            await machine.resume(
+                run,
+                was_cut=was_cut,
+                definition=definition,
+                is_foreign=await is_unbound(self.store, id),
+                limits=self._limits,
+                first=lambda: self._bring_up_to_date(machine),
+            )
+        except BaseException:
+            await self._drop(machine)
+            raise
+        finally:
+            self._taking_up.discard(id)
+        self.look()
+        return machine
+
+    def machines(self) -> tuple[WorkflowStateMachine, ...]:
+        """Return the runs of this process, the oldest first, ended ones included."""
+        return tuple(self._machines.values())
+
+    def machine(self, id: str) -> WorkflowStateMachine | None:
+        """Return a run of this process by its id."""
+        return self._machines.get(id)
+
+    def listen(self, listener: Callable[[Envelope], None]) -> None:
+        """Let a trusted, quick listener hear every event of every run, on the loop."""
+        self._listeners.append(listener)
+
+    def look(self) -> None:
+        """Have a look for letters, soon."""
+        if self._postman is not None:
+            self._postman.look()
+
+    async def close(self) -> None:
+        """Let go of every run; those that have not ended go on in a later process."""
+        self._is_closing = True
+        if self._postman is not None:
+            await self._postman.close()
+        machines = self.machines()
+        async with asyncio.TaskGroup() as group:
+            for machine in machines:
+                group.create_task(self._leave(machine))
+        if self._chores:
+            await asyncio.wait(tuple(self._chores))
+        await self.store.aclose()
+
+    # --- inside -----------------------------------------------------------------------------
+
+    async def _take_in(self, machine: WorkflowStateMachine) -> bool:
+        """Claim a run and have its letters looked for; return whether it was cut."""
+        claim = await self.store.claim(machine.id)
+        if self._is_closing:
+            raise UserMistake("The program is closing.", hint="Start it again.")
+        self._machines[machine.id] = machine
+        if self._postman is None:
+            self._postman = Postman(self.store, self._addressee, self.bells)
+        return claim.was_cut
+
+    async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
+        """Hand over the letters that waited. What cannot be taken now the postman brings later."""
+        with contextlib.suppress(MidstreamError):
+            letters = await self.store.letters(machine.id)
+            await deliver(self.store, self._hearing, machine, letters)
+
+    def _addressee(self, id: str) -> WorkflowStateMachine | None:
+        """Return whom the postman brings a run's letters; see `_hearing`."""
+        return None if id in self._taking_up else self._hearing(id)
+
+    def _hearing(self, id: str) -> WorkflowStateMachine | None:
+        """Return who takes a run's letters: nobody where it is not ours, not begun, or ended unkept."""
+        machine = self._machines.get(id)
+        if machine is None or machine.run.phase == "new":
+            return None  # it is ours already, but it does not hear yet: letters would be lost on it
+        if not machine.is_closed:
+            return machine
+        is_kept = machine.run.seq == self._told.get(id)
+        return machine if machine.run.is_over and is_kept else None
+
+    async def _drop(self, machine: WorkflowStateMachine) -> None:
+        """Let go of what could not be begun. It is done though the caller is cancelled again."""
+        await asyncio.wait((self._do(self._dropped(machine)),))
+
+    async def _dropped(self, machine: WorkflowStateMachine) -> None:
+        try:
+            await self._leave(machine)
+        finally:
+            if self._machines.get(machine.id) is machine:
+                del self._machines[machine.id]
+
+    async def _leave(self, machine: WorkflowStateMachine) -> None:
+        run = await machine.leave()
+        await self._let_go(run)
+
+    async def _let_go(self, run: Run) -> None:
+        """Keep how a run stands and release it. A store that fails loses no more than a cache.
+
+        An end that could not be journaled is no part of the run: it is not kept.
+        """
+        with contextlib.suppress(MidstreamError):
+            if run.seq == self._told.get(run.id) != self._snapped.get(run.id):
+                await keep(self.store, run)
+                self._snapped[run.id] = run.seq
+        with contextlib.suppress(MidstreamError):
+            await self.store.release(run.id)
+
+    def _tap(self, envelope: Envelope) -> None:
+        """Tell every listener; one that raises keeps no other from hearing."""
+        if envelope.seq is not None:
+            self._told[envelope.run] = envelope.seq
+        failures: list[Exception] = []
+        for listener in tuple(self._listeners):
+            try:
+                listener(envelope)
+            except Exception as error:
+                failures.append(error)
+        if envelope.seq is not None:
+            self._look_after(envelope.run, envelope.seq)
+        if failures:
+            # The machine says so, in a notice of its own.
+            raise failures[0]
+
+    def _look_after(self, id: str, seq: int) -> None:
+        """Snapshot a long run now and then; let go of one that has ended."""
+        machine = self._machines.get(id)
+        if machine is None or self._is_closing:
+            return
+        run = machine.run
+        if run.is_over:
+            if seq == run.seq:
+                self._do(self._let_go(run))
+        elif seq - self._snapped.get(id, 0) >= max(SNAPSHOT_EVERY, seq // SNAPSHOT_SHARE):
+            self._snapped[id] = seq
+            self._do(keep(self.store, run))
+
+    def _do(self, chore: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._chores.discard(task)
+        if not task.cancelled():
+            task.exception()  # a snapshot is a cache: that it could not be kept hurts nobody

@@ -1,0 +1,374 @@
+"""A run of another process, used like one of this: what it does is read, what it is told is written.
+
+    say() --> a letter in the journal, a ring --> the owner takes it, journals it --> read here
+
+The letter is kept before anybody is rung, and its id makes it count once. So whoever dies in between,
+and whether anybody runs the run at all, words that were taken here are delivered, and not twice.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from midstream.core.decision import Decision
+from midstream.core.events import Fact
+from midstream.core.fold.apply import apply
+from midstream.core.notices import Envelope
+from midstream.core.run import InputRecord, Run, question_of
+from midstream.core.summaries import why_not
+from midstream.language.errors import UserMistake
+from midstream.language.names import Policy
+from midstream.runtime.engine.open_run import opened
+from midstream.runtime.engine.wakeup import ring
+from midstream.runtime.ports import Clock, Receipt
+from midstream.runtime.ports.storage import Letter, LetterKind, Store
+from midstream.runtime.user_words import only_question, readable
+
+LOOK_EVERY_S = 0.25
+"""Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
+
+NOBODY = "the run is not running now: your line is kept until it is resumed"
+ENDED = "the run has ended"
+
+
+class RemoteMachine:
+    """A run that another process owns, or nobody. Made by `attached`; see the port `Machine`."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: Run,
+        bells: Path | None,
+        clock: Clock,
+        tap: Callable[[Envelope], None] | None,
+        owned: Callable[[str], None] | None,
+        owner: str,
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._bells = bells
+        self._clock = clock
+        self._tap = tap
+        self._owned = owned
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._fault: Exception | None = None
+        self._is_closed = False
+        self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
+
+    @classmethod
+    async def attached(
+        cls,
+        store: Store,
+        id: str,
+        *,
+        bells: Path | None,
+        clock: Clock,
+        tap: Callable[[Envelope], None] | None = None,
+        owned: Callable[[str], None] | None = None,
+    ) -> "RemoteMachine":
+        """Return a run as it stands, followed from now on until it has ended or `aclose`.
+
+        Args:
+            store: where it is read, and letters are left. It stays the caller's.
+            id: its whole id.
+            bells: the folder of the doorbells; None: its owner finds letters by looking.
+            clock: the time, for letters.
+            tap: hears every fact after those the run has now, on the loop, in order. It is trusted.
+            owned: hears who runs it whenever that has changed, "" for nobody. It is trusted, too.
+
+        Raises:
+            UserMistake: there is no such run.
+            JournalDamaged: a fact is not what was written.
+        """
+        owner = await store.owner_of(id) if owned is not None else ""
+        return cls(store, await opened(store, id), bells, clock, tap, owned, owner)
+
+    @property
+    def id(self) -> str:
+        """Return the run's id."""
+        return self._run.id
+
+    @property
+    def run(self) -> Run:
+        """Return the run as it stood when the journal was last read: a moment ago."""
+        return self._run
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether the run has ended, or is not followed any more."""
+        return self._is_closed or self._run.is_over
+
+    async def owner(self) -> str:
+        """Return the process that runs it, "" if none lives."""
+        return await self._store.owner_of(self.id)
+
+    async def aclose(self) -> None:
+        """Follow the run no more; it goes on. May be called twice."""
+        self._is_closed = True
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._wake()
+
+    # --- what a person does with it -------------------------------------------------------------
+
+    async def say(
+        self,
+        text: str,
+        *,
+        question: str | None = None,
+        unasked: bool = False,
+        policy: Policy | None = None,
+        source: str = "user",
+        id: str | None = None,
+    ) -> Receipt:
+        """Give the run a line of the user; returns once its owner has taken it.
+
+        Where nobody runs it, the line is kept until somebody does, and the receipt says so (`queue`).
+        The arguments are those of `WorkflowStateMachine.say`.
+
+        Raises:
+            UserMistake: several questions are open and nothing says which is meant; nothing was said.
+            JournalFull: there is no room for it; nothing was said.
+        """
+        id = id or secrets.token_hex(6)
+        if (record := self._run.inbox.get(id)) is not None:
+            return _receipt(record)
+        if self._run.is_over:
+            return self._ended(id, question)
+        await self._read()
+        if question is None and policy is None and not unasked:
+            # What is asked now is what it answers: not what may be asked by the time it is heard.
+            question = only_question(self._run, text)
+            unasked = question is None
+        letter = Letter(
+            id=id,
+            run=self.id,
+            at=self._clock.now(),
+            text=readable(text),
+            source=source,
+            question=question,
+            unasked=unasked,
+            policy=policy,
+        )
+        is_taken = await self._send(letter, lambda: id in self._run.inbox)
+        record = self._run.inbox.get(id)
+        if record is not None:
+            return _receipt(record)
+        if self._run.is_over:
+            await self._store.delivered(self.id, id)  # there will be nobody to take it
+            return self._ended(id, question)
+        if is_taken:
+            reason = "the run could not take it: its questions have changed meanwhile"
+            return Receipt(input_id=id, handling="reject", reason=reason)
+        return Receipt(input_id=id, handling="queue", reason=NOBODY)
+
+    async def disposed(self, input_id: str) -> InputRecord | None:
+        """Return a line once it is known what became of it.
+
+        One that nobody is going to take for now is returned as it stands, None if the run has not
+        heard it yet. One that the run ended before hearing was rejected.
+        """
+
+        def is_disposed() -> bool:
+            record = self._run.inbox.get(input_id)
+            return self._run.is_over or (record is not None and record.disposition is not None)
+
+        while not is_disposed():
+            if not await self.owner():
+                await self._read()
+                break
+            await self._news()
+        record = self._run.inbox.get(input_id)
+        if record is None and self._run.is_over:
+            await self._store.delivered(self.id, input_id)  # there will be nobody to take it
+            return InputRecord(
+                id=input_id, text="", handling="reject", reason=ENDED, disposition="rejected"
+            )
+        return record
+
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet."""
+        if not await self.owner():
+            letters = await self._store.letters(self.id)
+            if any(letter.id == input_id for letter in letters):
+                # Nobody has heard of them, and now nobody will. That they were taken back is kept.
+                taken_back = self._letter("withdraw", text=input_id)
+                await self._store.post(taken_back)
+                await self._store.delivered(self.id, input_id)
+                await self._store.delivered(self.id, taken_back.id)
+                return
+        await self._send(self._letter("withdraw", text=input_id))
+
+    async def halt(self) -> None:
+        """Stop the current turn and hold. Where nobody runs the run there is nothing to stop."""
+        if await self.owner():
+            await self._send(self._letter("halt"))
+
+    async def approve(self, question: str, decision: Decision) -> None:
+        """Decide on a tool call that waits for approval. A closed question is left as it is."""
+        letter = self._letter("approve", text=decision.note)
+        await self._send(
+            replace(
+                letter,
+                question=question,
+                granted=decision.granted,
+                for_run=decision.for_run,
+                edited=decision.edited,
+            ),
+        )
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run."""
+        await self._send(self._letter("revoke", text=permission))
+
+    async def compact(self, note: str = "") -> None:
+        """Have the older turns summarised by the process that runs it.
+
+        Raises:
+            UserMistake: nothing can be summarised now, or nobody runs it; nothing changed.
+        """
+        if why := why_not(self._run):
+            raise UserMistake(f"Nothing was compacted: {why}.")
+        if not await self.owner():
+            raise UserMistake(
+                f"No process runs {self.id} now.",
+                hint=f"/resume {self.id[:4]} goes on with it here.",
+            )
+        await self._send(self._letter("compact", text=note))
+
+    async def rename(self, name: str) -> None:
+        """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
+        await self._send(self._letter("rename", text=name))
+
+    async def stop(self, reason: str = "stopped by the user") -> None:
+        """End the run; returns when it has ended.
+
+        Raises:
+            UserMistake: nobody runs it. Where its process died meanwhile, the next one ends it.
+        """
+        if self._run.is_over:
+            return
+        letter = self._letter("stop", text=reason)
+        if not await self.owner() or not await self._send(letter):
+            raise UserMistake(
+                f"No process runs {self.id} now.", hint=f"End it with: midstream stop {self.id}"
+            )
+
+    async def unsuspend(self) -> None:
+        """Let a suspended or halted run go on."""
+        await self._send(self._letter("unsuspend"))
+
+    async def wait(self) -> Run:
+        """Return the run once it has ended, or is not followed any more."""
+        while not self.is_closed:
+            await self._news()
+        return self._run
+
+    async def moved(self) -> None:
+        """Return after the next look at the journal; at once where nothing is looked at any more.
+
+        Raises:
+            MidstreamError: it cannot be read any more.
+        """
+        await self._news()
+
+    async def settled(self) -> Run:
+        """Return the run once it has ended or only a person can move it on. See `wait`."""
+        while not (self.is_closed or self._run.is_parked):
+            await self._news()
+        return self._run
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def _ended(self, id: str, question: str | None) -> Receipt:
+        """Return the receipt of words that came after the end: an answer may only have been second."""
+        asked = None if question is None else question_of(self._run, question)
+        is_answered = asked is not None and asked.status == "answered"
+        reason = "already answered" if is_answered else ENDED
+        return Receipt(input_id=id, handling="reject", reason=reason)
+
+    def _letter(self, kind: LetterKind, *, text: str = "") -> Letter:
+        return Letter(
+            id=secrets.token_hex(6), run=self.id, at=self._clock.now(), kind=kind, text=text
+        )
+
+    async def _send(self, letter: Letter, is_done: Callable[[], bool] = lambda: False) -> bool:
+        """Leave a letter and ring; return whether its owner took it. False: nobody runs the run.
+
+        Returns once `is_done` says that its effect was read here, or the letter is no longer among the
+        undelivered and everything journaled before that has been read.
+        """
+        await self._store.post(letter)
+        owner = await self.owner()
+        ring(self._bells, owner)
+        while not (is_done() or self._run.is_over):
+            is_waiting = any(each.id == letter.id for each in await self._store.letters(self.id))
+            if not is_waiting:
+                await self._read()
+                return True
+            if not (now := await self.owner()):
+                await self._read()
+                return is_done()
+            if now != owner:
+                owner = now
+                ring(self._bells, owner)
+            await self._news()
+        return True
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def _follow(self, owner: str) -> None:
+        try:
+            while not self._run.is_over:
+                await self._store.changed(LOOK_EVERY_S)
+                await self._read()
+                if self._owned is not None and owner != (now := await self.owner()):
+                    owner = now
+                    await self._read()  # it may have ended with its last facts
+                    self._owned(owner)
+                self._wake()
+        except Exception as error:
+            self._fault = error
+        finally:
+            self._wake()
+
+    async def _read(self) -> None:
+        """Fold and tell what was journaled since the last time."""
+        for envelope in await self._store.read(self.id, self._run.seq):
+            assert isinstance(envelope.event, Fact)
+            if envelope.seq == self._run.seq + 1:  # another reader here may have been quicker
+                self._run = apply(self._run, envelope.event)
+                if self._tap is not None:
+                    self._tap(envelope)
+
+    async def _news(self) -> None:
+        """Return after the next look at the journal.
+
+        Raises:
+            MidstreamError: it cannot be read any more.
+        """
+        if self._fault is not None:
+            raise self._fault
+        if self._task.done():
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+
+def _receipt(record: InputRecord) -> Receipt:
+    return Receipt(input_id=record.id, handling=record.handling, reason=record.reason)

@@ -1,0 +1,325 @@
+"""Taking up runs that no process runs: with what they are pinned to, or what a person chose.
+
+A run is pinned to its workflow, roles, tools and script as they were when it began. Where they are
+something else by now, nobody but a person can say which should go on: nothing is claimed and nothing
+is changed before that is clear.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.decide.decide import judged
+from midstream.core.inputs import AnyInput, Recovered, Stop
+from midstream.core.notices import Envelope
+from midstream.core.pinning import changes
+from midstream.core.run import OpenCall, Run, definition_of
+from midstream.language.errors import (
+    DefinitionDiffers,
+    MidstreamError,
+    RunOwned,
+    UserMistake,
+)
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import Definition, chat_definition
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.time_travel import has_foreign_past
+from midstream.runtime.ports import Clock, Handlers, Library, Machine
+from midstream.runtime.ports.storage import KeptRun, Letter, Store
+from midstream.runtime.state_machine import WorkflowStateMachine
+
+Choice: TypeAlias = Literal["ask", "old", "new"]
+"""What a run goes on with where its workflow has changed: ask, the pinned copy, or today's."""
+
+
+TAKEN_WITHIN_S = 5.0
+"""Seconds the letters of a run get to be taken when it goes on."""
+
+
+class _Now(msgspec.Struct, frozen=True, kw_only=True):
+    """What the workflow of a run is now. Without a definition `error` says why there is none."""
+
+    definition: Definition | None = None
+    handlers: Handlers | None = None
+    error: MidstreamError | None = None
+
+
+async def take_up(
+    engine: LocalEngine, library: Library, id: str, *, choice: Choice = "ask"
+) -> WorkflowStateMachine:
+    """Return a run of the store that goes on in this process.
+
+    Args:
+        engine: where it goes on.
+        library: what its workflow, or its role, is now.
+        id: the run's whole id.
+        choice: what to do where that is not what the run is pinned to.
+
+    Raises:
+        DefinitionDiffers: it is not, and nobody has chosen; the run is as it was.
+        UserMistake: there is no such run, it is over, an import, of another workspace, or what was
+            chosen does not fit it.
+        RunOwned: another process runs it.
+        JournalDamaged: a fact is not what was written.
+    """
+    known = engine.machine(id)
+    if known is not None and not known.is_closed:
+        return known
+    run = await _resumable(engine, id)
+    pinned = definition_of(run)
+    if await has_foreign_past(engine.store, id):
+        _refuse_foreign_powers(run)
+        if not pinned.found_as and pinned.kind != "chat":
+            await _refuse_foreign_copy(engine.store, id)
+    now = await _now(engine, library, pinned)
+    differences = _differences(pinned, now)
+    if not differences:
+        handlers = now.handlers or await library.pinned(pinned)
+        return await engine.resume(id, handlers=handlers, known=run)
+    if choice == "ask":
+        raise DefinitionDiffers(
+            f"The workflow or roles of run {id} have changed since it began: {'; '.join(differences)}.",
+            run=id,
+            changes=differences,
+            hint=f"Go on with the old copy (midstream resume {id} --old) or with what it is now "
+            f"(--new), or end it: midstream stop {id}.",
+        )
+    if choice == "old":
+        await _refuse_foreign_copy(engine.store, id)
+        return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
+    if now.definition is None:
+        assert now.error is not None
+        raise now.error
+    return await engine.resume(id, handlers=now.handlers, definition=now.definition, known=run)
+
+
+async def cut_runs(store: Store, workspace: Path) -> list[KeptRun]:
+    """Return the runs of a workspace that wait for a process to go on with them, the oldest first.
+
+    A chat counts only where something is owed: a turn was cut, a question is open, or words that were
+    sent to it were never heard. One that waits for its next line is simply over for now.
+    """
+    written_to = {letter.run for letter in await store.letters()}
+    return [
+        kept
+        for kept in await store.listing(workspace=str(workspace))
+        if not (kept.owner or kept.is_foreign or kept.damaged or kept.summary.is_over)
+        and (kept.summary.kind == "workflow" or _is_owed(kept) or kept.id in written_to)
+    ]
+
+
+def _is_owed(kept: KeptRun) -> bool:
+    summary = kept.summary
+    return bool(summary.asking) or not summary.awaits_input or summary.status == "suspended"
+
+
+async def letters_taken(machine: Machine, store: Store) -> None:
+    """Return once the letters a run had were taken, so that it does not only seem to wait.
+
+    Those that cannot be taken now are waited for a few seconds at most; they stay where they are.
+    """
+    had = {letter.id for letter in await store.letters(machine.run.id)}
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(TAKEN_WITHIN_S):
+            while had and not machine.is_closed:
+                await store.changed(0.05)
+                had &= {letter.id for letter in await store.letters(machine.run.id)}
+
+
+async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
+    """End a run that no process runs, and return it. Nothing of it is begun again.
+
+    Words that waited for it are kept for nobody any more; `refused` names them.
+
+    Raises:
+        UserMistake: there is no such run, or it is an import.
+        RunOwned: a process runs it.
+        JournalDamaged: a fact is not what was written.
+    """
+    if (await found(store, id)).is_foreign:
+        raise _is_foreign(id)
+    claim = await store.claim(id)
+    try:
+        run = await opened(store, id)
+        for input in (Recovered(was_cut=claim.was_cut), Stop(reason=reason)):
+            run = await _made_true(store, clock, run, input)
+        for letter in await store.letters(id):
+            await store.delivered(id, letter.id)
+    finally:
+        await store.release(id)
+    return run
+
+
+async def refused(store: Store, run: Run) -> list[Letter]:
+    """Return the words sent to a run that came too late: it had ended, and never heard them."""
+    if not run.is_over:
+        return []
+    posted = await store.posted(run.id)
+    taken_back = {letter.text for letter in posted if letter.kind == "withdraw"}
+    heard = run.inbox.keys() | taken_back
+    return [letter for letter in posted if letter.kind == "say" and letter.id not in heard]
+
+
+async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> Run:
+    story = judged(run, input)
+    at = clock.now()
+    facts = [
+        Envelope(run=run.id, at=at, event=fact, seq=seq)
+        for seq, fact in enumerate(story.facts, run.seq + 1)
+    ]
+    if facts:
+        await store.append(run.id, run.seq, facts)
+    return story.run
+
+
+# --- may it be resumed here ---------------------------------------------------------------------
+
+
+async def _resumable(engine: LocalEngine, id: str) -> Run:
+    kept = await found(engine.store, id)
+    if kept.id != id:
+        raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
+    if kept.owner and kept.owner != engine.store.me:
+        raise RunOwned(
+            f"Another process runs {id}.",
+            owner=kept.owner,
+            hint=f"Watch it with `midstream events {id} --follow`; talk to it with `midstream send`.",
+        )
+    run = await opened(engine.store, id)
+    if run.is_over:
+        raise UserMistake(
+            f"Run {id} has ended.", hint=f"Fork it to go on from an earlier point: {_fork(kept)}."
+        )
+    if kept.is_foreign:
+        raise _is_foreign(id, kept.seq)
+    here = str(engine.world.workspace)
+    if run.workspace and run.workspace != here:
+        raise UserMistake(
+            f"Run {id} belongs to another folder.",
+            hint=f"Resume it there: midstream resume {id} --workspace {run.workspace}",
+        )
+    return run
+
+
+def _fork(kept: KeptRun) -> str:
+    return f"midstream fork {kept.id} --at {max(kept.seq - 1, 1)}"
+
+
+def _is_foreign(id: str, seq: int | None = None) -> UserMistake:
+    at = "SEQ" if seq is None else seq
+    return UserMistake(
+        f"Run {id} was imported: it never goes on by itself.",
+        hint=f"Fork it and resume the fork: midstream fork {id} --at {at}",
+    )
+
+
+async def _refuse_foreign_copy(store: Store, id: str) -> None:
+    """Refuse what a run is pinned to where that came with an import: nobody here has trusted it.
+
+    Raises:
+        UserMistake: the run is a fork of an imported one.
+    """
+    if await has_foreign_past(store, id):
+        raise UserMistake(
+            f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
+            hint="Go on with what the workflow is now (--new), or stop it.",
+        )
+
+
+def _refuse_foreign_powers(run: Run) -> None:
+    """Refuse a past that came with an import where it would act here before anybody is asked.
+
+    Raises:
+        UserMistake: it lets tools run without asking, stands in the middle of calling some, or asks
+            for a yes to one: the words of that question came with it and need not be true of the call.
+    """
+    if run.allowed:
+        raise UserMistake(
+            f"Run {run.id} comes from an import that lets {', '.join(run.allowed)} run without "
+            "asking.",
+            hint="It can be looked at; start the workflow again to go on with it.",
+        )
+    is_asking = any(question.kind == "approval" for question in run.open_questions)
+    if is_asking or any(call.status not in ("parked", "done") for call in _calls_of(run)):
+        raise UserMistake(
+            f"Run {run.id} comes from an import and stopped in the middle of tool calls, which "
+            "nobody here has approved.",
+            hint="Fork the import at an earlier event.",
+        )
+
+
+def _calls_of(run: Run) -> Iterator[OpenCall]:
+    """Yield the open calls of a run and of all runs within it, those that wait to go on included."""
+    if run.turn is not None:
+        yield from run.turn.calls
+    for inner in run.branches.values():
+        yield from _calls_of(inner)
+    for cut in run.cuts:
+        for inner in cut.branches.values():
+            yield from _calls_of(inner)
+
+
+# --- what has changed ---------------------------------------------------------------------------
+
+
+async def _now(engine: LocalEngine, library: Library, pinned: Definition) -> _Now:
+    """Return what a run's workflow or role is now."""
+    if pinned.kind == "chat":
+        return _chat_now(pinned, library, engine)
+    if not pinned.found_as:
+        return _built_in_code(pinned)
+    try:
+        definition, handlers = await library.load(pinned.found_as)
+    except MidstreamError as error:
+        return _Now(error=error)
+    return _Now(definition=definition, handlers=handlers)
+
+
+def _chat_now(pinned: Definition, library: Library, engine: LocalEngine) -> _Now:
+    name = _role_of(pinned.roles)
+    roles = library.roles()
+    if name not in roles:
+        gone = UserMistake(f"There is no role {name!r} any more.", hint=did_you_mean(name, roles))
+        return _Now(error=gone)
+    tools, guidance = engine.world.tools.specs(), library.guidance()
+    return _Now(definition=chat_definition(name, roles[name], tools, guidance))
+
+
+def _role_of(roles: Mapping[str, object]) -> str:
+    return next(iter(roles))
+
+
+def _built_in_code(pinned: Definition) -> _Now:
+    """Return a definition of no file as it was. Its handlers are in the program that made it.
+
+    Raises:
+        UserMistake: it needs them.
+    """
+    states = pinned.workflow.states
+    has_handlers = any(s.pre_handler or s.post_handler or s.transition_handler for s in states)
+    if has_handlers and pinned.script is None:
+        raise UserMistake(
+            f"The workflow {pinned.workflow.workflow_name} was built in code, and so were its "
+            "handlers.",
+            hint="Resume it in that program: LocalEngine.resume(id, handlers=...).",
+        )
+    return _Now(definition=pinned)
+
+
+def _differences(pinned: Definition, now: _Now) -> tuple[str, ...]:
+    if now.definition is None:
+        assert now.error is not None
+        what = "role" if pinned.kind == "chat" else "workflow"
+        why = "is gone" if isinstance(now.error, UserMistake) else "cannot be loaded"
+        return (f"the {what} {why}: {now.error.what.rstrip('.')}",)
+    return changes(_as_kept(pinned), _as_kept(now.definition))
+
+
+def _as_kept(definition: Definition) -> Definition:
+    """Return a definition as the journal gives it back: what is a tuple in code is a list in JSON."""
+    return msgspec.json.decode(msgspec.json.encode(definition), type=Definition)

@@ -1,0 +1,405 @@
+"""The runs of one workspace, as a console uses them: kept ones, and those of other processes."""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from midstream.config.files import make_private
+from midstream.config.places import user_state_dir
+from midstream.core.notices import Envelope
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.runtime.engine.changed_files import changed_files
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.engine.redo import (
+    REDONE,
+    WayForward,
+    again_words,
+    files_undone,
+    gone_forward,
+    way_forward,
+)
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
+from midstream.runtime.engine.run_costs import spent_here
+from midstream.runtime.engine.run_file import exported, write_new
+from midstream.runtime.engine.time_travel import (
+    UNDONE,
+    Fork,
+    Returned,
+    before_last_turn,
+    fork,
+    put_back,
+    whole_facts,
+)
+from midstream.runtime.ports import ChangedFile, Choice, Library, Machine
+from midstream.runtime.ports.storage import KeptRun
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import own_redactor
+from midstream.views.cells import clipped, one_line
+from midstream.views.side_effects import in_words, short_path
+from midstream.views.spending import Spent
+from midstream.views.transcript import markdown_of
+from midstream.views.user_turns import Turn, turns_of
+
+
+class Travelled(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of going back: the run that goes on, and what a person should hear."""
+
+    id: str
+    told: tuple[str, ...] = ()
+
+
+class WorkspaceRuns:
+    """What can be done with the runs of a workspace that are not under way in this process.
+
+    Args:
+        engine: where runs go on.
+        library: what workflows and roles are now.
+    """
+
+    def __init__(self, engine: LocalEngine, library: Library) -> None:
+        self._engine = engine
+        self._library = library
+        self._last_fork: Fork | None = None
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether runs are kept beyond this process."""
+        return self._engine.store.is_lasting
+
+    async def listing(self) -> list[KeptRun]:
+        """Return every run of the workspace, the oldest first; owned ones are of other processes."""
+        here, me = str(self._engine.world.workspace), self._engine.store.me
+        return [
+            msgspec.structs.replace(kept, owner="") if kept.owner == me else kept
+            for kept in await self._engine.store.listing(workspace=here)
+        ]
+
+    async def left(self) -> list[KeptRun]:
+        """Return the runs of the workspace that wait for a process to go on with them."""
+        return await cut_runs(self._engine.store, self._engine.world.workspace)
+
+    async def resume(self, id: str, choice: Choice) -> Machine | None:
+        """Return a kept run that goes on here, None for one that was stopped instead.
+
+        Raises:
+            DefinitionDiffers: its workflow has changed, and nobody has chosen.
+            UserMistake, RunOwned, JournalDamaged: as in `take_up`.
+        """
+        if choice == "stop":
+            reason = "stopped by the user"
+            await stop_here(self._engine.store, self._engine.world.clock, id, reason=reason)
+            return None
+        return await take_up(self._engine, self._library, id, choice=choice or "ask")
+
+    async def watch(
+        self,
+        id: str,
+        hear: Callable[[Envelope], None],
+        owned: Callable[[str], None] | None = None,
+    ) -> Machine:
+        """Return a run that lives elsewhere, or nowhere; see `RemoteMachine.attached`."""
+        return await RemoteMachine.attached(
+            self._engine.store,
+            id,
+            bells=self._engine.bells,
+            clock=self._engine.world.clock,
+            tap=hear,
+            owned=owned,
+        )
+
+    async def unwatch(self, machine: Machine) -> None:
+        """Hear no more of a run that was watched."""
+        if isinstance(machine, RemoteMachine):
+            await machine.aclose()
+
+    async def fork(self, id: str, at: int | None) -> Travelled:
+        """Make a copy of a run as it was after fact `at`, None: as it is."""
+        return self._told(await fork(self._engine.store, id, at))
+
+    async def undo(
+        self, machine: Machine, *, keeps_files: bool = False, at: int | None = None
+    ) -> Travelled:
+        """End a run of this process and make a copy of it as it was before its last turn.
+
+        Or before a turn that began right after fact `at`. File changes since are taken back, too,
+        unless `keeps_files`.
+        """
+        store, id = self._engine.store, machine.run.id
+        if at is None:
+            at = await before_last_turn(store, id)
+        await machine.stop(UNDONE)
+        is_chat = _is_chat(machine)
+        made = await fork(store, id, at)
+        if is_chat and not made.effects.files:
+            return Travelled(id=made.id, told=undone_in_chat(made, ()))
+        if keeps_files or not made.effects.files:
+            told = self._told(made, is_chat=is_chat)
+        else:
+            told = await self._files_too(made, is_chat=is_chat)
+        if is_chat:
+            return told
+        return msgspec.structs.replace(told, told=(*told.told, "/redo goes forward again."))
+
+    async def _files_too(self, made: Fork, *, is_chat: bool) -> Travelled:
+        """Put back what was written after a fork's point; where nothing can be recorded, leave it."""
+        now, workspace = self._engine.world.clock.now(), self._engine.world.workspace
+        try:
+            returned = await files_undone(self._engine.store, made, workspace, now=now)
+        except MidstreamError as error:
+            told = self._told(made, is_chat=is_chat)
+            return Travelled(id=told.id, told=(f"The files stay: {error}", *told.told))
+        self._last_fork = None
+        words = undone_in_chat if is_chat else undone_words
+        return Travelled(id=made.id, told=words(made, returned))
+
+    async def redo(self, machine: Machine) -> Travelled:
+        """End a run of this process that came of an undo, and go on as it was before that."""
+        store, id = self._engine.store, machine.run.id
+        way = await way_forward(store, id)
+        if not machine.run.is_over:
+            await machine.stop(REDONE)
+        made, returned = await gone_forward(store, way, self._engine.world.workspace)
+        self._last_fork = None
+        words = redone_in_chat if _is_chat(machine) else redone_words
+        told = words(way, made, returned)
+        return Travelled(id="" if made is None else made.id, told=told)
+
+    async def put_back(self) -> tuple[str, ...]:
+        """Put files back that were written after the point last gone back to; say what became of each.
+
+        Raises:
+            UserMistake: there is nothing to put back.
+        """
+        last = self._last_fork
+        if last is None or not last.effects.files:
+            raise UserMistake(
+                "There is no file to put back.", hint="/fork and /undo name such files."
+            )
+        self._last_fork = None
+        workspace = self._engine.world.workspace
+        done = await put_back(self._engine.store, last.effects.files, workspace)
+        return returned_words(done, str(workspace))
+
+    async def turns(self, id: str) -> tuple[Turn, ...]:
+        """Return the turns of a run that words began, the oldest first."""
+        facts, _ = await whole_facts(self._engine.store, id)
+        return await in_thread(partial(turns_of, id, facts))
+
+    async def export(self, id: str, file: str) -> str:
+        """Write a run as one file; return where it is, in words.
+
+        A name that ends in `.md` gets what a person reads, any other the facts. "" is a file named by
+        the run's id in the folder of state: nothing comes into a repository that nobody asked for.
+
+        Raises:
+            UserMistake: the file is there already.
+            WorldTrouble: it cannot be written.
+        """
+        from midstream import __version__
+
+        path = _named(self._engine.world.workspace, file)
+        if not file:
+            folder = user_state_dir(os.environ) / "exports"
+            await in_thread(partial(make_private, folder))
+            path = folder / f"{id}.jsonl"
+        if path.suffix == ".md":
+            differences = {
+                f"{each.diff.path} +{each.diff.added} -{each.diff.removed}": each.diff.diff
+                for each in await self.changes(id)
+            }
+            facts = await self._engine.store.read(id)
+            text = own_redactor().redacted(markdown_of(facts, differences))
+            await in_thread(partial(write_new, path, [text.encode("utf-8", "replace")]))
+            return f"Run {id} is in {path}, to be read. Check it before you share it."
+        made = await exported(self._engine.store, id, made_by=f"midstream {__version__}")
+        await in_thread(partial(write_new, path, made.lines))
+        return (
+            f"Run {id} is in {path}, all {made.facts} facts of it. It holds all that the run read and "
+            "said: look through it before you give it away."
+        )
+
+    async def facts(self, id: str) -> Sequence[Envelope]:
+        """Return the facts of a run, in order."""
+        return await self._engine.store.read(id)
+
+    async def spent(self, *, since: float, whole: Collection[str] = ()) -> list[Spent]:
+        """Return what the runs of the workspace used since a time; see `spent_here`."""
+        store, workspace = self._engine.store, self._engine.world.workspace
+        return await spent_here(store, workspace, since=since, whole=whole)
+
+    async def changes(self, id: str) -> tuple[ChangedFile, ...]:
+        """Return what a run has made of files; see `changed_files`."""
+        return await changed_files(self._engine.store, await self._engine.store.read(id))
+
+    def _told(self, made: Fork, *, is_chat: bool = False) -> Travelled:
+        self._last_fork = None if made.is_foreign else made
+        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
+        if is_chat:
+            told = [_in_a_line(_taken_back(made), FORWARD)]
+        effects = in_words(made.effects, workspace=made.workspace)
+        if effects:
+            told.append("What was done after that point stays done:")
+            told += _shown(effects)
+        if made.damaged is not None:
+            told.append(
+                f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+            )
+        if made.effects.files and not made.is_foreign:
+            told.append("/putback puts the files back as they were then.")
+        return Travelled(id=made.id, told=tuple(told))
+
+
+FORWARD = "/redo goes forward"
+
+
+def _is_chat(machine: Machine) -> bool:
+    definition = machine.run.definition
+    return definition is not None and definition.kind == "chat"
+
+
+def _named(folder: Path, file: str) -> Path:
+    """Return the path a person means by a name typed in a folder."""
+    return folder / Path(file).expanduser()
+
+
+def returned_words(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+    """Return what became of files that were to be put back, a line each."""
+    return tuple(
+        f"{short_path(each.path, workspace)}: "
+        f"{_IN_SHORT[each.result]}{f', {each.why}' if each.why else ''}"
+        for each in returned
+    )
+
+
+def undone_in_chat(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
+    """Return the same of a chat, in a line or two: a person knows it by its words, not by an id."""
+    back = [each for each in returned if each.result != "left"]
+    told = [_in_a_line(_taken_back(made), *_files_in_short(back, made.workspace), FORWARD)]
+    stays = _staying(made, returned)
+    if len(stays) == 1:
+        told.append(f"Not taken back: {stays[0]}")
+    elif stays:
+        told += ["Not taken back:", *_shown(stays)]
+    if made.damaged is not None:
+        told.append(
+            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+        )
+    return tuple(told)
+
+
+def redone_in_chat(
+    way: WayForward, made: Fork | None, returned: Sequence[Returned]
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone forward again in a chat."""
+    what = f"Redone: {_quoted(way.words)}" if way.words else "As it was before /undo"
+    back = [each for each in returned if each.result != "left"]
+    left = [each for each in returned if each.result == "left"]
+    over = () if made is not None else ("it had ended",)
+    told = [_in_a_line(what, *_again_in_short(way, back), *over)]
+    return (*told, *_shown(returned_words(left, way.workspace)))
+
+
+def _in_a_line(*parts: str) -> str:
+    return " · ".join(parts)
+
+
+def _taken_back(made: Fork) -> str:
+    return f"Taken back: {_quoted(made.words)}" if made.words else "Taken back"
+
+
+_FILES_BY_NAME = 3
+_IN_SHORT = {
+    "put_back": "put back",
+    "removed": "removed",
+    "already": "as it was",
+    "left": "left",
+}
+
+
+def _files_in_short(returned: Sequence[Returned], workspace: str) -> tuple[str, ...]:
+    files = _files_of(returned)
+    if files > _FILES_BY_NAME:
+        return (f"{files} files as they were",)
+    return tuple(
+        f"{short_path(each.path, workspace)} {_IN_SHORT[each.result]}" for each in returned
+    )
+
+
+def _again_in_short(way: WayForward, returned: Sequence[Returned]) -> tuple[str, ...]:
+    files = _files_of(returned)
+    if files > _FILES_BY_NAME:
+        return (f"{files} files changed again",)
+    return tuple(
+        f"{short_path(each.path, way.workspace)} {again_words(way, each)}" for each in returned
+    )
+
+
+def _files_of(returned: Sequence[Returned]) -> int:
+    return sum(not each.path.endswith("/") for each in returned)
+
+
+def _staying(made: Fork, returned: Sequence[Returned]) -> list[str]:
+    """Return what could not be taken back."""
+    files = () if returned else made.effects.files
+    others = msgspec.structs.replace(made.effects, files=files)
+    left = [one for one in returned if one.result == "left"]
+    return [
+        *in_words(others, workspace=made.workspace),
+        *returned_words(left, made.workspace),
+    ]
+
+
+def undone_words(made: Fork, returned: Sequence[Returned]) -> tuple[str, ...]:
+    """Return what a person hears of an undo that took files back: what it could not, last of all."""
+    told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}."]
+    if made.words:
+        told.append(_taken_back(made))
+    back = [each for each in returned if each.result != "left"]
+    if back:
+        told.append("Files as they were then:")
+        told += _shown(returned_words(back, made.workspace))
+    stays = _staying(made, returned)
+    if stays:
+        told.append("Not taken back:")
+        told += _shown(stays)
+    if made.damaged is not None:
+        told.append(
+            f"What was done from event {made.damaged} on is not known: the journal is damaged there."
+        )
+    return tuple(told)
+
+
+def redone_words(
+    way: WayForward, made: Fork | None, returned: Sequence[Returned]
+) -> tuple[str, ...]:
+    """Return what a person hears of having gone forward again."""
+    if made is None:
+        told = [f"Run {way.target} is as it was when it ended."]
+    else:
+        told = [f"Run {made.id} goes on from event {made.seq} of run {made.source}, as it was."]
+    if way.words:
+        told.append(f"Redone: {_quoted(way.words)}")
+    if returned:
+        told.append("Files as they were before it was undone:")
+        words = ((each.path, again_words(way, each)) for each in returned)
+        told += _shown([f"{short_path(path, way.workspace)}: {became}" for path, became in words])
+    return tuple(told)
+
+
+def _quoted(words: str) -> str:
+    return f"“{clipped(one_line(words), _WORDS)}”"
+
+
+SHOWN_EFFECTS = 20
+_WORDS = 60
+"""Cells of the words that were taken back that are shown."""
+
+
+def _shown(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - SHOWN_EFFECTS
+    shown = [f"  {line}" for line in lines[:SHOWN_EFFECTS]]
+    return [*shown, f"  +{more} more"] if more > 0 else shown

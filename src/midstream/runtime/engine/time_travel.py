@@ -1,0 +1,392 @@
+"""Going back in a run's past: forks, undo, and putting files back.
+
+A fork is a new run that begins with the facts of another, by reference. Nothing of the old run
+changes, and nothing is repeated: what was in flight at that point is taken up as after a crash, so a
+`once` call that was under way is asked about. What the old run did to the world after that point
+stays done; `Fork.effects` lists it, and `put_back` puts files back.
+
+`/undo` and `midstream undo` are the fork to before the last turn, in place of the run:
+
+    at = await before_last_turn(store, id)
+    await machine.stop(UNDONE)               or engine.resuming.stop_here: the old run goes on nowhere
+    forked = await fork(store, id, at)
+    report = await redoing.files_undone(store, forked, Path(forked.workspace), now=...)
+    machine = await engine.resume(forked.id, handlers=...)        the caller goes on with the fork
+
+`runtime/engine/redo.py` goes forward again.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from midstream.core.events import (
+    Fact,
+    FileWritten,
+    InputReceived,
+    LimitsSet,
+    PermissionGranted,
+    PermissionRevoked,
+    QuestionAsked,
+    RunFailed,
+    RunFinished,
+    RunRecovered,
+    RunStarted,
+    RunStopped,
+    StateTransition,
+    WordsJoined,
+    WorkflowOutput,
+)
+from midstream.core.fold.apply import apply
+from midstream.core.notices import Envelope
+from midstream.core.run import Run
+from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
+from midstream.runtime.engine.created_folders import folders_away, place_of, standing
+from midstream.runtime.ports import Shelf
+from midstream.runtime.ports.storage import Store
+from midstream.runtime.state_machine import new_run_id
+from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import contents_of, put_in_place, take_away
+from midstream.system.workspace_paths import Place
+from midstream.views.amounts import counted
+from midstream.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
+from midstream.views.user_turns import turns_of
+
+UNDONE = "undone"
+"""Why a run was stopped whose last turn was taken back."""
+
+_ENDS = (RunFinished, RunFailed, RunStopped)
+_FIRST = (RunStarted, StateTransition, WordsJoined, QuestionAsked, WorkflowOutput)
+"""All that the start of a run can consist of; an effect's result or a person's words never do."""
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A new run: the first `seq` facts of `source`, less the permissions taken back since.
+
+    `effects` is what `source` did to the world after that point. `workspace` is the folder both work
+    in. `is_foreign`: the past is that of an imported run, whose files are not ours to put back.
+    `damaged`: the fact of `source` that is not what was written; what was done from there on is in
+    no list. `words` are the first a person said after that point, "" for none.
+    """
+
+    id: str
+    source: str
+    seq: int
+    effects: SideEffects
+    workspace: str
+    is_foreign: bool = False
+    damaged: int | None = None
+    words: str = ""
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a file that was to be put back.
+
+    `put_back`: it holds what it held before; `removed`: it had not been there, and is gone again;
+    `already`: it held that anyway; `left`: it is as it was found, for `why`. A `path` that ends with a
+    slash is a folder that was made for such files.
+    """
+
+    path: str
+    result: Literal["put_back", "removed", "already", "left"]
+    why: str = ""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can be put back: what becomes of it, where it is, and the key of what it holds.
+
+    `folders` are those that are there and go with it if they are empty then.
+    """
+
+    change: FileChange
+    place: Place
+    present: str | None
+    folders: tuple[str, ...] = ()
+
+
+Record: TypeAlias = Callable[[Sequence[Found]], Awaitable[None]]
+"""Writes down what is about to be put back; where it raises nothing is."""
+
+
+# --- forks ------------------------------------------------------------------------------------
+
+
+async def fork(store: Store, source: str, at: int | None = None) -> Fork:
+    """Return a new run that begins with the facts of `source` up to fact `at`, or a little before.
+
+    Facts appended together stay together: of those that `at` cuts, none is taken. None: as late as
+    the run can go on from, which for one that has ended is before what ended it.
+
+    Raises:
+        UserMistake: there is no such run, or it was not under way by then.
+        JournalDamaged: a fact before that point is not what was written.
+    """
+    facts, damage = await whole_facts(store, source)
+    if at is None:
+        if damage is None and ended(facts):
+            at = await in_thread(partial(last_open_point, source, facts))
+        else:
+            at = len(facts)
+    if at > len(facts) and damage is not None:
+        raise damage
+    if at < 1 or at > len(facts):
+        raise UserMistake(
+            f"Run {source} has {counted(len(facts), 'fact')}; there is no fact {at}.",
+            hint=f"midstream events {source} lists them.",
+        )
+    is_foreign = await has_foreign_past(store, source)
+    id = new_run_id()
+    seq = await store.fork(source, _whole_append(facts, at) if is_foreign else at, id)
+    await _take_back(store, id, facts, seq)
+    started = facts[0].event
+    return Fork(
+        id=id,
+        source=source,
+        seq=seq,
+        effects=await in_thread(partial(side_effects, facts, seq)),
+        workspace=started.workspace if isinstance(started, RunStarted) else "",
+        is_foreign=is_foreign,
+        damaged=None if damage is None else damage.seq,
+        words=next((e.event.text for e in facts[seq:] if isinstance(e.event, InputReceived)), ""),
+    )
+
+
+async def _take_back(store: Store, id: str, facts: Sequence[Envelope], seq: int) -> None:
+    """Take from a fork what a person has taken back since its point and not given again."""
+    revoked: dict[str, None] = {}
+    for envelope in facts[seq:]:
+        match envelope.event:
+            case PermissionRevoked(permission=permission):
+                revoked[permission] = None
+            case PermissionGranted(tool=tool, capabilities=capabilities):
+                for permission in capabilities or (tool,):
+                    revoked.pop(permission, None)
+            case _:
+                pass
+    taken = [
+        Envelope(run=id, at=facts[-1].at, event=PermissionRevoked(permission=each), seq=seq + n)
+        for n, each in enumerate(revoked, 1)
+    ]
+    if taken:
+        await store.append(id, seq, taken)
+
+
+async def undo(store: Store, id: str) -> Fork:
+    """Return the fork of a run to before its last turn; see `before_last_turn`."""
+    return await fork(store, id, await before_last_turn(store, id))
+
+
+async def before_last_turn(store: Store, id: str) -> int:
+    """Return the fact to go back to so that the last turn has not been: the one before its words.
+
+    A turn is begun by words of the user that were answered, interrupted, steered or queued; words
+    that were refused, taken back or still wait began none. Of words that took effect together, such
+    as two that joined one halt, the first counts. A run without any begins with its start.
+
+    Raises:
+        UserMistake: there is no such run, or nothing to undo in it.
+    """
+    facts, _ = await whole_facts(store, id)
+    point = await in_thread(partial(turn_began, facts))
+    if point is None:
+        raise UserMistake(
+            f"There is nothing to undo in run {id}.",
+            hint="It is at its beginning: no turn of it is left.",
+        )
+    return point
+
+
+def turn_began(facts: Sequence[Envelope]) -> int | None:
+    """Return the fact before the words of the last turn, None where nothing has happened yet."""
+    turns = turns_of("", facts)
+    if turns:
+        return turns[-1].at
+    later = (envelope.seq or 0 for envelope in facts if not _begins_nothing(envelope.event))
+    first = next(later, None)
+    if first is None or first < 2 or isinstance(facts[first - 1].event, _ENDS):
+        return None
+    return first - 1
+
+
+def _begins_nothing(event: object) -> bool:
+    """Return whether a fact may stand before anything has happened in a run, or in a fork."""
+    if isinstance(event, FileWritten):
+        return event.call_id == PUT_BACK
+    return isinstance(event, (*_FIRST, RunRecovered, PermissionRevoked))
+
+
+def ended(facts: Sequence[Envelope]) -> bool:
+    """Return whether a run is over, going by all its facts."""
+    return bool(facts) and isinstance(facts[-1].event, _ENDS)
+
+
+async def whole_facts(store: Store, id: str) -> tuple[list[Envelope], JournalDamaged | None]:
+    """Return the facts of a run up to the first damaged one, and the damage.
+
+    Raises:
+        UserMistake: there is no such run.
+    """
+    damage: JournalDamaged | None = None
+    try:
+        facts = await store.read(id)
+    except JournalDamaged as error:
+        damage = error
+        facts = await store.read(id, 0, error.seq - 1)
+    if not facts and damage is None:
+        raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
+    return facts, damage
+
+
+async def has_foreign_past(store: Store, id: str) -> bool:
+    """Return whether a run, or one it was forked from, was imported."""
+    return any(kept.is_foreign for kept in await store.lineage(id))
+
+
+async def is_unbound(store: Store, id: str) -> bool:
+    """Return whether a run with the past of an import still has the limits that came with it.
+
+    Only what was told here counts: the import itself could say so, too.
+    """
+    line = await store.lineage(id)
+    foreign = next((n for n, kept in enumerate(line) if kept.is_foreign), None)
+    if foreign is None:
+        return False
+    if foreign == 0:
+        return True
+    theirs = min(kept.parent_seq for kept in line[:foreign])
+    own = await store.read(id, theirs)
+    return not any(isinstance(envelope.event, LimitsSet) for envelope in own)
+
+
+def _whole_append(facts: Sequence[Envelope], at: int) -> int:
+    """Return the end of the last append before `at` of an imported run.
+
+    Where its appends ended is not known any more, but facts appended together have one time.
+    """
+    while at < len(facts) and at > 0 and facts[at - 1].at == facts[at].at:
+        at -= 1
+    return at
+
+
+def last_open_point(id: str, facts: Sequence[Envelope]) -> int:
+    """Return the last fact after which the run was neither over nor about to be stopped."""
+    run, point = Run(id=id), 0
+    for seq, envelope in enumerate(facts, 1):
+        assert isinstance(envelope.event, Fact)
+        run = apply(run, envelope.event)
+        if not run.is_over and run.halting_for != "stop":
+            point = seq
+    return point
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+async def put_back(
+    shelf: Shelf,
+    files: Iterable[FileChange],
+    workspace: Path,
+    *,
+    record: Record | None = None,
+) -> tuple[Returned, ...]:
+    """Put files back to what they held before, and return what became of each.
+
+    Only a file that still holds exactly what the run left is touched, and only inside the workspace;
+    no link is followed. All are looked at before the first is changed. Each is changed at once or not
+    at all, and what it held is on the shelf first: nobody's work is lost. Folders that were made for
+    files which are gone again go last, unless something is in them.
+    """
+    files = tuple(files)
+    looked = await looked_at(shelf, files, workspace)
+    if record is not None:
+        looked = [await _kept(shelf, found) for found in looked]
+        await record([found for found in looked if isinstance(found, Found)])
+    back = [await _back(shelf, found) for found in looked]
+    gone: list[FileChange] = []
+    kept: list[FileChange] = []
+    for change, one in zip(files, back, strict=True):
+        (gone if change.before is None and one.result != "left" else kept).append(change)
+    away = await in_thread(partial(folders_away, gone, kept, workspace))
+    return (*back, *(_folder(path, why) for path, why in away))
+
+
+def _folder(path: str, why: str) -> Returned:
+    return Returned(path=f"{path}/", result="left" if why else "removed", why=why)
+
+
+async def looked_at(
+    shelf: Shelf, files: Iterable[FileChange], workspace: Path
+) -> list[Found | Returned]:
+    """Return for each file where it is to be put back, or why it is not. Nothing is changed."""
+    return [await _looked_at(shelf, change, workspace) for change in files]
+
+
+async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> Found | Returned:
+    try:
+        place = await in_thread(partial(place_of, change.path, workspace))
+        present = _hash(await in_thread(partial(contents_of, place)))
+        folders = await in_thread(partial(standing, change))
+        if present == change.before and not folders:
+            return Returned(path=change.path, result="already")
+        if present not in (change.before, change.after, *change.or_else):
+            return _left(change, "it has been changed since" if present else "it is gone")
+        if change.before is not None:
+            await shelf.get(change.before)
+    except MidstreamError as error:
+        return _left(change, error.what)
+    except OSError as error:
+        return _left(change, error.strerror or str(error))
+    return Found(change=change, place=place, present=present, folders=folders)
+
+
+async def _kept(shelf: Shelf, looked: Found | Returned) -> Found | Returned:
+    """Put what a file holds on the shelf, so that what is recorded of it can be had again."""
+    if isinstance(looked, Returned) or looked.present is None:
+        return looked
+    try:
+        held = await in_thread(partial(contents_of, looked.place))
+        if held is None or _hash(held) != looked.present:
+            return _left(looked.change, "it has just been changed")
+        await shelf.put(held)
+    except MidstreamError as error:
+        return _left(looked.change, error.what)
+    except OSError as error:
+        return _left(looked.change, error.strerror or str(error))
+    return looked
+
+
+async def _back(shelf: Shelf, looked: Found | Returned) -> Returned:
+    if isinstance(looked, Returned):
+        return looked
+    change, found = looked.change, looked.place
+    try:
+        present = await in_thread(partial(contents_of, found))
+        if _hash(present) == change.before:
+            return Returned(path=change.path, result="already")
+        if present is not None:
+            await shelf.put(present)
+        if _hash(present) not in (change.after, *change.or_else):
+            return _left(change, "it has just been changed")
+        if change.before is None:
+            assert present is not None, "it is not as it was before"
+            await in_thread(partial(take_away, found, expected=present))
+            return Returned(path=change.path, result="removed")
+        data = await shelf.get(change.before)
+        await in_thread(partial(put_in_place, found, data, expected=present))
+    except MidstreamError as error:
+        return _left(change, error.what)
+    except OSError as error:
+        return _left(change, error.strerror or str(error))
+    return Returned(path=change.path, result="put_back")
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _left(change: FileChange, why: str) -> Returned:
+    return Returned(path=change.path, result="left", why=why)

@@ -1,0 +1,220 @@
+"""Handlers: the functions of a workflow's `script.py`, run as effects.
+
+A handler gets a `HandlerRun`: copies of the run's data it may change freely. When it returns, the
+difference is taken and becomes a fact. Plain functions run each in a daemon thread of their own, so
+one that never returns holds up neither the prompt nor the end of the process; async ones are
+awaited on the loop.
+"""
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from midstream.core.run import Run
+from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.runtime.deadlines import Deadlines
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.ports import HandlerResult
+from midstream.runtime.trusted_scripts import module_from
+from midstream.system.offloop import in_thread
+
+HANDLER_TIMEOUT_S = 600.0
+"""Seconds a handler may take before the run fails with its name."""
+
+Handler: TypeAlias = Callable[[HandlerRun], Any]
+"""A handler: plain or async. What a transition handler returns is the next state's name."""
+
+
+class ScriptHandlers:
+    """The handlers of one script.
+
+    Args:
+        functions: the handlers by name, plain or async.
+        where: what to call the script in errors, such as its file name.
+        timeout_s: how long one call may take, in seconds.
+        inner: the handlers of the sub-workflows, by name.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Handler],
+        *,
+        where: str = "the script",
+        timeout_s: float = HANDLER_TIMEOUT_S,
+        inner: "Mapping[str, ScriptHandlers] | None" = None,
+    ) -> None:
+        self._inner = dict(inner or {})
+        self._functions = dict(functions)
+        self._async = {n for n, f in functions.items() if inspect.iscoroutinefunction(f)}
+        self._where = where
+        self._timeout_s = timeout_s
+        self._deadlines = Deadlines(timeout_s)
+
+    async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+        """Return what the handler of that name did; see the port `Handlers`."""
+        handlers = self
+        for flow in run.flows.split("/") if run.flows else ():
+            handlers = handlers._inner[flow]
+        return await handlers._call(name, run, log)
+
+    def around(self, inner: "Mapping[str, ScriptHandlers]") -> "ScriptHandlers":
+        """Return the same handlers with those of sub-workflows, by name."""
+        return ScriptHandlers(
+            self._functions, where=self._where, timeout_s=self._timeout_s, inner=inner
+        )
+
+    async def _call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+        function = self._functions.get(name)
+        if function is None:
+            raise AuthorMistake(
+                f"{self._where} has no handler {name!r}.", hint=did_you_mean(name, self._functions)
+            )
+        loop = asyncio.get_running_loop()
+        watched = self._deadlines.begin(loop)
+        try:
+            if name in self._async:
+                view = HandlerRun(run, log, loop)
+                return await self._awaited(name, function, view)
+            return await self._in_thread(name, function, run, log, loop)
+        except (AuthorMistake, asyncio.CancelledError) as error:
+            # A handler that swallows its cancellation and raises is late all the same.
+            if not watched.is_late or not watched.was_only_late():
+                raise
+            raise AuthorMistake(
+                f"The handler {name} of {self._where} has not returned "
+                f"after {self._timeout_s:g} s.",
+                hint="Look for a loop without an end, or do the slow part in a tool.",
+            ) from error
+        finally:
+            self._deadlines.end(watched)
+
+    async def _in_thread(
+        self,
+        name: str,
+        function: Handler,
+        run: Run,
+        log: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> HandlerResult:
+        """Call a plain function, and await what it returns where that is a coroutine after all."""
+
+        def work() -> tuple[HandlerRun, Json, HandlerResult | None]:
+            view = HandlerRun(run, log, loop, is_on_loop=False)
+            try:
+                chosen = function(view)
+            except BaseException as error:
+                raise _raised(name, error, self._where) from error
+            is_waiting = inspect.isawaitable(chosen)
+            return view, chosen, None if is_waiting else view.result(chosen)
+
+        view, chosen, result = await in_thread(work, name=f"handler {name}")
+        if result is None:
+            view.move_to_loop()
+            result = await self._awaited(name, partial(_itself, chosen), view)
+        return result
+
+    async def _awaited(
+        self, name: str, function: Callable[[HandlerRun], Awaitable[Json]], view: HandlerRun
+    ) -> HandlerResult:
+        try:
+            chosen = await function(view)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _raised(name, error, self._where) from error
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            # An exit is the script's own doing here: let through, it would end the whole process.
+            raise _raised(name, error, self._where) from error
+        return view.result(chosen)
+
+
+def _itself(waiting: Awaitable[Json], _view: HandlerRun) -> Awaitable[Json]:
+    return waiting
+
+
+def _raised(name: str, error: BaseException, where: str) -> MidstreamError:
+    """Return what a handler's exception means. One of midstream's own is the script's last word."""
+    if isinstance(error, MidstreamError):
+        return error
+    if isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # a coroutine cannot raise it: Python has wrapped it
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [f.filename for f in frames if f.filename == where or _is_script(f.filename)]
+    # The handler's own line, not that of the library it called: the first file is the script's.
+    script = where if where in files else next(iter(files), "")
+    lines = [f.lineno for f in frames if f.filename == script]
+    place = f"{script}:{lines[-1]}" if lines else where
+    words = str(error) or "no message"
+    return AuthorMistake(
+        f"The handler {name} raised {type(error).__name__}: {words} ({place}).",
+        hint="Mend the script and start the workflow again.",
+    )
+
+
+_HOUSE = str(Path(__file__).parent.parent)
+
+
+def _is_script(filename: str) -> bool:
+    """Return whether a traceback's file is the user's own: neither ours nor the library's."""
+    ours = filename.startswith(_HOUSE) and "/defaults/" not in filename
+    return not ours and Path(filename).name not in ("threading.py", "timeouts.py")
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+async def load_script(
+    path: Path, source: bytes | None = None, *, timeout_s: float = 30.0
+) -> ScriptHandlers:
+    """Return the functions of a script, imported off the loop.
+
+    Args:
+        path: the script's file, for errors and tracebacks.
+        source: its text, where that has been read (and trusted) already; None reads the file.
+        timeout_s: how long the import may take, in seconds.
+
+    Raises:
+        AuthorMistake: the import raised or took too long; the message has the file and line.
+    """
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            module = await in_thread(lambda: _imported(path, source), name=f"import {path.name}")
+    except Exception as error:
+        if deadline.expired():
+            raise AuthorMistake(
+                f"Importing {path} has not ended after {timeout_s:g} s.",
+                hint="A script only defines handlers; do slow things in them, not at import.",
+            ) from error
+        raise _import_failed(path, error) from error
+    functions = {
+        name: value
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("__")
+    }
+    return ScriptHandlers(functions, where=str(path))
+
+
+def _imported(path: Path, source: bytes | None) -> ModuleType:
+    return module_from(path, path.read_bytes() if source is None else source)
+
+
+def _import_failed(path: Path, error: Exception) -> AuthorMistake:
+    if isinstance(error, SyntaxError):
+        # The script's own, or that of a module it imports; some (a NUL in the source) have no line.
+        place = f"{error.filename or path}:{error.lineno or 1}"
+        return AuthorMistake(f"{place}: {error.msg}.", hint="Mend the script's syntax.")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    place = f"{path}:{frames[-1].lineno}" if frames else str(path)
+    return AuthorMistake(
+        f"{place}: importing the script raised {type(error).__name__}: {error}.",
+        hint="The script has to import before its workflow can run.",
+    )

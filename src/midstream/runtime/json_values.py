@@ -1,0 +1,175 @@
+"""JSON values in a handler's hands: copied out, compared and checked on the way back."""
+
+import reprlib
+from collections.abc import Mapping
+
+import msgspec
+
+from midstream.core.events import Usage
+from midstream.core.inputs import RequestedCall
+from midstream.language.errors import AuthorMistake
+from midstream.language.names import Json
+from midstream.runtime.user_words import readable
+
+
+def copied(value: Json) -> Json:
+    """Return a deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
+def changed_keys(name: str, before: Mapping[str, Json], after: Json) -> dict[str, Json]:
+    """Return the keys of `after` that are new or hold something else, copied.
+
+    The copy is made by way of JSON text: it is what a replay of the journal would read.
+    """
+    if not isinstance(after, dict):
+        raise AuthorMistake(
+            f"{name} is {_shown(after)}, no longer a dict.",
+            hint=f"Change its keys instead: run.{name}['key'] = value.",
+        )
+    nothing = object()
+    changed = {
+        key: value for key, value in after.items() if not _is_same(before.get(key, nothing), value)
+    }
+    kept: dict[str, Json] = plain(name, changed)
+    return kept
+
+
+def plain(name: str, value: Json) -> Json:
+    """Return a value as a journal gives it back, by way of JSON text.
+
+    Raises:
+        AuthorMistake: it is no JSON, or more of it than a run should carry.
+    """
+    _require_json(name, value)
+    try:
+        text = msgspec.json.encode(value, enc_hook=_plain)
+    except UnicodeEncodeError as error:
+        raise AuthorMistake(
+            f"{name} holds text that is no Unicode: {readable(str(error))}.",
+            hint="Read such text with errors='replace'.",
+        ) from error
+    if len(text) > MAX_BYTES:
+        raise AuthorMistake(
+            f"{name}: {len(text):,} bytes at once are more than the {MAX_BYTES:,} a run may keep.",
+            hint="Write it to a file and keep the file's path.",
+        )
+    return msgspec.json.decode(text)
+
+
+def kept_call(call: RequestedCall) -> RequestedCall:
+    """Return a model's call as a journal can keep it; what it cannot becomes a problem of the call."""
+    name = readable(call.name[:MAX_NAME])
+    try:
+        if len(call.name) > MAX_NAME:
+            raise AuthorMistake(
+                f"The tool's name has {len(call.name):,} characters.",
+                hint="Tools have short names.",
+            )
+        return RequestedCall(
+            name=name,
+            arguments=dict(plain("arguments", call.arguments)),
+            problem=readable(call.problem),
+        )
+    except AuthorMistake as error:
+        return RequestedCall(name=name, arguments={}, problem=readable(error.what))
+
+
+def kept_object(arguments: dict[str, Json]) -> dict[str, Json]:
+    """Return arguments a person wrote as a journal can keep them.
+
+    Raises:
+        AuthorMistake: they are no JSON.
+    """
+    return dict(plain("arguments", arguments))
+
+
+def kept_usage(usage: Usage | None) -> Usage | None:
+    """Return what a request used, None where the numbers are none."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(usage), Usage | None)
+    except (msgspec.ValidationError, TypeError):
+        return None
+
+
+def kept_choice(chosen: Json) -> Json:
+    """Return what a transition handler returned, if it can be the name of a state or be shown."""
+    if isinstance(chosen, str):
+        return readable(chosen[:MAX_NAME])
+    if chosen is None or isinstance(chosen, int | float):
+        return chosen
+    return [readable(reprlib.repr(chosen))]
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Return whether two JSON values are the same; unlike `==`, 1, 1.0 and True are three."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
+
+
+_JSON_TYPES = (str, int, float, bool, type(None))
+
+MAX_DEPTH = 200
+"""How deep lists and dicts may stand in each other; what holds itself is deeper than any."""
+
+
+MAX_BITS = 4096
+"""Bits of a whole number. Python refuses to write out numbers some times as long."""
+
+MAX_BYTES = 16_000_000
+"""Bytes of JSON one handler may add to a run, or one may be started with."""
+
+MAX_NAME = 200
+"""Characters of the name of a tool or a state that are looked at."""
+
+
+def _require_json(path: str, value: Json, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        raise AuthorMistake(
+            f"{path[:60]}... is nested more than {MAX_DEPTH} deep, or holds itself.",
+            hint="Keep plain data in it: nothing that holds itself.",
+        )
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise AuthorMistake(
+                    f"{path} has the key {reprlib.repr(key)}, which is no text.",
+                    hint="Keys of JSON objects are strings.",
+                )
+            _require_json(f"{path}.{key}", item, depth + 1)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _require_json(f"{path}[{number}]", item, depth + 1)
+    elif isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise AuthorMistake(
+            f"{path} is a number of {value.bit_length():,} bits.", hint="Keep it as text."
+        )
+    elif not isinstance(value, _JSON_TYPES) or value != value or value in (_INF, -_INF):
+        raise AuthorMistake(
+            f"{path} is {_shown(value)}, which is no JSON value.",
+            hint="Keep text, numbers, true/false, None, lists and dicts in it.",
+        )
+
+
+_INF = float("inf")
+
+
+def _plain(value: object) -> Json:
+    """Return a value of a type derived from a JSON type (such as numpy's floats) as the plain one."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{type(value).__name__} is no JSON type")
+
+
+def _shown(value: object) -> str:
+    return f"{reprlib.repr(value)} ({type(value).__name__})"

@@ -1,0 +1,203 @@
+"""What keeps runs beyond their process, as small protocols. A store is all of them.
+
+`midstream.runtime.ports.Journal` (the facts) is the first; a machine needs no other. An engine uses the rest
+to live through crashes and to share a run between processes. Each has its contract in
+`midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from midstream.core.notices import Envelope
+from midstream.language.names import Json, Policy
+from midstream.runtime.ports import Journal, Shelf
+from midstream.views.listing import Summary
+
+
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as the store lists it.
+
+    `seq` is how many facts it has. A fork has the first `parent_seq` facts of `parent`. `is_foreign`:
+    it was imported, and never goes on by itself. `owner` is the process that runs it, "" if none
+    lives; `was_cut`: its last owner died without letting go of it. `damaged` says what of it is not
+    what was written ("": nothing that a listing sees); its summary is not to be trusted then.
+    """
+
+    id: str
+    seq: int
+    summary: Summary
+    parent: str = ""
+    parent_seq: int = 0
+    is_foreign: bool = False
+    owner: str = ""
+    was_cut: bool = False
+    damaged: str = ""
+
+    @property
+    def cut_work(self) -> bool:
+        """Return whether its process died with something of it under way, as far as a listing sees."""
+        return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
+
+
+class Catalogue(Protocol):
+    """Which runs there are, and making new ones out of old ones."""
+
+    async def listing(
+        self, *, workspace: str | None = None, begins: str = "", since: float = 0.0
+    ) -> list[KeptRun]:
+        """Return the runs, the oldest first.
+
+        Args:
+            workspace: only those of this folder.
+            begins: only those whose id begins so.
+            since: only those with a fact of this time (seconds since 1970) or later.
+        """
+
+    async def lineage(self, id: str) -> list[KeptRun]:
+        """Return a run and the runs it was forked from, the run itself first; none where it is not.
+
+        However many runs there are, it costs what these cost.
+        """
+
+    async def fork(self, source: str, at: int, id: str) -> int:
+        """Make the run `id` of the first facts of `source`, by reference; return how many.
+
+        Facts appended together stay together: of an append that `at` cuts nothing is taken.
+
+        Raises:
+            UserMistake: there is no such source, or it had no facts by then, or `id` is taken.
+        """
+
+    async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
+        """Keep an imported run, foreign for ever. All or nothing.
+
+        Raises:
+            UserMistake: `id` is taken.
+        """
+
+
+LetterKind: TypeAlias = Literal[
+    "say",
+    "halt",
+    "stop",
+    "approve",
+    "revoke",
+    "withdraw",
+    "unsuspend",
+    "compact",
+    "rename",
+]
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something a person did to a run from any process, kept until the run's owner has taken it.
+
+    `id` is unique for the run: the same id again is the same letter. For `say`: `text`, `question`
+    (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
+    `question`, `granted`, `for_run`, `edited`, and `text` as the note; for `revoke`: `text` is the
+    permission. For `stop`: `text` is the reason. For
+    `withdraw`: `text` is the id of the words. For `compact`: `text` is what to keep in mind; for
+    `rename`: the name. `at` is in seconds since 1970.
+    """
+
+    id: str
+    run: str
+    at: float
+    kind: LetterKind = "say"
+    text: str = ""
+    source: str = "user"
+    question: str | None = None
+    unasked: bool = False
+    policy: Policy | None = None
+    granted: bool = False
+    for_run: bool = False
+    edited: dict[str, Json] | None = None
+
+
+class Inbox(Protocol):
+    """Letters to runs. Posting is durable; a letter is handed out until it is said to be delivered."""
+
+    async def post(self, letter: Letter) -> Letter:
+        """Keep a letter and return the kept one: an earlier one where the id was used for this run.
+
+        A delivered letter is remembered by its id for as long as the run is.
+        """
+
+    async def letters(self, run: str | None = None) -> list[Letter]:
+        """Return the undelivered letters, of one run or of all, the oldest first."""
+
+    async def posted(self, run: str) -> list[Letter]:
+        """Return every letter there ever was to a run, delivered or not, the oldest first."""
+
+    async def delivered(self, run: str, id: str) -> None:
+        """Hand a letter out no more. An unknown one is left unknown."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """That the run is ours now. `was_cut`: its last owner died without letting go of it.
+
+    It stays cut until something is appended to it, whoever claims it and lets go of it meanwhile:
+    who could not journal that it goes on has not gone on with it.
+    """
+
+    was_cut: bool
+
+
+class Ownership(Protocol):
+    """Who runs a run: one process at most. A dead owner's runs may be claimed at once."""
+
+    @property
+    def me(self) -> str:
+        """Return the name of this owner, unique among all that live."""
+
+    async def claim(self, run: str) -> Claim:
+        """Make the run ours. One that is ours already stays ours.
+
+        Raises:
+            RunOwned: another owner that lives has it.
+        """
+
+    async def release(self, run: str) -> None:
+        """Let go of a run that is ours; of any other nothing changes."""
+
+    async def owner_of(self, run: str) -> str:
+        """Return the living owner of a run, "" if there is none."""
+
+
+NO_PAGES: Final[Mapping[str, bytes]] = MappingProxyType({})
+
+
+class Snapshots(Protocol):
+    """The newest folded state of each run, as bytes: a cache, and nothing but that."""
+
+    async def keep_snapshot(
+        self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
+    ) -> None:
+        """Keep how the run stood after fact `seq`, instead of what was kept before.
+
+        A page of a name that was kept for the run with its last snapshot is what it was: it is not
+        asked for. Asking for one may take a while.
+        """
+
+    async def snapshot(self, run: str) -> tuple[int, bytes, Mapping[str, bytes]] | None:
+        """Return the newest snapshot: its seq, its data and pages; None where none is whole."""
+
+    async def forget_snapshots(self, run: str | None = None) -> None:
+        """Delete the snapshots of one run, or all."""
+
+
+class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, Shelf, Protocol):
+    """Everything that keeps runs, in one place."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return whether what is kept outlives this process, as far as is known."""
+
+    async def changed(self, timeout_s: float) -> None:
+        """Return once anything may have been written by anybody since the last call, or in time."""
+
+    async def aclose(self) -> None:
+        """Let go of every run and close. What was appended is safe; may be called twice."""

@@ -1,0 +1,762 @@
+"""WorkflowStateMachine: the one loop around the pure core.
+
+    keep exactly pending(run) in flight: begin what is new, cancel what is gone
+    wait for one input: a model's reply, a tool's result, a handler's, the user's words
+    facts = decide(run, input); journal them; fold them; tell the listeners
+
+The loop awaits its next input and does nothing else: a waiting machine costs no CPU. Everything a
+halt, a late reply or a question needs follows from the facts; there is no other machinery here.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Literal, get_args
+
+import msgspec
+
+from midstream.core.call_notes import with_arguments
+from midstream.core.decide.decide import judged
+from midstream.core.decide.transaction import Story
+from midstream.core.decision import Decision
+from midstream.core.inputs import (
+    AnyInput,
+    Approve,
+    CallReviewed,
+    Compact,
+    EffectKey,
+    Halt,
+    HandlerFailed,
+    HandlerLogged,
+    HandlerReturned,
+    ModelFailed,
+    ModelReplied,
+    Recovered,
+    Rename,
+    ReplyCheckpoint,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
+    TimerRang,
+    TimerStarted,
+    ToolFinished,
+    UserSaid,
+    Withdraw,
+)
+from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
+from midstream.core.pending import open_calls
+from midstream.core.pinning import misfit_of
+from midstream.core.run import Run
+from midstream.core.summaries import why_not
+from midstream.language.errors import (
+    REPORT_BUG,
+    JournalFull,
+    JournalLost,
+    JournalMoved,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.language.names import Json, Policy
+from midstream.language.spec import Budget, Definition
+from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.in_flight import Flights
+from midstream.runtime.json_values import kept_object, plain
+from midstream.runtime.notify import Telling
+from midstream.runtime.ports import Handlers, Listener, Receipt, World
+from midstream.runtime.stopwatch import Stopwatch
+from midstream.runtime.text_limits import capped
+from midstream.runtime.user_words import (
+    checked,
+    fitting_input,
+    only_question,
+    question_for,
+    readable,
+)
+
+FAIR_INPUTS = 64
+"""Inputs taken in a row before the rest of the program has a turn: a handler may log very fast."""
+
+CHECK_DISK = "Check the disk that holds the journal, then start again."
+
+STALL_RETRY_S = 0.5
+"""Seconds between two tries to journal what an effect came to while there is no room."""
+
+_FROM_EFFECTS = (
+    ModelReplied,
+    ModelFailed,
+    HandlerReturned,
+    HandlerFailed,
+    HandlerLogged,
+    CallReviewed,
+    ToolFinished,
+    TimerStarted,
+    TimerRang,
+)
+
+_CUTTING = (UserSaid, Halt, Stop, TimerRang)
+"""What may cut a reply: it says what a reader has seen of those under way."""
+
+
+class WorkflowStateMachine:
+    """A run of a workflow: asynchronous, event-emitting, and open to words at any moment.
+
+    Args:
+        definition: what to run. It is pinned: later changes of its files do not reach the run.
+        world: the adapters to act through.
+        handlers: the functions of the workflow's script, none if it has no script.
+        id: the run's id, unique in the journal; made up if not given.
+        tap: a trusted, quick listener on the loop that hears every event (engines use it).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_definition",
+        "_fault",
+        "_flights",
+        "_handlers",
+        "_inputs",
+        "_is_closing",
+        "_is_held",
+        "_is_leaving",
+        "_is_taking",
+        "_patience",
+        "_run",
+        "_settled",
+        "_stalled",
+        "_stopwatch",
+        "_taker",
+        "_task",
+        "_telling",
+        "_unkept",
+        "_wake",
+        "_was_held",
+        "_world",
+    )
+
+    def __init__(
+        self,
+        definition: Definition,
+        world: World,
+        *,
+        handlers: Handlers | None = None,
+        id: str | None = None,
+        tap: Callable[[Envelope], None] | None = None,
+    ) -> None:
+        self._definition = definition
+        self._world = world
+        self._handlers = _NO_HANDLERS if handlers is None else handlers
+        self._run = Run(id=id or new_run_id())
+        self._telling = Telling(self._run.id, world.clock, world.redactor, tap)
+        self._flights = Flights(self._post, self._put, self._deliver, self._telling.notify_of)
+        self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
+        self._stopwatch = Stopwatch(world.clock)
+        self._is_taking = False
+        self._is_closing = False
+        self._is_leaving = False
+        self._is_held = False
+        self._was_held = False
+        self._stalled: JournalFull | None = None
+        self._patience: asyncio.Task[None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._settled: list[asyncio.Future[None]] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._taker: asyncio.Task[None] | None = None
+        self._fault: Exception | None = None
+        self._unkept: Exception | None = None
+
+    # --- what a person or a program does with a run -----------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Return the run's id."""
+        return self._run.id
+
+    @property
+    def run(self) -> Run:
+        """Return the run as it stands. It never changes; a later look returns a later run."""
+        return self._run
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
+        return self._is_closing
+
+    async def start(
+        self,
+        input: Json = None,
+        *,
+        variables: dict[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: Literal["ask", "deny"] = "ask",
+        limits: Budget | None = None,
+    ) -> None:
+        """Begin. Returns when the start is journaled; the run goes on in the background.
+
+        A journal that fails is no exception here: the run has then ended as failed, and says why.
+
+        Args:
+            input: the workflow's input, text read as the JSON type the workflow names. None where it
+                starts `on_user_input` waits for a line.
+            variables: values that override the workflow's `variables`.
+            allowed: tools, or capabilities such as `exec: make test`, that need no approval here.
+            approvals: `deny` refuses tool calls that need approval, where nobody could give it.
+            limits: what the run may use, whatever its workflow says. Used up, a person is asked.
+        """
+        workflow, validate = self._definition.workflow, self._world.validate
+        given, changed = plain("The input", input), plain("variables", variables or {})
+        fitting = await fitting_input(workflow, given, validate)
+        self._require_new()
+        begin = Start(
+            definition=self._definition,
+            input=fitting,
+            variables=changed,
+            allowed=tuple(allowed),
+            approvals=approvals,
+            limits=limits,
+            workspace=readable(str(self._world.workspace)),
+        )
+        self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
+        await self._put(begin)
+
+    async def resume(
+        self,
+        run: Run,
+        *,
+        was_cut: bool,
+        definition: Definition | None = None,
+        first: Callable[[], Awaitable[None]] | None = None,
+        is_foreign: bool = False,
+        limits: Budget | None = None,
+    ) -> None:
+        """Go on with a run that another process held. Returns when that is journaled.
+
+        Args:
+            run: the run, folded from all of its facts. It has started and is not over.
+            was_cut: the process died without letting go of the run.
+            definition: what to follow from here on, instead of what the run is pinned to. The
+                machine's handlers are those of this one.
+            first: is awaited before any effect begins anew: what the run was told meanwhile.
+            is_foreign: its past came with an import: from here on it may use no more than `limits`.
+            limits: what runs may use here.
+
+        Raises:
+            UserMistake: the definition does not fit where the run stands; nothing changed.
+            WorldTrouble: the journal took nothing; nothing changed, and the machine is closed.
+
+        Cancelling the call takes nothing back; `leave` lets go of the run.
+        """
+        self._require_new()
+        if definition is not None and (misfit := misfit_of(run, definition)):
+            raise UserMistake(
+                f"Run {self.id} cannot go on with what the workflow is now: {misfit}.",
+                hint="Go on with the copy it is pinned to.",
+            )
+        self._run = run
+        self._is_held = self._was_held = first is not None
+        self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
+        recovered = Recovered(
+            was_cut=was_cut, definition=definition, is_foreign=is_foreign, limits=limits
+        )
+        await self._put(recovered)
+        if self._unkept is not None:
+            await asyncio.wait((self._task,))
+            raise self._unkept
+        if first is not None:
+            await first()
+            self._is_held = False
+            await self._put(_NOTHING)
+
+    async def unsuspend(self) -> None:
+        """Let a suspended run go on, or one that was halted, where it was cut; any other stays as it is."""
+        await self._put(Resume())
+
+    async def leave(self) -> Run:
+        """Let go of the run without ending it, and return it as it stands: a later process goes on.
+
+        Nothing new begins. Running `once` calls are stopped softly and how they ended is journaled;
+        whatever else is in flight is cut off, and made again by that process.
+        """
+        self._is_leaving = True
+        if self._task is None:
+            return self._run
+        if self._stopwatch.look(self._run) and self._stalled is None:
+            self._tell_time()
+        if self._stalled is None:
+            self._inputs += [(checkpoint, None) for checkpoint in self._flights.unkept()]
+        calls = open_calls(self._run)
+        once = {key for key, call in calls.items() if call.effect == "once"}
+        self._flights.leave(once, self._world)
+        self._try_again()
+        self._rouse()
+        return await self.wait()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        question: str | None = None,
+        unasked: bool = False,
+        policy: Policy | None = None,
+        source: str = "user",
+        id: str | None = None,
+    ) -> Receipt:
+        """Give the run a line of the user, and return what is being done with it.
+
+        Args:
+            text: the words.
+            question: the id of the open question they answer. None: the only one there is, if an
+                agent has asked one; else they are unasked words, which follow the state's `on_input`
+                policy (or are what a run that waits for input gets).
+            unasked: they answer nothing, whatever is being asked.
+            policy: overrides the state's `on_input` for these words, which are then unasked.
+            source: who says it, for the record.
+            id: makes the call repeatable: the same id again changes nothing, same receipt.
+
+        Cancelling the call takes nothing back: once it has begun, the words are on their way.
+
+        Raises:
+            UserMistake: several questions are open and nothing says which is meant; nothing was said.
+            JournalFull: there is no room to keep the words; nothing was said.
+        """
+        text = await capped(text, self._world.shelf)
+        if policy not in (None, *get_args(Policy)):
+            raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
+        if self._run.phase == "new":
+            # Behind a start under way: what the words answer is known once that is journaled.
+            await self._put(_NOTHING)
+        answer, problem = None, ""
+        if self._run.open_questions:
+            if question is None and policy is None and not unasked:
+                question = only_question(self._run, text)
+            asked = question_for(self._run, question)
+            if asked is not None and asked.schema is not None:
+                answer, problem = await checked(text, asked.schema, self._world.validate)
+        said = UserSaid(
+            id=readable(id) if id else secrets.token_hex(6),
+            text=text,
+            at=self._world.clock.now(),
+            source=readable(source),
+            question=None if question is None else readable(question),
+            answer=answer,
+            problem=problem,
+            policy=policy,
+        )
+        if said.id not in self._run.inbox:
+            await self._put(said)
+        record = self._run.inbox.get(said.id)
+        if record is None:
+            return Receipt(input_id=said.id, handling="reject", reason=self._deaf())
+        return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)
+
+    async def halt(self) -> None:
+        """Stop the current turn, keep what was shown, and hold until the next words."""
+        await self._put(Halt())
+
+    async def approve(self, question: str, decision: Decision) -> None:
+        """Decide on a tool call that waits for approval. A closed question is left as it is.
+
+        Args:
+            question: its id.
+            decision: yes or no, and what goes with it.
+        """
+        edited = None
+        if decision.edited is not None:
+            edited = with_arguments(self._run, question, kept_object(decision.edited))
+            if edited is None:
+                return  # it is closed: what was written for it must be no yes to anything else
+        await self._put(
+            Approve(
+                question=question,
+                granted=decision.granted,
+                for_run=decision.for_run,
+                note=readable(decision.note),
+                edited=edited,
+            )
+        )
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run; what is unknown changes nothing."""
+        await self._put(Revoke(permission=permission))
+
+    async def compact(self, note: str = "") -> None:
+        """Have the older turns summarised by the model; returns when that has begun.
+
+        The conversation changes once the summary is there whole. `note` is what it keeps in mind.
+
+        Raises:
+            UserMistake: nothing can be summarised now; nothing changed.
+        """
+        count = self._run.compactions
+        why = why_not(self._run)
+        await self._put(Compact(note=readable(note)))
+        if self._run.compactions == count:
+            raise UserMistake(f"Nothing was compacted: {why or 'the program is closing'}.")
+
+    async def rename(self, name: str) -> None:
+        """Give the run a name; "" takes it away."""
+        await self._put(Rename(name=readable(name)))
+
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet."""
+        await self._put(Withdraw(input_id=input_id))
+
+    async def stop(self, reason: str = "stopped by the user") -> None:
+        """End the run. Returns when its tools have stopped and the end is journaled."""
+        await self._put(Stop(reason=readable(reason)))
+        await self.wait()
+
+    async def wait(self) -> Run:
+        """Return the run once it has ended, its listeners having heard everything.
+
+        Where the event loop shuts down first, the run is returned as it stands: not over, and in
+        the journal for a later process to go on with.
+        """
+        task = self._begun()
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
+        return self._run
+
+    async def settled(self) -> Run:
+        """Return the run once it has ended or only a person can move it on. See `wait`."""
+        self._begun()
+        while not (self._run.is_over or self._is_closing or self._is_at_rest()):
+            waiter = asyncio.get_running_loop().create_future()
+            if self._settled is None:
+                self._settled = []
+            self._settled.append(waiter)
+            await waiter
+        return self._run
+
+    def on(self, name: str, listener: Listener) -> None:
+        """Let a listener hear the events of that wire name, such as `state_transition`; `*` is all.
+
+        An async listener is awaited in a task of its own, a plain one called in a thread of its own:
+        one that raises or hangs never harms the run. Facts are never dropped.
+        """
+        self._telling.listeners().on(name, listener)
+
+    async def events(self) -> AsyncIterator[Envelope]:
+        """Yield the run's facts from its first one, then everything live, until it has ended.
+
+        Facts come without a gap and once each, however late the reading begins or however slow it
+        is; of notices those that fall behind are dropped. Any number of readers may read.
+        """
+        emitter = self._telling.listeners()
+        stream = emitter.subscribe()
+        last = 0
+        try:
+            for envelope in await self._world.journal.read(self.id):
+                last = envelope.seq or last
+                yield envelope
+            while (event := await stream.get()) is not None:
+                if event.seq is None or event.seq > last:
+                    last = event.seq or last
+                    yield event
+        finally:
+            emitter.unsubscribe(stream)
+
+    # --- the loop ---------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        self._flights.run_here()
+        try:
+            while not (self._run.is_over or self._has_left()) and self._fault is None:
+                if self._taker is None:
+                    await self._take_all()
+                    self._wake_settled()
+                if self._has_nothing_to_do():
+                    self._wake = asyncio.get_running_loop().create_future()
+                    await self._wake
+            if self._fault is not None:
+                raise self._fault
+        except Exception as error:
+            if error is not self._unkept:
+                await self._give_up(error)
+        finally:
+            await self._close()
+
+    async def _deliver(self, key: EffectKey, input: AnyInput) -> None:
+        """Take an effect's end at once, in the effect's own task, where nobody is taking.
+
+        It is the same loop a step shorter: the next effect begins without waking the main task,
+        which only sleeps here. Whatever else comes meanwhile waits behind it.
+        """
+        flight = self._flights.get(key)
+        if flight is None or self._is_taking or self._inputs or self._is_closing:
+            self._post(input)
+            return
+        self._flights.landed(key)
+        self._inputs.append((input, None))
+        self._taker = flight.task
+        try:
+            await self._take_all()
+        except Exception as error:
+            self._fault = error
+        finally:
+            self._taker = None
+            is_end = self._run.is_over or self._is_leaving or self._fault is not None
+            if self._inputs or self._settled or is_end:
+                self._rouse()
+
+    def _has_nothing_to_do(self) -> bool:
+        is_taken_care_of = self._taker is not None or not self._inputs
+        is_done = self._run.is_over or self._has_left()
+        return is_taken_care_of and self._fault is None and not is_done
+
+    def _has_left(self) -> bool:
+        is_idle = self._taker is None and not (self._flights or self._inputs)
+        return self._is_leaving and self._run.phase != "new" and is_idle
+
+    async def _take_all(self) -> None:
+        """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
+        for _ in range(FAIR_INPUTS):
+            if not self._inputs or self._run.is_over:
+                return
+            input, done = self._inputs.pop(0)
+            self._is_taking = True
+            try:
+                await self._take(input)
+            except Exception as error:
+                if isinstance(input, Recovered):
+                    self._unkept = error  # the run goes on elsewhere, or later: it has not failed
+                is_refusable = done is not None and not isinstance(input, Start | Recovered)
+                if not is_refusable or not isinstance(error, JournalFull):
+                    raise
+                _refuse(done, error)
+            finally:
+                self._is_taking = False
+                _settle(done)
+        await asyncio.sleep(0)
+
+    async def _take(self, input: AnyInput) -> None:
+        """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
+        self._flights.hold()
+        if isinstance(input, _CUTTING):
+            input = msgspec.structs.replace(input, shown=self._flights.shown())
+        elif isinstance(input, ReplyCheckpoint) and (flight := self._flights.get(input.key)):
+            input = msgspec.structs.replace(input, text=flight.next_checkpoint())
+        elif isinstance(input, ModelFailed) and (flight := self._flights.get(input.key)):
+            input = msgspec.structs.replace(input, shown=flight.shown().text)
+        try:
+            worked_s = self._stopwatch.look(self._run)
+            story = judged(self._run, input, worked_s)
+            if story.facts:
+                if isinstance(input, ReplyCheckpoint):
+                    if not await self._recorded_if_room(story, input.key):
+                        return
+                elif not isinstance(input, _FROM_EFFECTS):
+                    await self._record(story)
+                elif not await self._record_patiently(story):
+                    self._flights.forget(input.key)
+                    return
+            if worked_s:
+                self._stopwatch.told(worked_s)
+            if story.facts or self._was_held:
+                self._reconcile()
+        finally:
+            self._flights.release()
+
+    async def _record(self, story: Story) -> None:
+        """Journal a story's facts; only then are they true, and told."""
+        run, at = self._run, self._world.clock.now()
+        envelopes = [
+            Envelope(run=run.id, at=at, event=fact, seq=seq)
+            for seq, fact in enumerate(story.facts, run.seq + 1)
+        ]
+        await self._world.journal.append(run.id, run.seq, envelopes)
+        self._run = story.run
+        for envelope in envelopes:
+            self._telling.tell(envelope)
+
+    async def _recorded_if_room(self, story: Story, key: EffectKey) -> bool:
+        """Journal what was shown of a reply; without room for it, later, or with the reply's end."""
+        try:
+            await self._record(story)
+        except JournalFull:
+            if flight := self._flights.get(key):
+                flight.checkpoint_failed()
+            return False
+        return True
+
+    async def _record_patiently(self, story: Story) -> bool:
+        """Journal what an effect came to, which nobody could tell us again, once there is room.
+
+        False: the run was left before there was; as if the process had died.
+        """
+        while True:
+            try:
+                await self._record(story)
+            except JournalFull as error:
+                if self._stalled is None:
+                    is_lost = isinstance(error, JournalLost)
+                    self._telling.notify(
+                        JournalStalled(error=error.what, hint=error.hint, is_lost=is_lost)
+                    )
+                self._stalled = error
+                self._refuse_waiting(error)
+                if self._is_leaving:
+                    return False
+                await self._pause()
+            else:
+                break
+        if self._stalled is not None:
+            self._stalled = None
+            self._telling.notify(JournalWorks())
+        return True
+
+    async def _pause(self) -> None:
+        """Wait a while for room in the journal, less if the run is being left."""
+        self._patience = asyncio.create_task(self._world.clock.sleep(STALL_RETRY_S))
+        try:
+            await asyncio.wait((self._patience,))
+        finally:
+            self._patience.cancel()
+
+    def _try_again(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def _refuse_waiting(self, error: JournalFull) -> None:
+        """Tell whoever did something meanwhile that there is no room for it."""
+        for waiting in tuple(self._inputs):
+            if waiting[1] is not None:
+                self._inputs.remove(waiting)
+                _refuse(waiting[1], error.again())
+
+    def _reconcile(self) -> None:
+        """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
+        if self._is_closing:
+            return
+        if self._is_held and self._run.phase != "halting":
+            return  # nothing is in flight: there is nothing to cancel
+        self._was_held = False
+        begins = not self._is_leaving
+        self._flights.keep(self._run, self._world, self._handlers, begins=begins)
+
+    async def _close(self) -> None:
+        """Leave nothing behind: no effect, no waiter, no listener's task."""
+        self._is_closing = True
+        self._flights.cancel(self._taker)
+        self._flights.close()
+        for _, done in self._inputs:
+            _settle(done)
+        self._inputs.clear()
+        self._wake_settled()
+        self._world.withheld.forget(self.id)
+        try:
+            await self._flights.cleaned_up()
+        finally:
+            # Made if there was none: whoever asks for events() later finds it closed.
+            await self._telling.listeners().close()
+
+    async def _give_up(self, error: Exception) -> None:
+        """End the run over a fault of ours or of the journal; what was true before stays true."""
+        if isinstance(error, JournalMoved):
+            self._unkept = error
+            self._telling.notify(RunTaken())
+            return
+        story = Story(self._run)
+        clean = self._world.redactor.redacted
+        if isinstance(error, MidstreamError):
+            story.fail(clean(readable(error.what)), clean(error.hint), fault=error.fault)
+        elif isinstance(error, OSError):
+            words = clean(readable(f"The journal failed: {error}"))
+            story.fail(words, CHECK_DISK, fault=WorldTrouble.fault)
+        else:
+            words = clean(readable(f"{type(error).__name__}: {error}"))
+            story.fail(words, REPORT_BUG, fault=OurBug.fault)
+        with contextlib.suppress(Exception):
+            if self._run.phase != "new":  # the end of what never began is nothing to journal
+                await self._record(story)
+                return
+        # The journal itself is what failed: the run ends here, unjournaled, but not unseen.
+        self._run = story.run
+        at = self._world.clock.now()
+        for fact in story.facts:
+            self._telling.tell(Envelope(run=self.id, at=at, event=fact))
+
+    # --- small parts ------------------------------------------------------------------------
+
+    def _post(self, input: AnyInput) -> None:
+        if self._is_closing or (self._is_leaving and isinstance(input, HandlerLogged)):
+            return
+        self._inputs.append((input, None))
+        self._rouse()
+
+    def _tell_time(self) -> None:
+        """Have the time at work told before the run is let go of, if there is room for it."""
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda told: told.cancelled() or told.exception())
+        self._inputs.append((_NOTHING, done))
+
+    def _rouse(self) -> None:
+        """Let the main task look at what there is to do."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _put(self, input: AnyInput) -> None:
+        """Hand an input to the loop and return when it has been dealt with."""
+        if self._run.is_over or self._is_closing or self._task is None:
+            return
+        if self._stalled is not None:
+            raise self._stalled.again()
+        done = asyncio.get_running_loop().create_future()
+        self._inputs.append((input, done))
+        self._rouse()
+        await done
+
+    def _require_new(self) -> None:
+        if self._task is not None or self._is_leaving:
+            raise UserMistake(f"Run {self.id} has begun already.", hint="Make another machine.")
+
+    def _begun(self) -> asyncio.Task[None]:
+        if self._task is None:
+            raise UserMistake(f"Run {self.id} has not begun.", hint="Call start first.")
+        return self._task
+
+    def _is_at_rest(self) -> bool:
+        return self._run.is_parked and not self._inputs and not self._is_taking
+
+    def _deaf(self) -> str:
+        """Return why words could not be taken."""
+        if self._run.status == "failed":
+            return f"the run has failed: {self._run.error}"
+        if self._run.is_over:
+            return "the run has ended"
+        if isinstance(self._unkept, JournalMoved):
+            return "another process goes on with the run"
+        return "the run has not begun" if self._task is None else "the program is closing"
+
+    def _wake_settled(self) -> None:
+        if self._settled:
+            waiters, self._settled = self._settled, None
+            for waiter in waiters:
+                _settle(waiter)
+
+
+_NOTHING = Withdraw(input_id="")
+"""An input that changes nothing: once it is taken, so is all that was put before."""
+
+_NO_HANDLERS = ScriptHandlers({}, where="The workflow, which has no script,")
+
+
+def new_run_id() -> str:
+    """Return a fresh id: eight letters and digits, easy to type."""
+    alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "".join(secrets.choice(alphabet) for _ in range(8))
+
+
+def _settle(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+def _refuse(waiter: asyncio.Future[None] | None, error: JournalFull) -> None:
+    """Say that nothing of an input is true: whoever did it may do it again."""
+    if waiter is not None and not waiter.done():
+        waiter.set_exception(error)

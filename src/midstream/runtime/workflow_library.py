@@ -1,0 +1,171 @@
+"""Where roles and workflows are found, and workflows made ready to run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from midstream.config.agents_file import guidance_here
+from midstream.config.files import FileMissing, shown_path
+from midstream.config.manager import ConfigManager
+from midstream.config.places import WORKSPACE_FOLDER
+from midstream.core.guidance import with_guidance
+from midstream.language.branch_spec import sub_workflow
+from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
+from midstream.language.json_text import parse
+from midstream.language.names import Json
+from midstream.language.problem import as_text
+from midstream.language.shape import Report, without_schema
+from midstream.language.spec import Definition, Guidance, Role, ToolSpec
+from midstream.runtime.handlers import ScriptHandlers, load_script
+from midstream.runtime.loader import (
+    OFFLINE_NAME,
+    LoadedWorkflow,
+    decoded,
+    load_workflow,
+    script_beside,
+)
+from midstream.runtime.script_outline import every_state, source_of
+from midstream.system.offloop import in_thread
+
+UNTRUSTED = "not trusted as it stands: /trust shows it"
+
+
+class WorkflowLibrary:
+    """The roles and workflows of the settings' layers. See the port `Library`.
+
+    Args:
+        config: where the files are; what is not trusted is not read.
+        tools: the tools agents may use, by name.
+    """
+
+    def __init__(self, config: ConfigManager, tools: Mapping[str, ToolSpec]) -> None:
+        self._config = config
+        self._tools = tools
+        self._offline_parts: dict[str, Json | AuthorMistake] = {}
+
+    def roles(self) -> dict[str, Role]:
+        """Return every role by name."""
+        return self._config.roles()
+
+    def guidance(self) -> tuple[Guidance, ...]:
+        """Return the words of the AGENTS.md files that count here."""
+        return guidance_here(self._config)
+
+    def workflows(self) -> dict[str, str]:
+        """Return every workflow's description by name."""
+        found = self._config.workflows()
+        untrusted = dict.fromkeys(self._config.untrusted_workflows(), UNTRUSTED)
+        return untrusted | {name: one.problem or one.description for name, one in found.items()}
+
+    async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
+        """Return a workflow and the handlers of its script, read and imported off the loop."""
+        return await self._load(name, ())
+
+    def read(self, name: str, above: tuple[str, ...] = ()) -> Definition:
+        """Return a workflow as its files say it is; nothing of it is imported. Waits for the disk.
+
+        Raises:
+            MidstreamError: it cannot be read, or has problems.
+        """
+        definition, _ = self._definition(name, above)
+        inner = {other: self.read(other, (*above, name)) for other in _subs(definition)}
+        return msgspec.structs.replace(definition, workflows=inner) if inner else definition
+
+    def _definition(self, name: str, above: tuple[str, ...]) -> tuple[Definition, LoadedWorkflow]:
+        """Return a workflow without those it runs."""
+        if name in above:
+            circle = " -> ".join((*above[above.index(name) :], name))
+            raise AuthorMistake(
+                f"These workflows run each other without end: {circle}.",
+                hint="Take one of these calls out.",
+            )
+        loaded, part = self._read(name)
+        definition = msgspec.structs.replace(loaded.definition, found_as=name)
+        definition = with_guidance(definition, self.guidance())
+        for warning in loaded.warnings:
+            self._config.notice(str(warning))
+        self._offline_parts[definition.workflow.workflow_name] = part
+        return definition, loaded
+
+    async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
+        definition, loaded = await in_thread(lambda: self._definition(name, above))
+        if loaded.script is None:
+            handlers = ScriptHandlers({}, where="The workflow, which has no script,")
+        else:
+            handlers = await load_script(loaded.script, loaded.script_source)
+        names = _subs(definition)
+        if not names:
+            return definition, handlers
+        inner = {other: await self._load(other, (*above, name)) for other in names}
+        workflows = {other: found[0] for other, found in inner.items()}
+        definition = msgspec.structs.replace(definition, workflows=workflows)
+        return definition, handlers.around({other: found[1] for other, found in inner.items()})
+
+    async def pinned(self, definition: Definition) -> ScriptHandlers:
+        """Return the handlers of the script a run is pinned to, whatever the files are now.
+
+        Raises:
+            NotTrusted: the script may be of a workspace that nobody trusts now.
+        """
+        if definition.script is not None and self._config.is_untrusted:
+            raise NotTrusted(
+                "The run's own copy of its script is not run: the workspace is not trusted.",
+                hint="Look at it and trust it with: midstream trust",
+            )
+        if definition.script is None:
+            where = "The workflow the run is pinned to, which has no script,"
+            handlers = ScriptHandlers({}, where=where)
+        else:
+            source = source_of(definition.script)
+            handlers = await load_script(self._script_path(definition.found_as), source)
+        inner = {name: await self.pinned(d) for name, d in definition.workflows.items()}
+        return handlers.around(inner) if inner else handlers
+
+    def offline_part(self, workflow: str) -> Json:
+        """Return what the offline model plays of a loaded workflow, None if it has no such part.
+
+        Raises:
+            AuthorMistake: it has one that cannot be read.
+        """
+        part = self._offline_parts.get(workflow)
+        if isinstance(part, AuthorMistake):
+            raise part
+        return part
+
+    def _read(self, name: str) -> tuple[LoadedWorkflow, Json | AuthorMistake]:
+        path = self._config.workflow_path(name)
+        loaded = load_workflow(
+            path,
+            roles=self._config.roles(),
+            tools=self._tools,
+            read=self._config.read,
+            workflows=list(self._config.workflows()),
+        )
+        return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
+
+    def _script_path(self, name: str) -> Path:
+        """Return where the script of a workflow stands, or stood."""
+        try:
+            return script_beside(self._config.workflow_path(name))
+        except UserMistake:
+            folder = self._config.workspace / WORKSPACE_FOLDER / "workflows"
+            return script_beside(folder / f"{name}.json")
+
+    def _read_offline(self, path: Path) -> Json | AuthorMistake:
+        """Return an offline part. What is wrong with it concerns the offline model alone."""
+        try:
+            text, problems = decoded(self._config.read(path), shown_path(path))
+        except FileMissing:
+            return None
+        parsed = parse(text)
+        problems = problems or Report(shown_path(path), parsed.flaws).problems
+        if problems or parsed.root is None:
+            return AuthorMistake(f"{shown_path(path)} cannot be read:\n{as_text(problems)}")
+        return without_schema(parsed.root).value
+
+
+def _subs(definition: Definition) -> list[str]:
+    """Return the names of the workflows a workflow runs, sorted."""
+    states = every_state(definition.workflow.states)
+    return sorted({sub.name for each in states if (sub := sub_workflow(each))})
