@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.halt_in_terminal import serving
 from benchmarks.measuring import Figure, alone, on_a_loop
 from benchmarks.terminal import fresh_home
-from midstream.ai.api_client import AIAPIClient
 from midstream.core.conversation import Message, ToolCall, ToolResult, seen_by
+from midstream.models.api_client import AIAPIClient
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import JumpingClock
 

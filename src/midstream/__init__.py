@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from midstream.ai.api_client import AIAPIClient
     from midstream.ai_coder_console import AICoderConsole
     from midstream.command.handler import CommandHandler
     from midstream.config.manager import ConfigManager
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         UserMistake,
         WorldTrouble,
     )
+    from midstream.models.api_client import AIAPIClient
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.ports import World

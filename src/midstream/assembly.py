@@ -21,9 +21,9 @@ from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import own_redactor
 
 if TYPE_CHECKING:
-    from midstream.ai.api_client import AIAPIClient
-    from midstream.ai.choice import ModelChoice
     from midstream.language.problem import Problem
+    from midstream.models.api_client import AIAPIClient
+    from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
@@ -102,11 +102,11 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
     """
-    from midstream.ai.api_client import AIAPIClient, Limits, is_configured
-    from midstream.ai.choice import ModelChoice
-    from midstream.ai.naming import no_model
-    from midstream.ai.offline import PIECES_PER_S, OfflineModel
-    from midstream.ai.retry import Backoff
+    from midstream.models.api_client import AIAPIClient, Limits, is_configured
+    from midstream.models.model_choice import ModelChoice
+    from midstream.models.model_names import no_model
+    from midstream.models.offline import PIECES_PER_S, OfflineModel
+    from midstream.models.retry import Backoff
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import World
     from midstream.runtime.workflow_library import WorkflowLibrary
@@ -283,7 +283,7 @@ def configured(
         UserMistake: the command line names a mode or model that none can be.
     """
     if options.model is not None:
-        from midstream.ai.naming import checked, require_key
+        from midstream.models.model_names import checked, require_key
 
         require_key(checked(options.model), os.environ)
     return open_settings(

@@ -180,9 +180,9 @@ async def _loaded(
     *,
     is_paced: bool,
 ) -> None:
-    from midstream.ai.naming import is_offline
     from midstream.command.permissions import without_sandbox
     from midstream.desk.addressing import HOME, Equipment
+    from midstream.models.model_names import is_offline
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
 

@@ -300,8 +300,8 @@ def _some_runs(count: int) -> str:
 
 
 def _models(config: ConfigManager) -> Iterator[Finding]:
-    from midstream.ai.endpoints import base_of
-    from midstream.ai.naming import is_offline, key_names, provider_of, require_key
+    from midstream.models.endpoints import base_of
+    from midstream.models.model_names import is_offline, key_names, provider_of, require_key
 
     asked: dict[str, list[str]] = {}
     for level, name in config.models.items():
@@ -339,7 +339,7 @@ _CHOOSE = "midstream config set models PROVIDER:MODEL keeps one, --model takes o
 
 def _local_models() -> Iterator[Finding]:
     """Yield the servers of models that answer on this machine, with the way to use them."""
-    from midstream.ai.localhost import servers_here
+    from midstream.models.localhost import servers_here
     from midstream.views.welcome_screen import way_to
 
     for each in asyncio.run(servers_here()):

@@ -6,11 +6,11 @@ from typing import Any
 
 from deadline import DEADLINE_S, jump
 
-from midstream.ai.api_client import AIAPIClient, Limits
-from midstream.ai.retry import Backoff
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
+from midstream.models.api_client import AIAPIClient, Limits
+from midstream.models.retry import Backoff
 from midstream.runtime.ports import ModelReply, ModelRequest
 from midstream.testing.openai_server import Gate, OpenAIServer
 

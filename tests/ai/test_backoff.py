@@ -1,6 +1,6 @@
 """When a request is tried again."""
 
-from midstream.ai.retry import Backoff
+from midstream.models.retry import Backoff
 
 
 def test_waits_grow_up_to_their_ceiling() -> None:

@@ -9,11 +9,11 @@ import pytest
 from ai_kit import ADD, Ears, JumpingTime, ask, called, client_of, said
 from deadline import DEADLINE_S
 
-from midstream.ai import wire
-from midstream.ai.endpoints import ENDPOINTS
-from midstream.ai.retry import Backoff
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
+from midstream.models import http_stream
+from midstream.models.endpoints import ENDPOINTS
+from midstream.models.retry import Backoff
 from midstream.testing.dialect_server import AnthropicServer
 from midstream.testing.model_server import Fault
 from midstream.testing.openai_server import OpenAIServer, Reply
@@ -152,7 +152,7 @@ async def test_the_wait_a_provider_asks_for_may_be_a_date() -> None:
 
 async def test_a_connection_serves_the_next_request_too(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is not read to its end in time is hung up on: the server may take the time it takes.
-    monkeypatch.setattr(wire, "_DRAIN_S", DEADLINE_S)
+    monkeypatch.setattr(http_stream, "_DRAIN_S", DEADLINE_S)
     for server in (
         OpenAIServer(default=Reply(text="hi")),
         AnthropicServer(default=Reply(text="hi")),

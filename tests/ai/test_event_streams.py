@@ -11,9 +11,9 @@ from hostile_endpoint import ask as calls
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.ai.wire import Event, EventReader, packed
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import WorldTrouble
+from midstream.models.http_stream import Event, EventReader, packed
 from midstream.runtime.ports import ModelReply
 
 STREAM = (

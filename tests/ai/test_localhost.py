@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.ai.localhost import USUAL, NamesHere, servers_here
+from midstream.models.localhost import USUAL, NamesHere, servers_here
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let who is asked here take the time a busy machine takes."""
     asked = partial(servers_here, patience_s=DEADLINE_S)
-    monkeypatch.setattr("midstream.ai.localhost.servers_here", asked)
+    monkeypatch.setattr("midstream.models.localhost.servers_here", asked)
 
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"

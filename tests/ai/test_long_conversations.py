@@ -8,9 +8,9 @@ from ai_kit import ADD, Ears, called, client_of, said
 from deadline import DEADLINE_S
 from test_dialects import SERVERS, environ_of
 
-from midstream.ai import anthropic_messages, openai_chat
-from midstream.ai.messages import Piece, Pieces
 from midstream.core.conversation import Message, seen_by
+from midstream.models import anthropic_messages, openai_chat
+from midstream.models.encoded_messages import Piece, Pieces
 from midstream.testing.dialects import MODELS, body_of
 from midstream.testing.model_server import Reply
 
@@ -65,7 +65,7 @@ def test_what_was_kept_is_never_taken_for_another_message() -> None:
 
 
 def test_the_oldest_pieces_go_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midstream.ai.messages.MAX_KEPT_BYTES", 10_000)
+    monkeypatch.setattr("midstream.models.encoded_messages.MAX_KEPT_BYTES", 10_000)
     encoded: list[str] = []
 
     def piece_of(message: Message) -> Piece:

@@ -10,8 +10,8 @@ import pytest
 from ai_kit import LEVELS, client_of
 from deadline import DEADLINE_S
 
-from midstream.ai.choice import ModelChoice
 from midstream.language.errors import UserMistake
+from midstream.models.model_choice import ModelChoice
 from midstream.testing.openai_server import refused_url
 
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}

@@ -294,7 +294,7 @@ async def test_the_key_goes_to_the_endpoint_and_a_stand_in_where_there_is_none()
 
 def test_importing_the_client_imports_nothing_heavy() -> None:
     looks = (
-        "import sys, midstream.ai.api_client; "
+        "import sys, midstream.models.api_client; "
         "print(sorted({'pydantic_ai', 'openai', 'httpx2', 'genai_prices'} & set(sys.modules)))"
     )
     ran = subprocess.run(

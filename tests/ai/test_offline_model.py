@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.ai.offline import LABEL, OfflineModel, pieces, smallest
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.errors import AuthorMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
+from midstream.models.offline import LABEL, OfflineModel, pieces, smallest
 from midstream.runtime.ports import ModelReply, ModelRequest
 
 VERDICT = ToolSpec(

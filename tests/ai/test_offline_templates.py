@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.ai.offline import MAX_VALUE, filled
 from midstream.language.names import Json
+from midstream.models.offline import MAX_VALUE, filled
 
 FACTS: dict[str, Json] = {
     "input": "tidy",

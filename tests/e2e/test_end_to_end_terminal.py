@@ -14,7 +14,7 @@ from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Rep
 MODEL = ("--model", "openai:gpt-4o-mini")
 HELD = """
 import asyncio, os
-from midstream.ai.offline import OfflineModel
+from midstream.models.offline import OfflineModel
 reply = OfflineModel.request
 async def held(self, request, listener):
     while request.state == "challenge" and not os.path.exists({go!r}):

@@ -15,7 +15,7 @@ MODELS = b'{"object": "list", "data": [{"id": "qwen3-coder:30b"}, {"id": "nomic-
 PATIENT = (
     sys.executable,
     "-c",
-    "from midstream.__main__ import main; from midstream.ai import localhost;"
+    "from midstream.__main__ import main; from midstream.models import localhost;"
     f"localhost.servers_here.__kwdefaults__['patience_s'] = {DEADLINE_S}; main()",
 )
 """The program, which waits for an answer from this machine as long as a busy one may take."""

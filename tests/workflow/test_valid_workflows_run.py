@@ -17,7 +17,6 @@ from deadline import DEADLINE_S
 from hypothesis import HealthCheck, event, given, settings
 from random_workflows import HANDLERS, INNER, ROLES, TOOLS, WORK, every_key, keys_of, workflows
 
-from midstream.ai.offline import smallest
 from midstream.core.decision import Decision
 from midstream.core.events import (
     AnyFact,
@@ -34,6 +33,7 @@ from midstream.language.lint import lint_workflow
 from midstream.language.names import Json
 from midstream.language.problem import Problem
 from midstream.language.spec import Definition, Workflow
+from midstream.models.offline import smallest
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import ModelRequest

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 import midstream.config
-from midstream.ai.offline import OfflineModel
 from midstream.core.events import StateTransition
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Definition, Role
+from midstream.models.offline import OfflineModel
 from midstream.runtime.effects import World
 from midstream.runtime.handlers import ScriptHandlers, load_script
 from midstream.runtime.loader import load_workflow

@@ -2,12 +2,12 @@
 
 import os
 
-from midstream.ai.naming import checked
 from midstream.config.manager import ConfigManager
 from midstream.config.own_settings import effect, explained, set_own, unset_own
 from midstream.config.permissions import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.language.mode import Mode
+from midstream.models.model_names import checked
 from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 
@@ -39,7 +39,7 @@ def check_name(config: ConfigManager, key: str, value: str) -> str:
     if key.partition(".")[0] != MODELS or not plain:
         return ""
     # It reads a long list.
-    from midstream.ai.listed import doubts_about
+    from midstream.models.price_list import doubts_about
 
     return doubts_about(checked(plain), os.environ)
 

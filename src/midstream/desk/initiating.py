@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.ai.naming import is_offline
 from midstream.config.files import way_out
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Role
+from midstream.models.model_names import is_offline
 from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.views.amounts import counted

@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from midstream.ai.localhost import USUAL, servers_here
-from midstream.ai.naming import KEYS, OFFLINE, is_configured, is_offline
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.desk.addressing import HOME
+from midstream.models.localhost import USUAL, servers_here
+from midstream.models.model_names import KEYS, OFFLINE, is_configured, is_offline
 from midstream.runtime.ports.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome

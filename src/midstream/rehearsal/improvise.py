@@ -7,11 +7,11 @@ recorded is looked up by who is asked where; what was not is answered in the pla
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from midstream.ai.offline import smallest
 from midstream.core.decide.steering import HAPPENED, NOT_KNOWN, OUTCOMES
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.names import Json
+from midstream.models.offline import smallest
 from midstream.rehearsal import format as form
 from midstream.rehearsal.director import call_of
 from midstream.rehearsal.puppet import Standing

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midstream.ai.api_client import AIAPIClient
-from midstream.ai.retry import Backoff
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
+from midstream.models.api_client import AIAPIClient
+from midstream.models.retry import Backoff
 from midstream.runtime.ports import ModelRequest
 from midstream.testing import anthropic_rules, google_rules, openai_rules
 from midstream.testing.fakes import JumpingClock

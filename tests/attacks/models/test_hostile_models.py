@@ -35,8 +35,8 @@ from hostile_endpoint import (
 )
 from tables import table
 
-from midstream.ai.api_client import Limits
 from midstream.language.errors import MidstreamError
+from midstream.models.api_client import Limits
 from midstream.runtime.ports import ModelReply
 from midstream.testing.openai_server import Fault, OpenAIServer, Reply
 

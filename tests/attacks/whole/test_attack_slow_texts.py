@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import table
 
-from midstream.ai.offline import filled
 from midstream.command.reading import _fenced
 from midstream.console.markdown import has_markdown
 from midstream.language.errors import MidstreamError
 from midstream.language.templates import compiled
+from midstream.models.offline import filled
 from midstream.rehearsal.format import without_places
 from midstream.safety.command_line import read_command
 from midstream.safety.redaction import Redactor, secret_values

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from midstream.ai.endpoints import ENDPOINTS, address_variable
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
+from midstream.models.endpoints import ENDPOINTS, address_variable
 
 OFFLINE: Final = "offline"
 

@@ -5,10 +5,10 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from midstream.ai.api_client import AIAPIClient
-from midstream.ai.listed import doubts_about, known_names, load, window_of
-from midstream.ai.localhost import NamesHere
-from midstream.ai.naming import OFFLINE, checked, checked_among, require_key
+from midstream.models.api_client import AIAPIClient
+from midstream.models.localhost import NamesHere
+from midstream.models.model_names import OFFLINE, checked, checked_among, require_key
+from midstream.models.price_list import doubts_about, known_names, load, window_of
 from midstream.system.offloop import in_thread
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.ai.endpoints import OLLAMA_ADDRESS, OLLAMA_HERE
+from midstream.models.endpoints import OLLAMA_ADDRESS, OLLAMA_HERE
 from midstream.views.welcome_screen import OLLAMA, Endpoint
 
 USUAL: Final = ((OLLAMA, 11434), ("LM Studio", 1234), ("vLLM", 8000), ("llama.cpp", 8080))

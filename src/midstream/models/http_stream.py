@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from midstream.ai.listening import Answer
-from midstream.ai.troubles import PackedAnswer, Redirected, Refused
 from midstream.language.names import Json
+from midstream.models.provider_errors import PackedAnswer, Redirected, Refused
+from midstream.models.reply_stream import Answer
 from midstream.safety.decoding import clean
 from midstream.system.offloop import in_thread
 

@@ -3,9 +3,9 @@
 import threading
 from decimal import Decimal
 
-from midstream.ai.listed import LISTED, load
-from midstream.ai.listening import Tokens
 from midstream.core.events import Usage
+from midstream.models.price_list import LISTED, load
+from midstream.models.reply_stream import Tokens
 
 _load_once = threading.Lock()
 

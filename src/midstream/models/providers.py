@@ -8,17 +8,17 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from midstream.ai.anthropic_messages import AnthropicModel
-from midstream.ai.endpoints import ENDPOINTS, address_and_key
-from midstream.ai.listening import Answer, Heard
-from midstream.ai.openai_chat import OpenAIModel
-from midstream.ai.wire import Watch, http_client
+from midstream.models.anthropic_messages import AnthropicModel
+from midstream.models.endpoints import ENDPOINTS, address_and_key
+from midstream.models.http_stream import Watch, http_client
+from midstream.models.openai_chat import OpenAIModel
+from midstream.models.reply_stream import Answer, Heard
 from midstream.runtime.ports import ModelRequest
 
 if TYPE_CHECKING:
     import httpx2
 
-    from midstream.ai.library import Library
+    from midstream.models.pydantic_ai import Library
 
 
 class Speaker(Protocol):
@@ -72,7 +72,7 @@ class Providers:
         client, self._client = self._client, None
         library, self._library = self._library, None
         if library is not None:
-            from midstream.ai.library import LibraryModel
+            from midstream.models.pydantic_ai import LibraryModel
 
             for speaker in speakers.values():
                 if isinstance(speaker, LibraryModel):
@@ -93,7 +93,7 @@ class Providers:
         return kind(self._client, address.rstrip("/"), key, name)
 
     def _of_library(self, name: str) -> Speaker:
-        from midstream.ai.library import Library
+        from midstream.models.pydantic_ai import Library
 
         if self._library is None:
             self._library = Library(self._environ, self._transport)

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midstream.ai.endpoints import ENDPOINTS
-from midstream.ai.listening import Answer, Ended, Heard, SentCall, Tokens
-from midstream.ai.messages import Piece, Pieces, callable_name, results_of, schema_of, words_of
-from midstream.ai.troubles import CutOff, Refused, Unreadable
-from midstream.ai.wire import ALWAYS, Event, Watch, converse, decoded
 from midstream.core.conversation import GO_ON, Message
 from midstream.language.names import Json
+from midstream.models.encoded_messages import (
+    Piece,
+    Pieces,
+    callable_name,
+    results_of,
+    schema_of,
+    words_of,
+)
+from midstream.models.endpoints import ENDPOINTS
+from midstream.models.http_stream import ALWAYS, Event, Watch, converse, decoded
+from midstream.models.provider_errors import CutOff, Refused, Unreadable
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 

@@ -11,10 +11,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.ai.endpoints import ENDPOINTS, address_variable
-from midstream.ai.naming import key_names, provider_of
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
+from midstream.models.endpoints import ENDPOINTS, address_variable
+from midstream.models.model_names import key_names, provider_of
 
 SHOWN_CHARS: Final = 300
 REDACTED: Final = "[redacted]"

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from midstream.ai.troubles import ReplyTooLarge
+from midstream.models.provider_errors import ReplyTooLarge
 from midstream.runtime.ports import ReplyListener
 from midstream.safety.decoding import clean
 

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midstream.ai.endpoints import ENDPOINTS, address_and_key
-from midstream.ai.listed import is_misspelt, no_such_provider
-from midstream.ai.listening import Answer, Ended, Heard, SentCall, Tokens
-from midstream.ai.messages import callable_name, results_of, schema_of, words_of
-from midstream.ai.troubles import CutOff, Failed, Kind, PackedAnswer, Redirected, plain_words
-from midstream.ai.wire import SLICE, SPARSE, Watch, http_client
 from midstream.core.conversation import GO_ON, Message
+from midstream.models.encoded_messages import callable_name, results_of, schema_of, words_of
+from midstream.models.endpoints import ENDPOINTS, address_and_key
+from midstream.models.http_stream import SLICE, SPARSE, Watch, http_client
+from midstream.models.price_list import is_misspelt, no_such_provider
+from midstream.models.provider_errors import (
+    CutOff,
+    Failed,
+    Kind,
+    PackedAnswer,
+    Redirected,
+    plain_words,
+)
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 

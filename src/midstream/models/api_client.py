@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midstream.ai.listed import meant_by
-from midstream.ai.listening import Answer, Heard, SentCall
-from midstream.ai.naming import checked, is_offline, named
-from midstream.ai.naming import is_configured as is_configured
-from midstream.ai.pricing import load_soon, usage_of
-from midstream.ai.providers import Providers, Speaker
-from midstream.ai.retry import Backoff
-from midstream.ai.troubles import (
+from midstream.core.inputs import RequestedCall
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.spec import ToolSpec
+from midstream.models.model_names import checked, is_offline, named
+from midstream.models.model_names import is_configured as is_configured
+from midstream.models.price_list import meant_by
+from midstream.models.pricing import load_soon, usage_of
+from midstream.models.provider_errors import (
     ReplyTooLarge,
     Trouble,
     secrets_in,
@@ -33,9 +33,9 @@ from midstream.ai.troubles import (
     trouble_of,
     truncated,
 )
-from midstream.core.inputs import RequestedCall
-from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.language.spec import ToolSpec
+from midstream.models.providers import Providers, Speaker
+from midstream.models.reply_stream import Answer, Heard, SentCall
+from midstream.models.retry import Backoff
 from midstream.runtime.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 from midstream.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.system.offloop import in_thread
