@@ -12,10 +12,10 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, progress
-from midstream.tool.passed_on import command_environment
-from midstream.tool.process import run_command
-from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.shell import Output
+from midstream.tools.passed_environment import command_environment
+from midstream.tools.process.supervisor import run_command
+from midstream.tools.sandbox.sandbox import Sandbox
+from midstream.tools.shell import Output
 
 AIM_MS = 30
 AIM_MEASURING_MS = 1000

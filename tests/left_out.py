@@ -55,7 +55,7 @@ def _lacks(mark: pytest.Mark) -> str | None:
 
 @cache
 def _lacks_sandbox() -> str | None:
-    from midstream.tool.sandbox.sandbox import Sandbox
+    from midstream.tools.sandbox.sandbox import Sandbox
 
     with tempfile.TemporaryDirectory() as folder:
         measured = Sandbox(Path(folder)).measure()

@@ -6,13 +6,13 @@ looked, or has no sandbox. Each worker also decides by what it measured which te
 
 from deadline import DEADLINE_S
 
-from midstream.tool import looking, manager
-from midstream.tool.sandbox import launch, measuring
+from midstream.tools import manager, read_only_launch
+from midstream.tools.sandbox import launch, probes
 
 
 def pytest_configure() -> None:
     """Set them before anything is collected."""
-    vars(measuring).update(_PROBE_S=DEADLINE_S, _ENDING_S=DEADLINE_S)
+    vars(probes).update(_PROBE_S=DEADLINE_S, _ENDING_S=DEADLINE_S)
     vars(launch).update(BEGIN_S=DEADLINE_S)
-    vars(looking).update(_GIT_CHECK_S=DEADLINE_S)
+    vars(read_only_launch).update(_GIT_CHECK_S=DEADLINE_S)
     vars(manager).update(PLAN_S=DEADLINE_S)

@@ -22,8 +22,8 @@ from midstream.language.errors import MidstreamError
 from midstream.runtime.ports import ToolContext
 from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
-from midstream.tool.files import read_files, write_file
-from midstream.tool.search import ExactSearch, Matches, list_directory, search_in_python
+from midstream.tools.file_tools import read_files, write_file
+from midstream.tools.search import ExactSearch, Matches, list_directory, search_in_python
 from torture.report import Broken, Report
 
 CANARY = b"c4nary-of-the-outside"

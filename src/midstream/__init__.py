@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from midstream.runtime.ports import World
     from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.start_headless import run_workflow
-    from midstream.tool.manager import ToolManager
-    from midstream.tool.user import tool
+    from midstream.tools.manager import ToolManager
+    from midstream.tools.user_tools import tool
 
 __version__ = "0.1.0"
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from midstream.runtime.ports.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
-    from midstream.tool.base import Tool
-    from midstream.tool.manager import ToolManager
-    from midstream.tool.mcp.approving import Approvals
-    from midstream.tool.permissions import Permissions
-    from midstream.tool.sandbox.sandbox import Sandbox
+    from midstream.tools.base import Tool
+    from midstream.tools.manager import ToolManager
+    from midstream.tools.mcp.approval import Approvals
+    from midstream.tools.permissions import Permissions
+    from midstream.tools.sandbox.sandbox import Sandbox
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,10 +110,10 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import World
     from midstream.runtime.workflow_library import WorkflowLibrary
-    from midstream.tool.builtin import built_in_tools
-    from midstream.tool.manager import ToolManager
-    from midstream.tool.permissions import Permissions
-    from midstream.tool.validation import validate
+    from midstream.tools.built_in import built_in_tools
+    from midstream.tools.manager import ToolManager
+    from midstream.tools.permissions import Permissions
+    from midstream.tools.validation import validate
 
     own, problems = _own_tools(config)
     rules = config.permissions
@@ -183,7 +183,7 @@ def journal_path(config: ConfigManager) -> Path:
 
 def sandbox_of(config: ConfigManager) -> "Sandbox":
     """Return the sandbox commands run in; no command sees our journal, state and settings."""
-    from midstream.tool.sandbox.sandbox import Sandbox
+    from midstream.tools.sandbox.sandbox import Sandbox
 
     kept = journal_path(config).parent
     # A folder around the workspace cannot be hidden in it, and need not be: it is not seen there.
@@ -231,7 +231,7 @@ _WITHOUT = "--no-journal runs without one, but then nothing is kept."
 
 def _own_tools(config: ConfigManager) -> "tuple[tuple[Tool, ...], tuple[Problem, ...]]":
     """Return the tools of the user's folder and of a trusted workspace, and what is wrong there."""
-    from midstream.tool.user import load_user_tools
+    from midstream.tools.user_tools import load_user_tools
 
     return load_user_tools(config.tool_files(), read=config.read)
 
@@ -247,9 +247,9 @@ def mcp_of(config: ConfigManager) -> "tuple[Approvals | None, tuple[str, ...]]":
     notices = tuple(map(str, problems))
     if not servers:
         return None, notices
-    from midstream.tool.mcp.approving import Approvals
-    from midstream.tool.mcp.pins import PinStore
-    from midstream.tool.mcp.servers import McpServers
+    from midstream.tools.mcp.approval import Approvals
+    from midstream.tools.mcp.pins import PinStore
+    from midstream.tools.mcp.servers import McpServers
 
     made = McpServers(
         servers,

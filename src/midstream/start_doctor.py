@@ -76,7 +76,7 @@ def _written(options: Options, found: Sequence[Finding], end: str) -> int:
 def attacked(options: Options) -> int:
     """Attack midstream in a scratch folder, say what held, and return the exit code: 1 at a breach."""
     from midstream.testing.attacks import battery, in_short, scratch_folder
-    from midstream.tool.sandbox.sandbox import Sandbox
+    from midstream.tools.sandbox.sandbox import Sandbox
 
     with scratch_folder() as scratch:
         tried = in_short(battery(scratch / "at", sandbox=Sandbox(scratch / "state")))

@@ -19,7 +19,7 @@ from midstream.system.own_process import (
 )
 
 if TYPE_CHECKING:
-    from midstream.tool.mcp.approving import Approvals
+    from midstream.tools.mcp.approval import Approvals
 
 
 def servers(options: Options) -> int:

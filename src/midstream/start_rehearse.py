@@ -205,7 +205,7 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
     from midstream.rehearsal.record import from_facts
     from midstream.rehearsal.replay import Replay, replay
     from midstream.rehearsal.workspace import library_of
-    from midstream.tool.validation import validate
+    from midstream.tools.validation import validate
 
     config = _config(options)
     before = TrustStore(config.state_dir).status(config.workspace)
@@ -243,7 +243,7 @@ def disturb(
     from midstream.rehearsal.points import point_named
     from midstream.rehearsal.replay import Replay, replay
     from midstream.rehearsal.workspace import library_of
-    from midstream.tool.validation import validate
+    from midstream.tools.validation import validate
 
     only = None if point is None else point_named(point)
     config = _config(options)
@@ -280,7 +280,7 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
     """
     from midstream.rehearsal.replay import Difference, replay
     from midstream.rehearsal.workspace import library_of, rehearsal_in, rehearsals_of
-    from midstream.tool.validation import validate
+    from midstream.tools.validation import validate
 
     config = configured(options)
     require_trust(config)

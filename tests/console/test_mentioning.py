@@ -7,7 +7,7 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.desk.mentioning import Mentioning
-from midstream.tool import workspace_files
+from midstream.tools import workspace_files
 
 
 async def test_the_first_names_come_before_all_are_known(

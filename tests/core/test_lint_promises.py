@@ -13,7 +13,7 @@ from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
 from midstream.language.problem import Problem
 from midstream.language.shape import Report
 from midstream.language.spec import Role
-from midstream.tool.validation import validate
+from midstream.tools.validation import validate
 
 # --- schemas ------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from midstream.testing.fakes import (
     define,
     fake_world,
 )
-from midstream.tool.permissions import Permissions
+from midstream.tools.permissions import Permissions
 
 Told = Literal["info", "note", "warning", "error"]
 

@@ -22,7 +22,7 @@ from midstream.language.spec import Role, ToolSpec
 from midstream.runtime.ports import ChangedFile
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
-from midstream.tool.permissions import Permissions
+from midstream.tools.permissions import Permissions
 from midstream.views.cells import cells
 from midstream.views.side_effects import FileDiff
 from midstream.views.spending import Spent

@@ -32,8 +32,8 @@ from midstream.store.memory import MemoryStore
 from midstream.system.put_in_place import contents_of, guards
 from midstream.system.workspace_paths import Place
 from midstream.testing.fakes import Gate, Line, ScriptedModel, call, define, says
-from midstream.tool import writing
-from midstream.tool.writing import Change, make, writable
+from midstream.tools import file_changes
+from midstream.tools.file_changes import Change, make, writable
 from midstream.views.side_effects import FileChange, SideEffects
 
 
@@ -615,7 +615,7 @@ async def test_wherever_a_write_was_cut_undo_leaves_nothing_of_it(
             file.write_bytes(data)
         raise OSError("the process died")
 
-    monkeypatch.setattr(writing, "put_in_place", cut)
+    monkeypatch.setattr(file_changes, "put_in_place", cut)
     async with asyncio.timeout(DEADLINE_S):
         await maker.say("pkg/sub/a.txt=1")
 

@@ -34,7 +34,7 @@ WITHOUT: Final = {
     ): "becomes the reason why one file is left as it is",
     ("system/workspace_paths.py", "require_allowed"): "the rule that forbids it, named",
     ("system/workspace_paths.py", "_readable"): "secrets are not read, whatever is tried",
-    ("tool/files.py", "read_files"): "the errors of each file, which have their hints",
+    ("tools/file_tools.py", "read_files"): "the errors of each file, which have their hints",
     ("runtime/effects.py", "_changing"): "a call that was stopped: whoever stopped it knows",
     (
         "runtime/workflow_library.py",

@@ -155,7 +155,7 @@ def test_the_nine_parts_stand_where_their_path_says() -> None:
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.state_machine import WorkflowStateMachine
-    from midstream.tool.manager import ToolManager
+    from midstream.tools.manager import ToolManager
 
     parts: list[type] = [
         AIAPIClient,

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from midstream.config.mcp_servers import McpServer
 from midstream.language.names import Json
 from midstream.runtime.ports import ToolContext, ToolOutcome
-from midstream.tool.manager import ToolManager
-from midstream.tool.mcp.approving import Approvals
-from midstream.tool.mcp.pins import PinStore
-from midstream.tool.mcp.servers import McpServers
+from midstream.tools.manager import ToolManager
+from midstream.tools.mcp.approval import Approvals
+from midstream.tools.mcp.pins import PinStore
+from midstream.tools.mcp.servers import McpServers
 
 HERE = Path(__file__).parent
 REAL = str(HERE / "mcp_real_server.py")

@@ -18,8 +18,8 @@ from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, mapped
 from midstream.codemap.map_sources import Seen
 from midstream.codemap.python_source import of_python
 from midstream.safety.policy import Policy
-from midstream.tool.explain import MIN_TOKENS
-from midstream.tool.manager import ToolManager
+from midstream.tools.explain_codebase import MIN_TOKENS
+from midstream.tools.manager import ToolManager
 
 SHOP = {
     "README.md": "# Shop\n",

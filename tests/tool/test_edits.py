@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from toolbench import Bench
 
 from midstream.language.errors import UserMistake
-from midstream.tool.edits import Edit, edited
+from midstream.tools.edits import Edit, edited
 
 CODE = """\
 def price(a):

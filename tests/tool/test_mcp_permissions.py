@@ -7,7 +7,7 @@ from mcp_kit import QUICK, bench, python_server
 from msgspec.structs import replace
 
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 TOOL, NET = "tool: mcp__real__t", "net: mcp__real"
 

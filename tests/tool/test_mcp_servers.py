@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
-from midstream.tool.manager import ToolManager
-from midstream.tool.mcp.approving import CODE_S
-from midstream.tool.mcp.child import Child
+from midstream.tools.manager import ToolManager
+from midstream.tools.mcp.approval import CODE_S
+from midstream.tools.mcp.child import Child
 
 SOURCE = Path(QUICK).read_bytes()
 

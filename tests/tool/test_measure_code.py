@@ -21,8 +21,8 @@ from midstream.codemap.code_figures import Measurement, as_json, measure
 from midstream.codemap.code_file import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
-from midstream.tool import measure as tool
-from midstream.tool.measure import TOOLS, measured
+from midstream.tools import measure_code as tool
+from midstream.tools.measure_code import TOOLS, measured
 
 TWELVE_BRANCHES = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(12))
 

@@ -8,9 +8,9 @@ from midstream.command.permissions import next_mode, without_sandbox
 from midstream.desk.status_line import permission_words
 from midstream.safety.capability import PermissionMode, SandboxLevel
 from midstream.safety.policy import Policy
-from midstream.tool.permissions import Permissions
-from midstream.tool.sandbox.measuring import Measured
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools.permissions import Permissions
+from midstream.tools.sandbox.probes import Measured
+from midstream.tools.sandbox.sandbox import Sandbox
 
 
 class FullSandbox(Sandbox):

@@ -16,12 +16,12 @@ import msgspec
 import pytest
 from deadline import wait_until
 
-from midstream.tool.sandbox import bwrap, launch, measuring, view
-from midstream.tool.sandbox.bwrap import Bwrap, found_bwrap
-from midstream.tool.sandbox.launch import Prepared
-from midstream.tool.sandbox.measuring import Measured, measured
-from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.sandbox.seccomp import MACHINES
+from midstream.tools.sandbox import bwrap, launch, mounts, probes
+from midstream.tools.sandbox.bwrap import Bwrap, found_bwrap
+from midstream.tools.sandbox.launch import Prepared
+from midstream.tools.sandbox.probes import Measured, measured
+from midstream.tools.sandbox.sandbox import Sandbox
+from midstream.tools.sandbox.seccomp import MACHINES
 
 
 def bubblewrap_runs() -> bool:
@@ -74,9 +74,9 @@ def is_held_by_bwrap(process: str) -> bool:
 DIES_FIRST = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from midstream.tool.sandbox.bwrap import found_bwrap
-from midstream.tool.sandbox.launch import Prepared
-from midstream.tool.sandbox.measuring import machinery
+from midstream.tools.sandbox.bwrap import found_bwrap
+from midstream.tools.sandbox.launch import Prepared
+from midstream.tools.sandbox.probes import machinery
 workspace, after_s = Path(sys.argv[1]), float(sys.argv[2])
 ready = Prepared(
     machinery(workspace.parent, found_bwrap()),
@@ -172,8 +172,8 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         made.append(1)
         return Measured(level="full", bwrap="/usr/bin/bwrap", version="0.8.0")
 
-    monkeypatch.setattr(measuring, "_measure", counted)
-    monkeypatch.setattr(measuring, "found_bwrap", lambda places: KNOWN)
+    monkeypatch.setattr(probes, "_measure", counted)
+    monkeypatch.setattr(probes, "found_bwrap", lambda places: KNOWN)
     return made
 
 
@@ -194,8 +194,8 @@ def test_a_sandbox_that_did_not_start_is_tried_again(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = [Measured(level="none", why="it took too long"), Measured(level="full")]
-    monkeypatch.setattr(measuring, "_measure", lambda *_: results.pop(0))
-    monkeypatch.setattr(measuring, "found_bwrap", lambda places: KNOWN)
+    monkeypatch.setattr(probes, "_measure", lambda *_: results.pop(0))
+    monkeypatch.setattr(probes, "found_bwrap", lambda places: KNOWN)
 
     assert [measured(state).level for _ in range(3)] == ["none", "full", "full"]
 
@@ -209,7 +209,7 @@ def test_a_changed_program_is_measured_anew(
 ) -> None:
     measured(state)
     changed = msgspec.structs.replace(KNOWN, **{name: value})
-    monkeypatch.setattr(measuring, "found_bwrap", lambda places: changed)
+    monkeypatch.setattr(probes, "found_bwrap", lambda places: changed)
 
     measured(state)
 
@@ -273,7 +273,7 @@ if RUNS:
             monkeypatch.setattr(Prepared, "_flags", fewer)
             if flag == "--unshare-pid":
                 # What gets out stays, and is waited for in vain.
-                monkeypatch.setattr(measuring, "_ENDING_S", 1.0)
+                monkeypatch.setattr(probes, "_ENDING_S", 1.0)
 
         return leave_out
 
@@ -294,9 +294,9 @@ if RUNS:
         state: Path, without: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         length = f"600.{secrets.randbelow(10**9)}"
-        source = measuring._inside_source().replace('"600"', f'"{length}"')
+        source = probes._inside_source().replace('"600"', f'"{length}"')
         assert length in source
-        monkeypatch.setattr(measuring, "_inside_source", lambda: source)
+        monkeypatch.setattr(probes, "_inside_source", lambda: source)
         without("--unshare-pid")
 
         result = measured(state)
@@ -314,9 +314,9 @@ if RUNS:
     def test_writable_kernel_settings_are_noticed_by_root(
         state: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        add_system = view.add_system
+        add_system = mounts.add_system
 
-        def weaker(built: view.View, **more: Any) -> None:
+        def weaker(built: mounts.View, **more: Any) -> None:
             add_system(built, **more)
             at = built.arguments.index("--remount-ro")
             del built.arguments[at : at + 2]
@@ -330,7 +330,7 @@ if RUNS:
     def test_devices_of_the_host_are_noticed_by_root(
         state: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(measuring, "made_devices", lambda folder: False)
+        monkeypatch.setattr(probes, "made_devices", lambda folder: False)
 
         broken = [each.name for each in measured(state).probes if not each.held]
 

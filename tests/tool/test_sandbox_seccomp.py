@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from midstream.tool.sandbox.seccomp import (
+from midstream.tools.sandbox.seccomp import (
     ALLOW,
     EAFNOSUPPORT,
     ENOSYS,

@@ -16,14 +16,14 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.safety.capability import Capability, SandboxLevel
 from midstream.safety.policy import Policy, judged
-from midstream.tool import process as process_module
-from midstream.tool.base import Planned
-from midstream.tool.manager import ToolManager
-from midstream.tool.process import Ended
-from midstream.tool.process_tree import processes
-from midstream.tool.sandbox.measuring import interpreter
-from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.shell import as_told, terminal_tool
+from midstream.tools.base import Planned
+from midstream.tools.manager import ToolManager
+from midstream.tools.process import supervisor as process_module
+from midstream.tools.process.supervisor import Ended
+from midstream.tools.process.tree import processes
+from midstream.tools.sandbox.probes import interpreter
+from midstream.tools.sandbox.sandbox import Sandbox
+from midstream.tools.shell import as_told, terminal_tool
 
 __all__ = ["patient"]
 
@@ -392,7 +392,7 @@ async def test_a_sandbox_that_breaks_never_runs_the_command_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for bench in benches(tmp_path)[1:]:
-        monkeypatch.setattr("midstream.tool.sandbox.launch.home_of", lambda env: Path("/proc/x"))
+        monkeypatch.setattr("midstream.tools.sandbox.launch.home_of", lambda env: Path("/proc/x"))
 
         text = await bench.failure("execute_terminal", command="touch done; echo done")
 
@@ -460,7 +460,7 @@ async def test_a_command_is_asked_about_where_not_all_could_be_looked_at(
         work = bench.context.workspace
         whole = planned(bench, Sandbox(tmp_path / "state"), "make")
         await bench.text("execute_terminal", command="true; true")
-        monkeypatch.setattr("midstream.tool.sandbox.guarded.MAX_DEPTH", 2)
+        monkeypatch.setattr("midstream.tools.sandbox.landlock.MAX_DEPTH", 2)
         (work / "a/b/c/d").mkdir(parents=True)
 
         # By what was seen a moment ago this one may run unasked.

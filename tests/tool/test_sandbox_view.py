@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from midstream.tool.sandbox.folders import OURS, Held
-from midstream.tool.sandbox.guarded import Lookout
-from midstream.tool.sandbox.launch import _inside
-from midstream.tool.sandbox.view import (
+from midstream.tools.sandbox.landlock import Lookout
+from midstream.tools.sandbox.launch import _inside
+from midstream.tools.sandbox.mounts import (
     View,
     add_home,
     add_workspace,
@@ -18,6 +17,7 @@ from midstream.tool.sandbox.view import (
     safe_path,
     unfit,
 )
+from midstream.tools.sandbox.sandbox_folders import OURS, Held
 
 
 @pytest.fixture

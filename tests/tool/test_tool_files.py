@@ -7,11 +7,11 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.system.workspace_paths import locate, read_in_slices
-from midstream.tool import files as files_module
-from midstream.tool.base import Stopped, check_stop
-from midstream.tool.files import MAX_READ_BYTES
-from midstream.tool.reading import MAX_LINES
-from midstream.tool.text import MAX_CHARS
+from midstream.tools import file_tools as files_module
+from midstream.tools.base import Stopped, check_stop
+from midstream.tools.file_tools import MAX_READ_BYTES
+from midstream.tools.numbered_lines import MAX_LINES
+from midstream.tools.tool_text import MAX_CHARS
 
 POEM = "Roses are red,\n  violets are blue,\nsugar is sweet,\n  and so are you.\n"
 

@@ -11,10 +11,10 @@ from toolbench import Bench, a_tool, files_in
 from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.policy import Policy
-from midstream.tool import manager, validation
-from midstream.tool.base import Planned
-from midstream.tool.builtin import built_in_tools
-from midstream.tool.manager import ToolManager
+from midstream.tools import manager, validation
+from midstream.tools.base import Planned
+from midstream.tools.built_in import built_in_tools
+from midstream.tools.manager import ToolManager
 
 POEM = "Roses are red,\nviolets are blue.\n"
 

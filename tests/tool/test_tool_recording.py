@@ -9,7 +9,7 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.language.errors import JournalFull
-from midstream.tool import writing as writing_module
+from midstream.tools import file_changes as writing_module
 
 POEM = "Roses are red,\nviolets are blue.\n"
 EDIT = [{"old_text": "red", "new_text": "white"}]

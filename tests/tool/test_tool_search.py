@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from toolbench import Bench
 
-from midstream.tool import search as search_module
+from midstream.tools import search as search_module
 
 WAYS = [pytest.param("ripgrep", marks=pytest.mark.needs("rg")), "python"]
 

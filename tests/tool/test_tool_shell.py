@@ -15,12 +15,12 @@ from toolbench import Bench, patient
 
 from midstream.language.names import Outcome
 from midstream.system.offloop import in_thread
-from midstream.tool import process as process_module
-from midstream.tool import process_tree
-from midstream.tool.passed_on import command_environment, inside
-from midstream.tool.process import Ended, run_command
-from midstream.tool.process_tree import processes
-from midstream.tool.shell import Output, verdict
+from midstream.tools.passed_environment import command_environment, inside
+from midstream.tools.process import supervisor as process_module
+from midstream.tools.process import tree
+from midstream.tools.process.supervisor import Ended, run_command
+from midstream.tools.process.tree import processes
+from midstream.tools.shell import Output, verdict
 
 __all__ = ["patient"]
 
@@ -56,13 +56,13 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
 @pytest.fixture
 def deaf(ahead: Ahead, monkeypatch: pytest.MonkeyPatch) -> set[signal.Signals]:
     """Return the signals of which nothing comes: an hour has passed once one of them was sent."""
-    send, deaf = process_tree.send, set[signal.Signals]()
+    send, deaf = tree.send, set[signal.Signals]()
 
     def sent(which: signal.Signals, *whom: Any) -> None:
         send(which, *whom)
         ahead.by_s += HOUR_S if which in deaf else 0.0
 
-    monkeypatch.setattr(process_tree, "send", sent)
+    monkeypatch.setattr(tree, "send", sent)
     return deaf
 
 

@@ -5,7 +5,7 @@ import pytest
 from toolbench import Bench
 
 from midstream.language.errors import UserMistake
-from midstream.tool.small import value_of
+from midstream.tools.small_tools import value_of
 
 
 @pytest.mark.parametrize(

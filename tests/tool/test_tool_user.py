@@ -10,10 +10,12 @@ from toolbench import Bench
 
 from midstream.language.errors import AuthorMistake
 from midstream.runtime.ports import ToolContext
-from midstream.tool.manager import ToolManager
-from midstream.tool.user import load_user_tools, tool, tool_from
+from midstream.tools.manager import ToolManager
+from midstream.tools.user_tools import load_user_tools, tool, tool_from
 
-HEAD = "from midstream.tool.user import tool\nfrom midstream.runtime.ports import ToolContext\n"
+HEAD = (
+    "from midstream.tools.user_tools import tool\nfrom midstream.runtime.ports import ToolContext\n"
+)
 
 
 @tool(effect="read", timeout_s=10)

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from midstream.tool.validation import validate
+from midstream.tools.validation import validate
 
 PERSON = {
     "type": "object",

@@ -12,17 +12,18 @@ from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SandboxLevel
 from midstream.safety.policy import Policy
 from midstream.system.offloop import call_soon
-from midstream.tool import manager, process
-from midstream.tool.base import Tool, ToolFunction
-from midstream.tool.manager import ToolManager
-from midstream.tool.sandbox.measuring import Measured
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools import manager
+from midstream.tools.base import Tool, ToolFunction
+from midstream.tools.manager import ToolManager
+from midstream.tools.process import supervisor
+from midstream.tools.sandbox.probes import Measured
+from midstream.tools.sandbox.sandbox import Sandbox
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands take the time a busy machine takes to end, told to or killed."""
-    monkeypatch.setattr(process, "KILL_S", DEADLINE_S)
+    monkeypatch.setattr(supervisor, "KILL_S", DEADLINE_S)
     monkeypatch.setattr(manager, "SOFT_STOP_S", DEADLINE_S)
 
 

@@ -40,7 +40,7 @@ from midstream.testing.fakes import (
     define,
     fake_world,
 )
-from midstream.tool.validation import validate
+from midstream.tools.validation import validate
 
 
 def flow(*states: dict[str, Json], **fields: Json) -> dict[str, Json]:

@@ -30,7 +30,7 @@ from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import FakeJournal, call, define, fake_world
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 FILES = ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
 PERSON = {"ask": Policy(mode="ask"), "full": Policy(mode="full")}

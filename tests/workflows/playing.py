@@ -24,8 +24,8 @@ from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.safety.capability import PermissionMode
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
-from midstream.tool.manager import ToolManager
-from midstream.tool.validation import validate
+from midstream.tools.manager import ToolManager
+from midstream.tools.validation import validate
 
 DEFAULTS = Path(str(midstream.config.__file__)).parent / "defaults"
 

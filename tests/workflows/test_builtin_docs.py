@@ -9,7 +9,7 @@ from playing import DEFAULTS, small_project
 from test_docs_examples import DOCS
 
 from midstream.cli import exit_code
-from midstream.tool.sandbox.measuring import measured
+from midstream.tools.sandbox.probes import measured
 
 PAGE = (DOCS / "built_in_workflows.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^midstream run .*$", PAGE, re.MULTILINE)

@@ -7,7 +7,7 @@ import pytest
 from playing import DEFAULTS, builtin_roles
 
 from midstream.language.lint_roles import lint_roles
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 FILES = sorted((DEFAULTS / "roles").glob("*.json"))
 TOOLS = tuple(ToolManager().specs())

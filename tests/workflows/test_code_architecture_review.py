@@ -14,7 +14,7 @@ from midstream.core.events import BranchFinished, Interrupted, QuestionAsked, To
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
 from midstream.runtime.ports import ToolOutcome
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 NAME = "code_architecture_review"
 SIDES = ["structure", "hot_spots", "tests"]

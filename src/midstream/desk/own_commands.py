@@ -18,9 +18,9 @@ from midstream.runtime.ports import OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
-from midstream.tool.process import Ended, run_command
-from midstream.tool.shell import Output
-from midstream.tool.text import cleaned
+from midstream.tools.process.supervisor import Ended, run_command
+from midstream.tools.shell import Output
+from midstream.tools.tool_text import cleaned
 
 MAX_SHOWN_LINES: Final = 2_000
 """More are kept for the offer, as far as that goes, and counted."""

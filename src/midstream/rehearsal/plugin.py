@@ -93,7 +93,7 @@ def _played(path: Path, root: Path) -> "Difference | None":
 
     from midstream.rehearsal.replay import replay
     from midstream.rehearsal.workspace import rehearsal_in, workspace_of
-    from midstream.tool.validation import validate
+    from midstream.tools.validation import validate
 
     library = _library_of(workspace_of(path, root))
 

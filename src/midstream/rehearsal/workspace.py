@@ -11,8 +11,8 @@ from midstream.config.manager import ConfigManager
 from midstream.config.places import WORKSPACE_FOLDER
 from midstream.rehearsal import format as form
 from midstream.runtime.workflow_library import WorkflowLibrary
-from midstream.tool.manager import ToolManager
-from midstream.tool.user import load_user_tools
+from midstream.tools.manager import ToolManager
+from midstream.tools.user_tools import load_user_tools
 
 FOLDER = "rehearsals"
 

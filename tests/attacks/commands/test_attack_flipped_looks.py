@@ -17,9 +17,9 @@ from tables import table
 from toolbench import Bench
 
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
-from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.shell import terminal_tool
+from midstream.tools.manager import ToolManager
+from midstream.tools.sandbox.sandbox import Sandbox
+from midstream.tools.shell import terminal_tool
 
 CANARY = "canary-77a1"
 TURNS = 40

@@ -14,8 +14,8 @@ from toolbench import Bench, Said
 from midstream.runtime.ports import Review
 from midstream.safety.capability import SHOWN, PermissionMode, SandboxLevel
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
-from midstream.tool.shell import terminal_tool
+from midstream.tools.manager import ToolManager
+from midstream.tools.shell import terminal_tool
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True):

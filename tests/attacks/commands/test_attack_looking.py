@@ -20,8 +20,8 @@ from midstream.language.errors import UserMistake
 from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged
 from midstream.safety.read_only_commands import FOLDERS
-from midstream.tool.looking import Start, looking
-from midstream.tool.shell import terminal_tool
+from midstream.tools.read_only_launch import Start, looking
+from midstream.tools.shell import terminal_tool
 
 
 class Field:

@@ -21,9 +21,9 @@ from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, PermissionMode
 from midstream.safety.policy import Policy
-from midstream.tool.builtin import built_in_tools
-from midstream.tool.manager import ToolManager
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools.built_in import built_in_tools
+from midstream.tools.manager import ToolManager
+from midstream.tools.sandbox.sandbox import Sandbox
 
 FILES = {
     "src/app.py": "def add(a, b):\n    return a + b\n",

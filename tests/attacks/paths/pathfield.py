@@ -13,7 +13,7 @@ from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import PermissionMode
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 CANARY = "c4nary-that-must-never-be-seen"
 

@@ -15,9 +15,9 @@ from midstream.safety.capability import PermissionMode
 from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged
 from midstream.safety.rules import read_rule
-from midstream.tool import looking
-from midstream.tool.builtin import built_in_tools
-from midstream.tool.manager import ToolManager
+from midstream.tools import read_only_launch
+from midstream.tools.built_in import built_in_tools
+from midstream.tools.manager import ToolManager
 
 KEPT = "Margaret owes 4711"
 RULE = "read: customers/**"
@@ -307,7 +307,7 @@ def history_of(folder: Path) -> Path:
 def lines_of(work: Path, line: str, *, is_boxed: bool) -> "looking.Start | None":
     kept = tuple(map(read_rule, RULES))
     try:
-        return looking.looking(read_command(line).argv, work, is_boxed=is_boxed, kept=kept)
+        return read_only_launch.looking(read_command(line).argv, work, is_boxed=is_boxed, kept=kept)
     except MidstreamError:
         return None
 
@@ -353,7 +353,7 @@ def test_what_names_or_finds_it_in_another_way_is_not_run_so(tmp_path: Path) -> 
 def test_a_rule_that_no_glob_says_exactly_is_asked_about(tmp_path: Path) -> None:
     work = history_of(tmp_path)
     for rule in ("read: custom?rs/**", "read: Kunden-Müller/**", "read: **", "read: ."):
-        start = looking.looking(
+        start = read_only_launch.looking(
             ("git", "log", "-p"), work, is_boxed=True, kept=(read_rule(rule), read_rule(RULE))
         )
         assert start is not None

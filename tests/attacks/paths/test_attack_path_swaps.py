@@ -18,7 +18,7 @@ from tables import table
 from midstream.language.errors import MidstreamError
 from midstream.system.put_in_place import put_in_place, take_away
 from midstream.system.workspace_paths import Place, locate, opened_folder, read_bytes
-from midstream.tool import search as search_module
+from midstream.tools import search as search_module
 
 HOOK = ".git/hooks/post-checkout"
 TURNS = 60
@@ -459,7 +459,7 @@ async def test_a_link_is_asked_about_under_both_names(field: Field) -> None:
 
 
 async def test_a_call_that_nobody_judged_writes_plain_files_only(field: Field) -> None:
-    from midstream.tool.files import write_file
+    from midstream.tools.file_tools import write_file
 
     for path in (HOOK, ".env", "AGENTS.md", ".midstream/x"):
         before = field.everything()
@@ -470,7 +470,7 @@ async def test_a_call_that_nobody_judged_writes_plain_files_only(field: Field) -
 
 
 async def test_a_file_changed_after_the_last_judgement_is_left(field: Field) -> None:
-    from midstream.tool.files import write_file
+    from midstream.tools.file_tools import write_file
 
     held = msgspec.structs.replace(field.context, binds="0" * 64)
 

@@ -19,15 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from midstream.tool import process
-from midstream.tool.passed_on import command_environment
-from midstream.tool.process import run_command
-from midstream.tool.sandbox import inside, launch, limits, measuring
-from midstream.tool.sandbox.proxy import proxy_to
-from midstream.tool.sandbox.sandbox import Sandbox
-from midstream.tool.shell import Output, as_told
+from midstream.tools.passed_environment import command_environment
+from midstream.tools.process import supervisor
+from midstream.tools.process.supervisor import run_command
+from midstream.tools.sandbox import init, launch, rlimits
+from midstream.tools.sandbox import probes as measuring
+from midstream.tools.sandbox.proxy import proxy_to
+from midstream.tools.sandbox.sandbox import Sandbox
+from midstream.tools.shell import Output, as_told
 
-IMPORTED = (inside, launch, limits, measuring, encodings.ascii, encodings.idna, encodings.latin_1)
+IMPORTED = (init, launch, rlimits, measuring, encodings.ascii, encodings.idna, encodings.latin_1)
 
 
 HANGS_S = 300.0
@@ -52,7 +53,7 @@ async def ran(sandbox: Sandbox, asked: dict[str, Any], folder: Path) -> dict[str
             ahead.by_s = HANGS_S
 
     output = Output(hear)
-    vars(process).update(time=ahead, GRACE_S=asked.get("grace_s", HANGS_S))
+    vars(supervisor).update(time=ahead, GRACE_S=asked.get("grace_s", HANGS_S))
     workspace = folder / asked.get("workspace", "workspace")
     stop = asyncio.Event()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import table
 
-from midstream.tool.sandbox.proxy import MAX_CONNECTIONS, MAX_REFUSED, Proxy, is_public, proxy_to
+from midstream.tools.sandbox.proxy import MAX_CONNECTIONS, MAX_REFUSED, Proxy, is_public, proxy_to
 
 SECRET = b"the page of the loopback"
 

@@ -12,9 +12,9 @@ from tables import table
 from toolbench import Bench
 
 from midstream.safety.policy import Policy
-from midstream.tool.builtin import built_in_tools
-from midstream.tool.manager import ToolManager
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools.built_in import built_in_tools
+from midstream.tools.manager import ToolManager
+from midstream.tools.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.needs("sandbox")
 
@@ -195,7 +195,7 @@ async def test_what_cannot_be_kept_whole_is_asked_about(
             (tmp_path / ".git").rename(tmp_path / "store")
             (tmp_path / ".git").write_text("gitdir: store\n")
         case _:
-            monkeypatch.setattr("midstream.tool.sandbox.masks.MAX_NAMES", 10)
+            monkeypatch.setattr("midstream.tools.sandbox.masks.MAX_NAMES", 10)
 
     review = await bench.manager.review("execute_terminal", {"command": "make show"}, bench.context)
 

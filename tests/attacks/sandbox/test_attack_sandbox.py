@@ -9,7 +9,7 @@ from deadline import DEADLINE_S, wait_until
 from escapes import PRELUDE, attacks
 from tables import table
 
-from midstream.tool.passed_on import NAMES, SET
+from midstream.tools.passed_environment import NAMES, SET
 
 OURS = {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS", "PWD", "LC_ALL", "LC_CTYPE"}
 ALL = [*attacks("FILES"), *attacks("KERNEL"), *attacks("PROCESSES"), *attacks("NETWORK")]

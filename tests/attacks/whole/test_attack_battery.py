@@ -10,9 +10,9 @@ from pipes_kit import started
 
 from midstream.safety.policy import Policy
 from midstream.testing.attacks import Tried, battery, scratch_folder
-from midstream.tool.process import _Plain
-from midstream.tool.sandbox.measuring import Measured
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools.process.supervisor import _Plain
+from midstream.tools.sandbox.probes import Measured
+from midstream.tools.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from tables import table
 from toolbench import Bench
 
 from midstream.core.notices import Envelope, ListenerFailed
-from midstream.tool.search import SHOWN_LINE_CHARS, excerpt
-from midstream.tool.shell import Output
-from midstream.tool.text import capped, shortened
+from midstream.tools.search import SHOWN_LINE_CHARS, excerpt
+from midstream.tools.shell import Output
+from midstream.tools.tool_text import capped, shortened
 
 KEY = "sk-ant-api03-" + "Zq7Xw2Kd9Lm4Pn8R" * 5
 PEM = "\n".join(

@@ -9,7 +9,7 @@ from toolbench import Bench
 
 from midstream.language.names import Json
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 RULES: dict[str, Policy] = {
     "a deny rule": Policy(mode="full", deny=("read: kept/**",)),

@@ -9,9 +9,9 @@ from toolbench import Bench
 
 from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
-from midstream.tool.sandbox.measuring import Measured
-from midstream.tool.sandbox.sandbox import Sandbox
+from midstream.tools.manager import ToolManager
+from midstream.tools.sandbox.probes import Measured
+from midstream.tools.sandbox.sandbox import Sandbox
 
 PLACES: dict[str, tuple[str, str, str, str]] = {
     # what is tried: config, state, journal (each from the root), the workspace

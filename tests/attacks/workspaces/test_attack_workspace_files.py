@@ -26,7 +26,7 @@ from midstream.config.trust import (
 )
 from midstream.language.errors import MidstreamError, NotTrusted, UserMistake
 from midstream.start_language import init_workflow
-from midstream.tool.user import load_user_tools
+from midstream.tools.user_tools import load_user_tools
 
 CANARY = "c4nary-of-the-persons-home"
 

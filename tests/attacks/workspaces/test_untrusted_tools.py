@@ -10,7 +10,7 @@ from midstream.language.names import Effect, Json
 from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import SHOWN
 from midstream.safety.policy import Policy
-from midstream.tool.manager import ToolManager
+from midstream.tools.manager import ToolManager
 
 POLICIES = {
     "an untrusted workspace": Policy(is_untrusted=True),

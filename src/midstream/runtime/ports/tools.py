@@ -86,7 +86,7 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     then. `granted` are the capabilities a person has granted to this call or to the run; what the call
     would do beyond them and the rules is refused.
 
-    `binds` is the digest of the plan this call was judged by (`tool.base.Planned`), "" where nobody
+    `binds` is the digest of the plan this call was judged by (`tools.base.Planned`), "" where nobody
     judged it: a tool that writes does so only if what it is about to do has the same. `forbids(request)`
     says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
     not; it may be called from any thread. `kept_from(command)` are the rules on reading that hold for

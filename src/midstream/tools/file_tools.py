@@ -1,0 +1,301 @@
+"""Reading, writing and editing files of the workspace."""
+
+import codecs
+import os
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Final
+
+import msgspec
+
+from midstream.language.errors import MidstreamError, UserMistake
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
+from midstream.runtime.ports import ToolContext
+from midstream.safety.capability import Capability
+from midstream.system.offloop import in_thread
+from midstream.system.put_in_place import contents_of, guards
+from midstream.system.workspace_paths import (
+    Place,
+    locate,
+    read_bytes,
+    read_in_slices,
+    requests_for,
+    require_allowed,
+)
+from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tools.edits import Edit, edited
+from midstream.tools.file_changes import Change, make, planned, writable
+from midstream.tools.numbered_lines import shown_lines
+from midstream.tools.tool_text import MAX_CHARS
+
+MAX_READ_BYTES: Final = 100_000_000
+MAX_WRITE_CHARS: Final = 5_000_000
+_LOOKED_AT: Final = 100_000
+_MEAN_LINE: Final = 40
+
+# --- read_files ---------------------------------------------------------------------------------
+
+
+class ReadFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `read_files`."""
+
+    paths: Annotated[
+        list[str],
+        msgspec.Meta(
+            min_length=1,
+            max_length=50,
+            description="Paths from the workspace's root. Add :FIRST-LAST for some lines only, "
+            "such as src/app.py:10-40, or :FIRST- for all from there on.",
+        ),
+    ]
+
+
+def read_files(arguments: dict[str, Json], context: ToolContext) -> str:
+    """Return the files with line numbers, in the order they are named in.
+
+    Where there is no room for all, the large ones are cut, not the last ones. A file that cannot be
+    read says so in its place; the call fails only when none can.
+    """
+    paths = typed(arguments, ReadFiles).paths
+    left = MAX_CHARS - 2_000
+    shown: dict[int, str] = {}
+    failed = 0
+    # What a small one does not need is for those that come after it.
+    for number in sorted(range(len(paths)), key=lambda number: _size(paths[number], context)):
+        check_stop(context)
+        try:
+            part = _numbered(paths[number], context, max(left // (len(paths) - len(shown)), 0))
+        except (MidstreamError, OSError) as error:
+            failed += 1
+            part = f"== {paths[number]}: not read ==\n{error}"
+        shown[number] = part
+        left -= len(part) + 2
+    whole = "\n\n".join(shown[number] for number in range(len(paths)))
+    if failed == len(paths):
+        raise UserMistake(whole)
+    return whole
+
+
+def _size(path: str, context: ToolContext) -> int:
+    """Return about how many bytes of a file are asked for; 0 where that cannot be said."""
+    with suppress(MidstreamError, OSError):
+        place, first, last = _with_range(path, context)
+        if last is not None:
+            return (last - first + 1) * _MEAN_LINE
+        whole = place.root.joinpath(*place.parts).lstat().st_size
+        return max(whole - (first - 1) * _MEAN_LINE, 0)
+    return 0
+
+
+def _plan_of_reading(arguments: dict[str, Json], context: ToolContext) -> Planned:
+    requests: list[Capability] = []
+    paths = typed(arguments, ReadFiles).paths
+    for path in paths:
+        # One that leads nowhere says so in its place.
+        with suppress(UserMistake):
+            requests += requests_for(_with_range(path, context)[0], "read")
+    return Planned(requests=tuple(dict.fromkeys(requests)), shows="\n".join(paths))
+
+
+def _numbered(path: str, context: ToolContext, room: int) -> str:
+    place, first, last = _with_range(path, context)
+    require_allowed(place, "read", context.forbids)
+    _require_range(path, place, context)
+    check = partial(check_stop, context)
+    return shown_lines(
+        place.name,
+        read_in_slices(place, max_bytes=MAX_READ_BYTES, check=check),
+        first,
+        last,
+        room=room,
+        check=check,
+    )
+
+
+def _with_range(path: str, context: ToolContext) -> tuple[Place, int, int | None]:
+    """Return the place, first and last line. A file whose name ends like a range is itself."""
+    base, colon, span = path.rpartition(":")
+    low, dash, high = span.partition("-")
+    is_range = bool(colon and base) and _is_number(low) and (not high or _is_number(high))
+    if not is_range:
+        return locate(context.workspace, path), 1, None
+    itself = locate(context.workspace, path)
+    if os.path.lexists(itself.root.joinpath(*itself.parts)):
+        return itself, 1, None
+    first = int(low)
+    last = None if dash and not high else int(high or low)
+    if first < 1 or (last is not None and last < first):
+        raise UserMistake(f"{span} is no range of lines.", hint="Lines count from 1: FIRST-LAST.")
+    return locate(context.workspace, base), first, last
+
+
+def _require_range(path: str, place: Place, context: ToolContext) -> None:
+    """Raise UserMistake for a range that is written in another way behind a file's name."""
+    if os.path.lexists(place.root.joinpath(*place.parts)):
+        return
+    for sign in (":", "#"):
+        base, _, span = path.partition(sign)
+        if base != path and _is_read(base, context):
+            raise UserMistake(
+                f"{span!r} is no range of lines of {base}.",
+                hint=f"Write {base}:FIRST-LAST, such as {base}:10-40, or {base}:10- for all from there.",
+            )
+
+
+def _is_read(path: str, context: ToolContext) -> bool:
+    """Return whether there is a file that may be read."""
+    try:
+        place = locate(context.workspace, path)
+        require_allowed(place, "read", context.forbids)
+        return place.root.joinpath(*place.parts).is_file()
+    except (MidstreamError, OSError):
+        return False
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+# --- write_file ---------------------------------------------------------------------------------
+
+
+class WriteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `write_file`."""
+
+    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")]
+    content: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=MAX_WRITE_CHARS, description="The whole file. What was there is replaced."
+        ),
+    ]
+
+
+async def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
+    """Write a whole file, folders included: afterwards it is all there, or as it was before."""
+    change = await in_thread(partial(_replacing, arguments, context))
+    await make(change, context)
+    if change.before == change.after:
+        return f"No change: {change.place.name} holds exactly this already."
+    lines = len(change.after.splitlines())
+    done = "Created" if change.before is None else "Replaced"
+    return f"{done} {change.place.name} ({lines} line{'' if lines == 1 else 's'}).{_lost(change)}"
+
+
+def _lost(change: Change) -> str:
+    """Return what a file was written with and is no longer, though nobody may have meant that."""
+    before, after = (change.before or b"")[:_LOOKED_AT], change.after[:_LOOKED_AT]
+    lost = ""
+    if before.startswith(codecs.BOM_UTF8) and not after.startswith(codecs.BOM_UTF8):
+        lost += " It has no byte order mark any more."
+    if b"\r\n" in before and b"\n" in after and b"\r\n" not in after:
+        lost += " Its line ends were \\r\\n and are \\n now; edit_file keeps them."
+    return lost
+
+
+def _encoded(content: str) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        raise UserMistake(
+            f"The text holds half a surrogate pair at character {error.start}.",
+            hint="Write the character itself.",
+        ) from error
+
+
+def _replacing(arguments: dict[str, Json], context: ToolContext) -> Change:
+    wanted = typed(arguments, WriteFile)
+    place = writable(context, wanted.path)
+    before, after = contents_of(place), _encoded(wanted.content)
+    return Change(place=place, before=before, after=after, guards=guards(place))
+
+
+def _plan_of_writing(arguments: dict[str, Json], context: ToolContext) -> Planned:
+    return planned(_replacing(arguments, context))
+
+
+# --- edit_file ----------------------------------------------------------------------------------
+
+
+class EditFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `edit_file`."""
+
+    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")]
+    edits: Annotated[
+        list[Edit],
+        msgspec.Meta(
+            min_length=1,
+            max_length=100,
+            description="Made one after the other; when one fails, none is made.",
+        ),
+    ]
+
+
+async def edit_file(arguments: dict[str, Json], context: ToolContext) -> str:
+    """Replace pieces of a text file: all of the edits, or none."""
+    change, report = await in_thread(partial(_edited, arguments, context))
+    await make(change, context)
+    return f"Edited {change.place.name}: {report}."
+
+
+def _plan_of_editing(arguments: dict[str, Json], context: ToolContext) -> Planned:
+    change = _edited(arguments, context)[0]
+    return planned(change, requests_for(change.place, "read"))
+
+
+def _edited(arguments: dict[str, Json], context: ToolContext) -> tuple[Change, str]:
+    wanted = typed(arguments, EditFile)
+    place = writable(context, wanted.path)
+    # What does not fit is answered with lines of the file.
+    require_allowed(place, "read", context.forbids)
+    data = read_bytes(place)
+    try:
+        before = data.decode()
+    except UnicodeDecodeError as error:
+        raise UserMistake(
+            f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
+        ) from error
+    after, report = edited(before, wanted.edits)
+    change = Change(place=place, before=data, after=_encoded(after), guards=guards(place))
+    return change, report
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        spec=ToolSpec(
+            name="read_files",
+            description="Read text files of the workspace, with line numbers.",
+            parameters=parameters_of(ReadFiles),
+            effect="read",
+            timeout_s=30,
+        ),
+        function=read_files,
+        plan=_plan_of_reading,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="write_file",
+            description="Create a file or replace all of it. To change a part, use edit_file.",
+            parameters=parameters_of(WriteFile),
+            effect="idempotent",
+            timeout_s=30,
+            reviewed=True,
+        ),
+        function=write_file,
+        plan=_plan_of_writing,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="edit_file",
+            description="Replace exact pieces of a text file. Read the file first: each old_text "
+            "has to be there character for character, exactly once unless replace_all is set.",
+            parameters=parameters_of(EditFile),
+            effect="once",
+            timeout_s=30,
+            reviewed=True,
+        ),
+        function=edit_file,
+        plan=_plan_of_editing,
+    ),
+)

@@ -1,0 +1,392 @@
+"""ToolManager: every tool call of every run goes through here, and ends in an outcome.
+
+A tool may raise, hang, return megabytes or be told to stop at any moment. What comes out is always
+one `ToolOutcome` with a text a model can act on; only a cancellation goes through as itself.
+"""
+
+import asyncio
+import hashlib
+import json
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
+from typing import Final
+
+import msgspec
+
+from midstream.language.errors import MidstreamError
+from midstream.language.names import Json, Outcome
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import ToolSpec
+from midstream.runtime.ports import Review, ToolContext, ToolOutcome
+from midstream.safety.capability import SHOWN, Capability
+from midstream.safety.policy import Policy, Verdict, judged, kept_from, may_ask_about
+from midstream.safety.rules import covers, is_told_by_name
+from midstream.system.offloop import in_thread
+from midstream.tools.base import Planned, Result, Stopped, Tool
+from midstream.tools.tool_text import capped, cleaned
+from midstream.tools.validation import validate
+
+SOFT_STOP_S: Final = 6.0
+"""How long a `once` tool may take to end softly: the shell's signals, and some time to be gone."""
+
+PLAN_S: Final = 20.0
+"""How long it may take to find out what a call would do, in seconds."""
+
+_UNFIT = "Not run, the arguments do not fit: "
+_VERIFY = "verify before repeating it"
+
+
+class ToolManager:
+    """The tools runs may call, by name. Of two with one name the first counts.
+
+    `tools` are the user's own; built-in ones (`midstream.tools.built_in`) come first unless
+    `built_in` says otherwise. Calls of tools with a plan are judged by the `policy` of the moment.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        built_in: Iterable[Tool] | None = None,
+        policy: Callable[[], Policy] = Policy,
+    ) -> None:
+        self._policy = policy
+        if built_in is None:
+            from midstream.tools.built_in import built_in_tools
+
+            built_in = built_in_tools()
+        self._tools: dict[str, Tool] = {}
+        for tool in (*built_in, *tools):
+            self._tools.setdefault(tool.spec.name, tool)
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """Return what each tool is, by name, in the order of names.
+
+        Calls that only read are reviewed only where a rule asks about reading, or about tools by
+        their names: mostly none does.
+        """
+        policy = self._policy()
+        reads, names = may_ask_about("read", policy), may_ask_about("tool", policy)
+        return {
+            name: _spec(self._tools[name], reads=reads, names=names) for name in sorted(self._tools)
+        }
+
+    def put(self, tools: Iterable[Tool], *, instead_of: Iterable[str] = ()) -> None:
+        """Take in tools that came to be known later, in place of those of these names."""
+        for name in instead_of:
+            self._tools.pop(name, None)
+        for tool in tools:
+            self._tools.setdefault(tool.spec.name, tool)
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return what is to become of a call; see the port `Tools`.
+
+        A call that will fail by itself (wrong arguments, a file that is not there) is let through to
+        fail: the model is told why by the call.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            return Review()
+        own, problem = await in_thread(partial(_checked, tool, arguments))
+        if problem:
+            return Review()
+        planned = await _planned(tool, own, self._with_policy(context, is_review=True))
+        if isinstance(planned, ToolOutcome):
+            return Review()
+        verdict = self._verdict(tool, planned, context)
+        return Review(
+            kind=verdict.kind,
+            asks=(*map(str, verdict.asked), _seen(planned)) if verdict.kind == "ask" else (),
+            shows=planned.shows,
+            reason=verdict.reason,
+            hint=verdict.hint,
+        )
+
+    def _verdict(self, tool: Tool, planned: Planned, context: ToolContext) -> Verdict:
+        policy = self._policy_for(tool)
+        verdict = _stricter(judged(planned.requests, policy), _by_name(tool, policy))
+        if verdict.kind != "ask":
+            return verdict
+        granted = context.granted
+        is_known = tool.spec.name in granted
+        left = [
+            each
+            for each in verdict.asked
+            if not covers(granted, each) and not (is_known and is_told_by_name(str(each)))
+        ]
+        if verdict.asked and not left:
+            return Verdict(kind="allow", reason="granted for this run")
+        return verdict
+
+    def _policy_for(self, tool: Tool) -> Policy:
+        """Return what a tool is judged by. One that only reads, and does not say what, is not held up
+        where nothing but reading is allowed.
+        """
+        policy = self._policy()
+        if tool.plan is not None or tool.spec.effect != "read":
+            return policy
+        mode = "ask" if policy.mode == "plan" else policy.mode
+        return msgspec.structs.replace(policy, mode=mode, is_untrusted=False)
+
+    def _with_policy(self, context: ToolContext, *, is_review: bool = False) -> ToolContext:
+        """Return a context that answers what else the call may do.
+
+        In a review what has a person asked is no obstacle: what is planned is for their eyes.
+        """
+        policy, granted = self._policy(), context.granted
+
+        def forbids(request: Capability) -> str:
+            verdict = judged((request,), policy)
+            if verdict.kind == "allow" or (is_review and verdict.kind == "ask"):
+                return ""
+            if verdict.kind == "ask" and all(covers(granted, each) for each in verdict.asked):
+                return ""
+            return f"{request.target}: {verdict.reason} {verdict.hint}".strip()
+
+        return msgspec.structs.replace(
+            context, forbids=forbids, kept_from=lambda command: kept_from(command, policy)
+        )
+
+    async def _refused(
+        self, tool: Tool, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome | ToolContext:
+        """Return why a call may not be made now, whatever was true when it was reviewed; otherwise
+        the context that holds it to what was judged.
+        """
+        context = self._with_policy(context)
+        if tool.plan is None:
+            return self._refused_by_name(tool) or context
+        planned = await _planned(tool, arguments, context)
+        if isinstance(planned, ToolOutcome):
+            return planned
+        verdict = self._verdict(tool, planned, context)
+        if verdict.kind != "allow":
+            return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
+        seen = [each for each in context.granted if each.startswith(SHOWN)]
+        # Made again after a crash, a call may find that all it was allowed to do has happened.
+        if seen and _seen(planned) not in seen and not planned.is_done:
+            return ToolOutcome(
+                outcome="failed",
+                text="Not done: what it would do now is not what the user saw and allowed. "
+                "Look at how things are, and call it again.",
+            )
+        return msgspec.structs.replace(context, binds=planned.binds)
+
+    def _refused_by_name(self, tool: Tool) -> ToolOutcome | None:
+        """Return why a tool that does not say what it would do may do nothing now, None if it may.
+
+        Only what denies counts: such as the mode `plan`. Its spec says whether a person is asked.
+        """
+        verdict = judged((_named(tool),), self._policy_for(tool))
+        if verdict.kind != "deny":
+            return None
+        return ToolOutcome(outcome="denied", text=f"Refused: {verdict.reason} {verdict.hint}")
+
+    async def call(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        """Return how the call ended. Never raises but `CancelledError`.
+
+        Arguments are checked first. A `read` or `idempotent` tool ends at once when `context.stop`
+        is set; a `once` tool is given `SOFT_STOP_S` to end by itself and say how. The text has no
+        NUL and no lone surrogate, and its middle is left out beyond `midstream.tools.tool_text.MAX_CHARS`.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            hint = did_you_mean(name, self._tools)
+            return ToolOutcome(outcome="failed", text=cleaned(f"There is no tool {name!r}. {hint}"))
+        if context.stop.is_set():
+            return ToolOutcome(outcome="not_run", text="Not run: it was stopped before it began.")
+        # Again, though the review did: days may have gone by since, in another process, and a server
+        # may say something else of its tool. From here on nobody checks: all work on copies of this.
+        own, problem = await in_thread(partial(_checked, tool, arguments))
+        if problem:
+            return ToolOutcome(outcome="failed", text=capped(cleaned(f"{_UNFIT}{problem}")))
+        held = await self._refused(tool, own, context)
+        if isinstance(held, ToolOutcome):
+            return ToolOutcome(outcome=held.outcome, text=capped(cleaned(held.text)))
+        ended = await _supervised(tool, own, held)
+        return ToolOutcome(outcome=ended.outcome, text=capped(cleaned(ended.text)))
+
+
+def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:
+    """Return what a tool is, reviewed where something could refuse it or ask before it is called."""
+    asks = tool.spec.needs_approval if tool.plan is None else reads
+    if tool.spec.reviewed or not (asks or names):
+        return tool.spec
+    return msgspec.structs.replace(tool.spec, reviewed=True)
+
+
+def _named(tool: Tool) -> Capability:
+    return Capability(kind="tool", target=tool.spec.name)
+
+
+def _by_name(tool: Tool, policy: Policy) -> Verdict:
+    """Return what the rules about tools by their names say; where none speaks, nothing is asked."""
+    rules = msgspec.structs.replace(policy, mode="full", is_untrusted=False)
+    return judged((_named(tool),), rules)
+
+
+def _stricter(one: Verdict, other: Verdict) -> Verdict:
+    """Return the verdict that lets less happen; of two that ask, one that asks about all of it."""
+    order = ("allow", "ask", "deny")
+    if one.kind == other.kind == "ask":
+        asked = {str(each): each for each in (*one.asked, *other.asked)}
+        return msgspec.structs.replace(one, asked=tuple(asked[text] for text in sorted(asked)))
+    return max(one, other, key=lambda each: order.index(each.kind))
+
+
+def _plan_by_name(tool: Tool, arguments: dict[str, Json]) -> Planned:
+    """Return what is known of a call of a tool that does not say what it would do."""
+    shown = json.dumps(arguments, indent=2, sort_keys=True)
+    return Planned(requests=(_named(tool),) if tool.spec.needs_approval else (), shows=shown)
+
+
+def _checked(tool: Tool, arguments: dict[str, Json]) -> tuple[dict[str, Json], str]:
+    """Return arguments that nobody else holds, and why they do not fit the tool, "" where they do."""
+    try:
+        own = _copied(arguments)
+    except (RecursionError, TypeError, ValueError):
+        # What cannot be copied is no JSON of a size to be checked.
+        return {}, validate(arguments, tool.spec.parameters) or "they are no JSON"
+    return own, validate(own, tool.spec.parameters)
+
+
+def _copied(arguments: dict[str, Json]) -> dict[str, Json]:
+    """Return the same arguments: whoever gets these cannot change what the others were given."""
+    copy: dict[str, Json] = msgspec.to_builtins(arguments)
+    return copy
+
+
+def _seen(planned: Planned) -> str:
+    """Return the grant that binds a yes to what was shown."""
+    whole = f"{planned.binds}\n{planned.shows}"
+    return SHOWN + hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _planned(
+    tool: Tool, arguments: dict[str, Json], context: ToolContext
+) -> Planned | ToolOutcome:
+    """Return what a call with checked arguments would do, or how it fails before it does anything."""
+    plan = tool.plan or (lambda found, _context: _plan_by_name(tool, found))
+
+    def work() -> Planned:
+        return plan(_copied(arguments), context)
+
+    try:
+        async with asyncio.timeout(PLAN_S):
+            return await in_thread(work, name="midstream-plan")
+    except (Exception, SystemExit) as error:
+        return _failed(tool, error)
+
+
+async def _supervised(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
+    """Run the call beside its deadline and the wish to stop it."""
+    # The call's own event: it is set, too, when nobody waits any more, so that a thread that cannot
+    # be killed changes nothing afterwards.
+    stop = asyncio.Event()
+    is_over = asyncio.Event()
+    own = msgspec.structs.replace(context, stop=stop, progress=_until(is_over, context.progress))
+    async with asyncio.TaskGroup() as group:
+        work = group.create_task(_outcome(tool, arguments, own))
+        halt = group.create_task(context.stop.wait())
+        try:
+            await asyncio.wait(
+                {work, halt}, timeout=tool.spec.timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            was_told = halt.done()
+            stop.set()
+            if not work.done() and was_told and tool.spec.effect == "once":
+                await asyncio.wait({work}, timeout=SOFT_STOP_S)
+            was_cut = not work.done()
+        finally:
+            # The work first: a command that is cancelled is killed, not asked.
+            work.cancel()
+            halt.cancel()
+            stop.set()
+            is_over.set()
+    if not work.cancelled():
+        return work.result()
+    if not was_cut:
+        return ToolOutcome(outcome="failed", text=f"{tool.spec.name} cancelled itself.")
+    return _cut(tool.spec) if was_told else _timed_out(tool.spec)
+
+
+def _until(is_over: asyncio.Event, progress: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a progress function that a forgotten thread cannot use any more."""
+
+    def tell(text: str) -> None:
+        if not is_over.is_set():
+            progress(cleaned(text))
+
+    return tell
+
+
+def _timed_out(spec: ToolSpec) -> ToolOutcome:
+    words = f"Timed out after {spec.timeout_s:g} s"
+    if spec.effect == "once":
+        text = f"{words}: it may have done part of its work, {_VERIFY}."
+        return ToolOutcome(outcome="unknown", text=text)
+    return ToolOutcome(outcome="failed", text=f"{words}.")
+
+
+def _cut(spec: ToolSpec) -> ToolOutcome:
+    if spec.effect == "once":
+        text = f"It was told to stop and did not end in time: {_VERIFY}."
+        return ToolOutcome(outcome="unknown", text=text)
+    more = "" if spec.effect == "read" else " It may have been done; doing it again does no harm."
+    return ToolOutcome(outcome="stopped", text=f"Stopped before it finished.{more}")
+
+
+async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
+    """Do the call with checked arguments; whatever it raises becomes an outcome."""
+    try:
+        return _as_outcome(await _done(tool, _copied(arguments), context))
+    except (Exception, SystemExit) as error:
+        return _failed(tool, error)
+
+
+def _failed(tool: Tool, error: BaseException) -> ToolOutcome:
+    """Return what an exception of a tool means for the model."""
+    match error:
+        case Stopped():
+            return ToolOutcome(outcome="stopped", text="Stopped before it changed anything.")
+        case MidstreamError():
+            return ToolOutcome(outcome="failed", text=str(error))
+        case TimeoutError():
+            return ToolOutcome(outcome="failed", text=f"{tool.spec.name} took too long.")
+        case OSError():
+            text = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
+            return ToolOutcome(outcome="failed", text=text)
+        case _:
+            return ToolOutcome(outcome="failed", text=_words_for(tool, error))
+
+
+async def _done(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> Result:
+    result: Result | Awaitable[Result]
+    if iscoroutinefunction(tool.function):
+        result = tool.function(arguments, context)
+    else:
+        call = partial(tool.function, arguments, context)
+        result = await in_thread(call, name=f"midstream-tool-{tool.spec.name}")
+    return await result if isawaitable(result) else result
+
+
+def _as_outcome(result: Result) -> ToolOutcome:
+    if isinstance(result, ToolOutcome):
+        return result
+    return ToolOutcome(outcome=_COMPLETED, text=result if isinstance(result, str) else str(result))
+
+
+_COMPLETED: Final[Outcome] = "completed"
+
+
+def _words_for(tool: Tool, error: BaseException) -> str:
+    where = ""
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        where = f" ({frames[-1].filename.rpartition('/')[2]}, line {frames[-1].lineno})"
+    message = f": {error}" if str(error) else ""
+    return f"{tool.spec.name} failed with {type(error).__name__}{message}{where}"

@@ -1,0 +1,182 @@
+"""measure_code: the figures of the workspace's code, measured in a child process."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from midstream.codemap.source_files import listed
+from midstream.language.errors import WorldTrouble
+from midstream.language.names import Json
+from midstream.language.spec import ToolSpec
+from midstream.runtime.ports import ToolContext
+from midstream.system.offloop import in_thread
+from midstream.system.workspace_paths import Place, locate, requests_for
+from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tools.process.supervisor import run_command
+
+TIMEOUT_S = 120.0
+MAX_ERROR = 300
+MAX_OUTPUT_BYTES = 1_000_000
+
+
+class MeasureCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of measure_code."""
+
+    commits: Annotated[
+        int, msgspec.Meta(ge=1, le=2_000, description="How many commits of history to look at.")
+    ] = 200
+    top: Annotated[
+        int, msgspec.Meta(ge=1, le=50, description="How many entries each list holds.")
+    ] = 10
+
+
+_INHERITED = (
+    *("PATH", "HOME", "USER", "LANG", "TMPDIR", "XDG_CONFIG_HOME"),
+    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH"),
+)
+"""What the measuring gets of our environment: no keys, since git is started from there."""
+
+
+async def measured(
+    root: Path,
+    *,
+    commits: int = 200,
+    top: int = 10,
+    stop: asyncio.Event | None = None,
+    without: Collection[str] = (),
+) -> str:
+    """Return the figures of a folder as JSON text (the fields of `measurement.Measurement`).
+
+    Files named in `without`, by their paths below the folder, are not looked at. Setting `stop`, or
+    cancelling, ends the measuring and everything it started.
+
+    Raises:
+        WorldTrouble: the measuring process could not be started, was ended or failed.
+    """
+    return await answer_of_child(
+        "midstream.codemap.code_figures", root, (str(commits), str(top)), stop=stop, without=without
+    )
+
+
+async def answer_of_child(
+    module: str,
+    root: Path,
+    arguments: Sequence[str],
+    *,
+    stop: asyncio.Event | None = None,
+    without: Collection[str] = (),
+) -> str:
+    """Return what one of our modules says of a folder, run as a program in a process of its own.
+
+    It gets the folder, the arguments and, where there is something in `without`, a file that holds
+    that, each before a NUL.
+
+    Raises:
+        WorldTrouble: the process could not be started, was ended or failed.
+    """
+    out = _Output()
+    left_out = await in_thread(partial(_kept, without)) if without else None
+    # -P: a module of the folder midstream was started in is never what runs.
+    command = [sys.executable, "-P", "-W", "ignore", "-m", module]
+    try:
+        ended = await run_command(
+            [*command, str(root), *arguments, *([left_out] if left_out else [])],
+            folder=root,
+            environment={name: os.environ[name] for name in _INHERITED if name in os.environ},
+            timeout_s=TIMEOUT_S,
+            stop=stop or asyncio.Event(),
+            sink=out,
+        )
+    except OSError as error:
+        raise WorldTrouble(
+            f"Measuring could not be started: {error}.", hint="Try again; nothing was changed."
+        ) from error
+    finally:
+        if left_out:
+            with suppress(OSError):
+                os.unlink(left_out)
+    text = out.data.decode(errors="replace")
+    if ended.exit_code != 0 or ended.cause:
+        last = text.strip().rpartition("\n")[2][:MAX_ERROR]
+        raise WorldTrouble(
+            f"Measuring ended with code {ended.exit_code}: {last}",
+            hint="Measure a folder of it by itself.",
+        )
+    return text
+
+
+def _kept(names: Collection[str]) -> str:
+    """Return a new file that holds these names, each before a NUL."""
+    handle, path = tempfile.mkstemp(prefix="midstream-")
+    with open(handle, "wb") as file:
+        file.write(b"".join(os.fsencode(name) + b"\0" for name in names))
+    return path
+
+
+class _Output:
+    """What the measuring prints, kept whole up to a limit it never reaches by itself."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def feed(self, data: bytes) -> bool:
+        self.data += data
+        return len(self.data) <= MAX_OUTPUT_BYTES
+
+    def tick(self) -> float | None:
+        return None
+
+
+async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str:
+    wanted = typed(arguments, MeasureCode)
+    return await measured(
+        context.workspace,
+        commits=wanted.commits,
+        top=wanted.top,
+        stop=context.stop,
+        without=await in_thread(partial(kept_from, context)),
+    )
+
+
+def kept_from(context: ToolContext) -> list[str]:
+    """Return the files policy keeps a call from reading. Secrets are never read anyway."""
+    root = Path(os.path.realpath(context.workspace))
+    found: list[str] = []
+    for path in listed(root):
+        check_stop(context)
+        place = Place(root=root, parts=tuple(path.split("/")))
+        if any(map(context.forbids, requests_for(place, "read"))):
+            found.append(path)
+    return found
+
+
+def _plan(_arguments: dict[str, Json], context: ToolContext) -> Planned:
+    return Planned(requests=requests_for(locate(context.workspace, "."), "read"))
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        spec=ToolSpec(
+            name="measure_code",
+            description=(
+                "Measure the code of the workspace. Returns JSON: totals, languages, largest files, "
+                "most complex functions, imports and their cycles (Python, JavaScript, TypeScript, Go, "
+                "Rust, Java), and from git history the most "
+                "changed files and the ranking of changes times complexity. Reads only."
+            ),
+            parameters=parameters_of(MeasureCode),
+            effect="read",
+            timeout_s=TIMEOUT_S,
+        ),
+        function=_measure_code,
+        plan=_plan,
+    ),
+)

@@ -1,0 +1,254 @@
+"""A command made ready to start in the sandbox, seen through its start, and cleared up after."""
+
+import json
+import os
+import select
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from midstream.system.workspace_paths import Place
+from midstream.tools import passed_environment
+from midstream.tools.sandbox import rlimits
+from midstream.tools.sandbox.bwrap import Bwrap
+from midstream.tools.sandbox.landlock import LOCKED, NOTHING, Guarded
+from midstream.tools.sandbox.masks import NO_MASKS, Masks
+from midstream.tools.sandbox.mounts import (
+    View,
+    add_devices,
+    add_home,
+    add_looked_at,
+    add_system,
+    add_workspace,
+    home_of,
+    safe_path,
+)
+from midstream.tools.sandbox.sandbox_folders import Held
+from midstream.tools.sandbox.seccomp import filter_of
+
+if TYPE_CHECKING:
+    from midstream.tools.sandbox.proxy import Proxy
+
+BEGIN_S: Final = 10.0
+"""How long bubblewrap may take to say that it has begun."""
+
+_GATED: Final = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
+"""What waits for `begin` before a command. bubblewrap would go on where we have died before it, with nobody
+to end what it runs and no limits set; the line that this reads comes from `begin` alone.
+"""
+
+
+class Machinery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sandbox is made with: the program, our own device nodes, what is never to be seen."""
+
+    bwrap: Bwrap
+    machine: str
+    devices: Path | None = None
+    hidden: tuple[Path, ...] = ()
+    max_processes: int = rlimits.MAX_PROCESSES
+
+
+class Prepared:
+    """A command line to start, and what belongs to it.
+
+    Start `argv` with `environment`, `stdin` and `pass_fds`, in the thread that will stay until it has
+    ended (the sandbox ends with that thread); then call `begin`, and `close` when it has ended.
+    """
+
+    def __init__(
+        self,
+        machinery: Machinery,
+        argv: Sequence[str],
+        *,
+        workspace: Path,
+        environment: Mapping[str, str],
+        tag: Mapping[str, str],
+        network: bool = False,
+        proxy: "Proxy | None" = None,
+        guarded: Guarded = NOTHING,
+        masks: Masks = NO_MASKS,
+        looks_at: Mapping[str, Place | None] | None = None,
+    ) -> None:
+        """Prepare it: opens descriptors, and makes `.git` or `.midstream` where they are missing.
+
+        `tag` is all that the program itself gets for an environment, which anyone inside can read.
+        With `looks_at` it sees nothing of the workspace but that, changes nothing, and gets exactly
+        `environment`.
+
+        Raises:
+            OSError: something of it cannot be opened or made.
+        """
+        self.environment = dict(tag)
+        self._max_processes = machinery.max_processes
+        self._view = View()
+        self._ours: list[int] = []
+        self._group: Path | None = None
+        workspace = Path(os.path.realpath(workspace))
+        self._held = Held(workspace, LOCKED if looks_at is None else ())
+        try:
+            self.stdin, self._gate = self._pipe()
+            self._info, write = self._pipe()
+            # bubblewrap holds both ends: with nobody to tell it would die, and leave its child waiting.
+            told = os.open(f"/proc/self/fd/{write}", os.O_RDWR | os.O_CLOEXEC)
+            os.close(write)
+            blocked, self._go = self._pipe()
+            self._ours += [self.stdin, self._gate, self._info, self._go]
+            # Who knows what listens where nobody could look: no sockets of the Unix family then.
+            flags = self._flags(
+                machinery, network=network, unix=looks_at is None and not guarded.shortfall
+            )
+            self._view.descriptors += [told, blocked]
+            if proxy is not None:
+                way = os.dup(proxy.theirs.fileno())
+                self._view.descriptors.append(way)
+                argv = proxy.inside(argv, way)
+            flags += ["--info-fd", str(told), "--block-fd", str(blocked)]
+            if looks_at is None:
+                home = home_of(environment)
+                add_system(self._view, network=network)
+                if machinery.devices is not None:
+                    add_devices(self._view, machinery.devices)
+                add_home(self._view, home, environment, workspace)
+                add_workspace(
+                    self._view,
+                    workspace,
+                    home=home,
+                    by_descriptor=machinery.bwrap.by_descriptor,
+                    guarded=guarded,
+                    hidden=machinery.hidden,
+                    masks=masks,
+                )
+                inside = _inside(environment, home, workspace)
+            else:
+                add_looked_at(
+                    self._view,
+                    workspace,
+                    places=looks_at,
+                    devices=machinery.devices,
+                    hidden=machinery.hidden,
+                )
+                inside = dict(environment)
+            # Last: what is mounted needs its place made first.
+            self._view.add("--remount-ro", "/")
+            variables = [word for pair in inside.items() for word in ("--setenv", *pair)]
+            end = ["--chdir", str(workspace), "--", *_GATED, *argv]
+            self.argv = [
+                machinery.bwrap.path,
+                *flags,
+                *self._view.arguments,
+                *variables,
+                *end,
+            ]
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pass_fds(self) -> tuple[int, ...]:
+        """Return the descriptors the program needs; it closes them before the command begins."""
+        return tuple(self._view.descriptors)
+
+    def _flags(self, machinery: Machinery, *, network: bool, unix: bool) -> list[str]:
+        flags = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        flags += ["--unshare-cgroup-try", "--cap-drop", "ALL", "--new-session"]
+        flags += ["--die-with-parent", "--clearenv", "--hostname", "sandbox"]
+        if not network:
+            flags.append("--unshare-net")
+        if machinery.bwrap.is_new_enough():
+            flags.append("--disable-userns")
+        program = filter_of(machinery.machine, unix=unix and not network)
+        if program is not None:
+            descriptor = self._read_end(program)
+            self._view.descriptors.append(descriptor)
+            flags += ["--seccomp", str(descriptor)]
+        return flags
+
+    def _pipe(self) -> tuple[int, int]:
+        return os.pipe2(os.O_CLOEXEC)
+
+    def _read_end(self, data: bytes) -> int:
+        """Return the reading end of a pipe that holds the data and no more."""
+        read, write = self._pipe()
+        try:
+            os.write(write, data)
+        finally:
+            os.close(write)
+        return read
+
+    def begin(self, pid: int) -> int | None:
+        """Set the limits on what was started and let it begin; return its first process' id.
+
+        None: it ended at once; what it said tells why.
+        """
+        self._view.close()
+        first = self._told_pid(pid)
+        if first is None:
+            return None
+        with suppress(ProcessLookupError):
+            rlimits.limit(first, max_processes=self._max_processes)
+            if os.getuid() == 0:
+                self._group = rlimits.begun_group(first, self._max_processes)
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"!")
+            os.write(self._gate, b"\n")
+        self._ours.remove(self._gate)
+        os.close(self._gate)
+        return first
+
+    def _told_pid(self, parent: int) -> int | None:
+        said = b""
+        until = time.monotonic() + BEGIN_S
+        waiting = select.poll()
+        waiting.register(self._info, select.POLLIN)
+        while True:
+            if not waiting.poll(max(0.0, until - time.monotonic()) * 1000):
+                return None
+            piece = os.read(self._info, 4096)
+            said += piece
+            with suppress(ValueError):
+                return int(json.loads(said)["child-pid"])
+            if not piece:
+                return None
+
+    def close(self) -> None:
+        """Clear up; called when nothing of it runs any more, or when it was never started."""
+        self._view.close()
+        for descriptor in self._ours:
+            os.close(descriptor)
+        self._ours.clear()
+        if self._group is not None:
+            rlimits.end_group(self._group)
+            self._group = None
+        self._held.let_go()
+
+    def __enter__(self) -> "Prepared":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def _inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict[str, str]:
+    ours = {
+        "PATH": safe_path(environment),
+        "HOME": str(home),
+        "TMPDIR": "/tmp",  # nosec B108  # the sandbox's own
+        # What git keeps up to date while it only looks cannot be written.
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    with suppress(OSError):
+        if stat.S_ISDIR(os.lstat(workspace / ".git").st_mode) and _is_others(workspace):
+            # git refuses a repository of somebody else; the person chose to work in this one.
+            ours["GIT_CONFIG_COUNT"] = "1"
+            ours["GIT_CONFIG_KEY_0"] = "safe.directory"
+            ours["GIT_CONFIG_VALUE_0"] = str(workspace)
+    return {**passed_environment.inside(environment), **ours}
+
+
+def _is_others(workspace: Path) -> bool:
+    return os.lstat(workspace).st_uid != os.getuid()

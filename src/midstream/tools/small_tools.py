@@ -1,0 +1,240 @@
+"""Small tools: the time, a calculator, and the question to the user that is never run here."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from midstream.language.errors import UserMistake
+from midstream.language.names import REQUEST_USERS_INPUT, Json
+from midstream.language.spec import ToolSpec
+from midstream.runtime.ports import ToolContext, ToolOutcome
+from midstream.tools.base import Tool, parameters_of, typed
+
+MAX_EXPRESSION_CHARS: Final = 500
+MAX_BITS: Final = 4_000
+"""How long a whole number may grow: about 1200 digits."""
+
+# --- get_time -----------------------------------------------------------------------------------
+
+
+class GetTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `get_time`."""
+
+    timezone: Annotated[
+        str, msgspec.Meta(max_length=100, description="Such as Europe/Berlin; default: local.")
+    ] = ""
+
+
+def get_time(arguments: dict[str, Json], context: ToolContext) -> str:
+    """Return the time of day here or in a time zone, and in UTC."""
+    import zoneinfo
+
+    wanted = typed(arguments, GetTime)
+    now = datetime.now(UTC)
+    try:
+        zone = zoneinfo.ZoneInfo(wanted.timezone) if wanted.timezone else None
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
+        raise UserMistake(
+            f"There is no time zone {wanted.timezone!r}.", hint="Use one such as Europe/Berlin."
+        ) from error
+    here = now.astimezone(zone)
+    return f"{here:%A} {here.isoformat(timespec='seconds')} (UTC: {now:%Y-%m-%dT%H:%M:%SZ})"
+
+
+# --- calculate ----------------------------------------------------------------------------------
+
+
+class Calculate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `calculate`."""
+
+    expression: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_EXPRESSION_CHARS,
+            description="Numbers, + - * / // % **, comparisons, parentheses, pi, e, tau; abs, round, "
+            "min, max, sqrt, exp, log, log2, log10, sin, cos, tan, floor, ceil, factorial, gcd.",
+        ),
+    ]
+
+
+def calculate(arguments: dict[str, Json], context: ToolContext) -> str:
+    """Return the value of an arithmetic expression."""
+    return str(value_of(typed(arguments, Calculate).expression))
+
+
+def value_of(expression: str) -> int | float | bool:
+    """Return an expression's value. No step of it may take long or grow large.
+
+    Raises:
+        UserMistake: it is no arithmetic, its result is no real number, or it grows too large.
+    """
+    import simpleeval  # type: ignore[import-untyped]
+
+    evaluator = simpleeval.SimpleEval(
+        operators=_OPERATORS, functions=_FUNCTIONS, names=dict(_NAMES)
+    )
+    allowed = {ast.Expr, ast.Expression, ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp}
+    allowed |= {ast.Compare, ast.IfExp, ast.Call, ast.Name}
+    evaluator.nodes = {kind: run for kind, run in evaluator.nodes.items() if kind in allowed}
+    try:
+        # Parsed here: simpleeval takes statements, too, and warns on the terminal about them.
+        tree = ast.parse(expression.strip(), mode="eval")
+        value = evaluator.eval(expression, previously_parsed=tree.body)
+    except UserMistake:
+        raise
+    except Exception as error:
+        raise UserMistake(
+            f"The expression cannot be calculated: {error}.",
+            hint="Numbers, + - * / // % **, comparisons and plain functions can.",
+        ) from error
+    result: int | float | bool = _small(value)
+    return result
+
+
+def _small(value: Any) -> Any:
+    if not isinstance(value, int | float):
+        raise UserMistake(
+            f"The result is no real number but {type(value).__name__}.",
+            hint="Calculate with smaller or real numbers.",
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserMistake(
+            "The result is too large or no number.", hint="Calculate with smaller or real numbers."
+        )
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise UserMistake(
+            f"A number grows beyond {MAX_BITS} bits.",
+            hint="Calculate with smaller or real numbers.",
+        )
+    return value
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        return _small(function(*map(_small, values)))
+
+    return run
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if isinstance(base, int) and isinstance(exponent, int):
+        # Refused before it is worked out, which is what takes the time.
+        if base.bit_length() * max(exponent, 0) > MAX_BITS + exponent and abs(base) > 1:
+            raise UserMistake(
+                f"A number grows beyond {MAX_BITS} bits.",
+                hint="Calculate with smaller or real numbers.",
+            )
+        if abs(exponent) > MAX_BITS:
+            raise UserMistake(
+                f"The exponent {exponent} is too large.",
+                hint="Calculate with smaller or real numbers.",
+            )
+    return base**exponent
+
+
+def _factorial(value: Any) -> Any:
+    if not isinstance(value, int) or value > 450:
+        raise UserMistake(
+            "factorial takes whole numbers up to 450.", hint="Calculate with smaller ones."
+        )
+    return math.factorial(value)
+
+
+def _round(value: Any, digits: Any = None) -> Any:
+    if digits is not None and abs(digits) > 300:
+        raise UserMistake("round takes up to 300 digits.", hint="Ask for fewer.")
+    return round(value, digits)
+
+
+_OPERATORS: Final = {
+    kind: _checked(function)
+    for kind, function in (
+        (ast.Add, operator.add),
+        (ast.Sub, operator.sub),
+        (ast.Mult, operator.mul),
+        (ast.Div, operator.truediv),
+        (ast.FloorDiv, operator.floordiv),
+        (ast.Mod, operator.mod),
+        (ast.Pow, _power),
+        (ast.USub, operator.neg),
+        (ast.UAdd, operator.pos),
+        (ast.Not, operator.not_),
+        (ast.Eq, operator.eq),
+        (ast.NotEq, operator.ne),
+        (ast.Lt, operator.lt),
+        (ast.LtE, operator.le),
+        (ast.Gt, operator.gt),
+        (ast.GtE, operator.ge),
+    )
+}
+_FUNCTIONS: Final = {
+    name: _checked(function)
+    for name, function in (
+        *((each.__name__, each) for each in (abs, min, max)),
+        *((name, getattr(math, name)) for name in ("sqrt", "exp", "log", "log2", "log10", "gcd")),
+        *((name, getattr(math, name)) for name in ("sin", "cos", "tan", "floor", "ceil")),
+        ("factorial", _factorial),
+        ("round", _round),
+    )
+}
+_NAMES: Final = {"pi": math.pi, "e": math.e, "tau": math.tau, "True": True, "False": False}
+
+
+# --- request_users_input ------------------------------------------------------------------------
+
+
+class RequestUsersInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of `request_users_input`."""
+
+    question: Annotated[str, msgspec.Meta(min_length=1, description="What the user is asked.")]
+    choices: Annotated[list[str], msgspec.Meta(description="The answers to choose from.")] = []
+    schema: Annotated[
+        dict[str, Json], msgspec.Meta(description="A JSON Schema the answer has to fit.")
+    ] = {}
+
+
+def request_users_input(arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
+    """Say that a question cannot be asked here: the machine parks these calls, it never runs them."""
+    return ToolOutcome(
+        outcome="failed",
+        text="The question was not asked: only a running workflow or chat can ask the user.",
+    )
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        spec=ToolSpec(
+            name="get_time",
+            description="Get the current date and time.",
+            parameters=parameters_of(GetTime),
+            effect="read",
+            timeout_s=5,
+        ),
+        function=get_time,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name="calculate",
+            description="Calculate an arithmetic expression.",
+            parameters=parameters_of(Calculate),
+            effect="read",
+            timeout_s=5,
+        ),
+        function=calculate,
+    ),
+    Tool(
+        spec=ToolSpec(
+            name=REQUEST_USERS_INPUT,
+            description="Ask the user a question and wait for the answer.",
+            parameters=parameters_of(RequestUsersInput),
+            effect="read",
+        ),
+        function=request_users_input,
+    ),
+)
