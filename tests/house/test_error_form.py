@@ -16,7 +16,7 @@ ELSEWHERE: Final = {
     "language/templates.py": "a template: as an expression",
     "testing": "fakes: what they raise stands for the real thing's error",
     "rehearsal": "a rehearsal's own stage: it catches what it raises",
-    "store/sealing.py": "a bug of ours, whose hint is to report it",
+    "store/encoding.py": "a bug of ours, whose hint is to report it",
     "store/writer.py": "a bug of ours, whose hint is to report it",
 }
 """Files, or rooms, that need no hints of their own, and why."""

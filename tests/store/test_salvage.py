@@ -15,8 +15,8 @@ from midstream.core.codec import FIRST, chained
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, UserMistake, WorldTrouble
 from midstream.runtime.ports.storage import Letter
+from midstream.store.encoding import marked
 from midstream.store.salvage import salvage
-from midstream.store.sealing import marked
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact
 

@@ -17,8 +17,8 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, JournalTooNew
 from midstream.language.names import Json
 from midstream.runtime.ports.storage import Letter
+from midstream.store import encoding, schema
 from midstream.store import facts as journal
-from midstream.store import schema, sealing
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
@@ -49,7 +49,7 @@ def golden(path: Path, format: int = 1) -> None:
 
 def in_older_words(envelope: Envelope) -> bytes:
     """Return a fact as format 0 would have it, had there been one: it said `words` for `text`."""
-    return sealing.body_of(envelope).replace(b'"text":', b'"words":')
+    return encoding.body_of(envelope).replace(b'"text":', b'"words":')
 
 
 def in_todays_words(fact: dict[str, object]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from midstream.language.errors import JournalFull
 from midstream.runtime.ports.storage import Letter
 from midstream.store import facts as journal
 from midstream.store import schema
-from midstream.store.sealing import body_of
+from midstream.store.encoding import body_of
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 

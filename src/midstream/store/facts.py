@@ -13,6 +13,7 @@ import msgspec
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
+from midstream.store.encoding import body_of, checked, marked, seal
 from midstream.store.owners import Owners
 from midstream.store.refusals import (
     damaged,
@@ -23,7 +24,6 @@ from midstream.store.refusals import (
     nothing_to_adopt,
     taken,
 )
-from midstream.store.sealing import body_of, checked, marked, seal
 from midstream.views.listing import Summary, summarised
 
 _SUMMARY = msgspec.json.Decoder(Summary)

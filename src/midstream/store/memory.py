@@ -13,6 +13,7 @@ import msgspec
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.store.encoding import body_of, checked, letter_body
 from midstream.store.refusals import (
     closed,
     elsewhere,
@@ -23,7 +24,6 @@ from midstream.store.refusals import (
     owned,
     taken,
 )
-from midstream.store.sealing import body_of, checked, letter_body
 from midstream.system.offloop import call_soon
 from midstream.views.listing import Summary, summarised
 

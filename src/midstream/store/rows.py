@@ -13,6 +13,7 @@ import msgspec
 
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.ports.storage import Claim, KeptRun, Letter
+from midstream.store.encoding import letter_body, seal
 from midstream.store.facts import (
     Head,
     head_numbered,
@@ -25,7 +26,6 @@ from midstream.store.facts import (
 from midstream.store.owners import Owners, new_name
 from midstream.store.refusals import owned
 from midstream.store.schema import DELIVERED
-from midstream.store.sealing import letter_body, seal
 
 _LETTER = msgspec.json.Decoder(Letter)
 _COLUMNS = (

@@ -24,10 +24,10 @@ from midstream.core.codec import FIRST, chained
 from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.store.encoding import marked, seal
 from midstream.store.facts import head_in, keep_head, summary_of
 from midstream.store.owners import Owners
 from midstream.store.schema import DELIVERED, LEAST_BYTES, prepared, refuse_newer
-from midstream.store.sealing import marked, seal
 from midstream.views.listing import Summary, summarised
 
 _LEAF_INDEX, _INNER_INDEX, _LEAF_TABLE = 0x0A, 0x02, 0x0D

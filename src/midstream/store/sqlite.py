@@ -23,11 +23,11 @@ from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
-from midstream.store.guarding import Guard
+from midstream.store.blob_store import FileShelf
+from midstream.store.commit_watch import Watch
+from midstream.store.file_guard import Guard
 from midstream.store.owners import Owners
 from midstream.store.schema import prepared, reading, trouble
-from midstream.store.shelf import FileShelf
-from midstream.store.watching import Watch
 from midstream.store.writer import Committing, Reading, Worker
 from midstream.system.offloop import in_thread
 

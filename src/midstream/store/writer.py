@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from midstream.language.errors import MidstreamError, OurBug, WorldTrouble
-from midstream.store.guarding import Guard
+from midstream.store.file_guard import Guard
 from midstream.store.refusals import closed
 from midstream.store.schema import damaged_file, format_of, refuse_newer, trouble
 from midstream.system.offloop import call_soon
