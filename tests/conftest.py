@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
+from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 
 # Every worker would compile all tests again, and each of the hundreds of programs they start all of ours.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from midstream.command.handler import CommandHandler, is_command
 from midstream.command.standing import run_line
-from midstream.config.files import make_private
 from midstream.config.manager import ConfigManager
+from midstream.config.private_files import make_private
 from midstream.core.decision import Decision
 from midstream.core.events import (
     QuestionAsked,
@@ -364,7 +364,7 @@ class AICoderConsole:
 
     def settings(self) -> tuple[tuple[str, str, str], ...]:
         """Return every setting, its value and its layer."""
-        from midstream.config.own_settings import where as comes_from
+        from midstream.config.user_settings import where as comes_from
 
         return tuple((s.key, s.value, comes_from(s)) for s in self._config.explain())
 
@@ -434,7 +434,7 @@ class AICoderConsole:
 
     def explained(self, key: str) -> str:
         """Return a setting and where it comes from; see the port `Operator`."""
-        from midstream.config.own_settings import explained
+        from midstream.config.user_settings import explained
 
         return explained(self._config, key)
 

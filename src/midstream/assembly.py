@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from midstream.config.files import require_private
+from midstream.config.directories import JOURNAL_VARIABLE, journal_file
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import open_settings
-from midstream.config.places import JOURNAL_VARIABLE, journal_file
+from midstream.config.open_settings import open_settings
+from midstream.config.private_files import require_private
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.nearest import did_you_mean

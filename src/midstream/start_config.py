@@ -9,10 +9,10 @@ from pathlib import Path
 
 from midstream.asking import asked
 from midstream.assembly import Options
-from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import open_settings
-from midstream.config.own_settings import (
+from midstream.config.open_settings import open_settings
+from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.user_settings import (
     as_json,
     explained,
     own_problems,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from midstream.assembly import Options, Parts, configured, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
-from midstream.config.opening import require_trust
+from midstream.config.open_settings import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import MidstreamError

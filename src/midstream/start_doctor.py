@@ -19,7 +19,7 @@ import msgspec
 from midstream import __version__
 from midstream.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import open_settings
+from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
 from midstream.console.lines import Line, rows
 from midstream.headless.codes import FAILED, FINISHED

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from midstream.assembly import Options, Parts, configured, parts, unknown_tool
-from midstream.config.files import CHECK_NAME
+from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import read_untrusted, require_trust
-from midstream.config.places import WORKSPACE_FOLDER
+from midstream.config.open_settings import read_untrusted, require_trust
+from midstream.config.private_files import CHECK_NAME
 from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
 from midstream.core.notices import Envelope, JournalStalled
 from midstream.headless.codes import FAILED, FINISHED

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from midstream.assembly import Options, Parts, configured, parts
-from midstream.config.files import shown_path, write_whole
-from midstream.config.opening import read_untrusted
-from midstream.config.places import BUILT_IN, WORKSPACE_FOLDER
+from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
+from midstream.config.open_settings import read_untrusted
+from midstream.config.private_files import shown_path, write_whole
 from midstream.headless.codes import FINISHED
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from midstream.assembly import Options, configured, opened_store, parts, unknown_tool
-from midstream.config.files import FileMissing, shown_path, write_whole
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import require_trust
+from midstream.config.open_settings import require_trust
+from midstream.config.private_files import FileMissing, shown_path, write_whole
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.codec import redacted_fact
 from midstream.core.events import Fact, RunStarted

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from midstream.asking import asked
 from midstream.assembly import Options
-from midstream.config.looking import shown_name, told_files
-from midstream.config.places import user_state_dir
+from midstream.config.directories import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
+from midstream.config.trust_preview import shown_name, told_files
 from midstream.console.lines import Line, rows
 from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.language.errors import MidstreamError

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from midstream.config.agents_file import guidance_here
-from midstream.config.looking import enables
 from midstream.config.manager import ConfigManager
-from midstream.config.opening import UNREAD, open_settings, require_trust
+from midstream.config.open_settings import UNREAD, open_settings, require_trust
 from midstream.config.trust import AGENTS, Change, TrustStore, granted
+from midstream.config.trust_preview import enables
 from midstream.core.guidance import MAX_GUIDANCE, guidance_from, is_outdated, system_message
 from midstream.language.errors import NotTrusted
 from midstream.language.spec import Definition, Guidance, Role, chat_definition

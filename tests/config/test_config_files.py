@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.files import FileMissing, read_capped, write_whole
+from midstream.config.private_files import FileMissing, read_capped, write_whole
 from midstream.language.errors import WorldTrouble
 
 
@@ -26,7 +26,7 @@ def test_a_failed_write_leaves_the_old_file(
     def full_disk(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("midstream.config.files.os.fsync", full_disk)
+    monkeypatch.setattr("midstream.config.private_files.os.fsync", full_disk)
     with pytest.raises(WorldTrouble, match="cannot be written: No space left on device"):
         write_whole(tmp_path / "f", b"new")
 

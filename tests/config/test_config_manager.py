@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.files import FileMissing
+from midstream.config.directories import user_config_dir, user_state_dir
 from midstream.config.manager import ConfigManager
-from midstream.config.places import user_config_dir, user_state_dir
+from midstream.config.private_files import FileMissing
 from midstream.config.trust import Grant, TrustStore, session_grant
 from midstream.language.errors import NotTrusted, OurBug, UserMistake, WorldTrouble
 from midstream.language.mode import Mode

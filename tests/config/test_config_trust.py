@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.files import FileMissing
+from midstream.config.private_files import FileMissing
 from midstream.config.trust import Change, TrustStore, granted, session_grant
 from midstream.language.errors import NotTrusted, UserMistake, WorldTrouble
 

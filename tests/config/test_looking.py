@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.config.looking import difference, enables
+from midstream.config.trust_preview import difference, enables
 
 
 @pytest.mark.parametrize(

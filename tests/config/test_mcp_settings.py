@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from midstream.config.directories import CONFIG_HOME, STATE_HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.mcp_servers import McpServer, filled, mcp_servers, read_servers
-from midstream.config.places import CONFIG_HOME, STATE_HOME
 from midstream.config.trust import TrustStore
 
 

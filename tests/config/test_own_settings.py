@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.config.manager import ConfigManager
-from midstream.config.own_settings import (
+from midstream.config.setting_text import with_value, without_value
+from midstream.config.user_settings import (
     FEW_VALUES,
     SETTABLE,
     effect,
@@ -18,7 +19,6 @@ from midstream.config.own_settings import (
     template,
     unset_own,
 )
-from midstream.config.setting_text import with_value, without_value
 from midstream.language.errors import UserMistake
 from midstream.language.json_text import parse
 

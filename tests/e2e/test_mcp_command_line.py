@@ -10,7 +10,7 @@ import pytest
 from deadline import DEADLINE_S
 from screen import Screen
 
-from midstream.config.places import CONFIG_HOME, STATE_HOME
+from midstream.config.directories import CONFIG_HOME, STATE_HOME
 
 SERVER = Path(__file__).parents[1] / "attacks" / "mcp" / "hostile_server.py"
 

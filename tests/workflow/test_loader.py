@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.config.files import read_capped
+from midstream.config.private_files import read_capped
 from midstream.language.errors import AuthorMistake, UserMistake
 from midstream.language.spec import Role, ToolSpec
 from midstream.runtime.loader import LoadedWorkflow, digest, load_workflow

@@ -216,7 +216,7 @@ def test_a_problem_stands_where_an_editor_shows_it(text: str, place: str) -> Non
 
 
 def test_what_ships_with_midstream_is_without_an_error() -> None:
-    from midstream.config.places import BUILT_IN
+    from midstream.config.directories import BUILT_IN
 
     problems = validate_files([BUILT_IN], roles={})
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from midstream.command.command import Command
-from midstream.config.own_settings import FEW_VALUES
 from midstream.config.settings import CURRENT_MODE, MODELS
+from midstream.config.user_settings import FEW_VALUES
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from midstream.config.files import FileMissing, read_capped, shown_path
 from midstream.config.manager import ConfigManager
+from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.config.trust import AGENTS
 from midstream.core.guidance import AGENTS_FILE, MAX_GUIDANCE, guidance_from
 from midstream.language.errors import MidstreamError

@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 
 from midstream.config.budget import BUDGET, BUDGET_PARTS, FRACTIONAL
-from midstream.config.editing import EDITING, Editing
-from midstream.config.files import (
-    FileMissing,
-    read_capped,
-    require_private,
-    shown_path,
-    write_whole,
-)
-from midstream.config.notifications import NOTIFICATIONS, Notifications
-from midstream.config.permissions import PERMISSION_MODE, RULE_KEYS
-from midstream.config.places import (
+from midstream.config.directories import (
     BUILT_IN,
     CONFIG_HOME,
     SETTINGS,
     WORKSPACE_FOLDER,
     user_config_dir,
     user_state_dir,
+)
+from midstream.config.editing_mode import EDITING, Editing
+from midstream.config.notifications import NOTIFICATIONS, Notifications
+from midstream.config.permission_rules import PERMISSION_MODE, RULE_KEYS
+from midstream.config.private_files import (
+    FileMissing,
+    read_capped,
+    require_private,
+    shown_path,
+    write_whole,
 )
 from midstream.config.settings import (
     AUTO_RESUME,

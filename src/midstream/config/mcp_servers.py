@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from midstream.config.files import shown_path
 from midstream.config.manager import ConfigManager
+from midstream.config.private_files import shown_path
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Member, Node, parse
 from midstream.language.problem import Problem

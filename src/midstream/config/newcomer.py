@@ -11,8 +11,8 @@ import hashlib
 import os
 from typing import Final
 
-from midstream.config.files import FileMissing, read_capped, write_whole
 from midstream.config.manager import ConfigManager
+from midstream.config.private_files import FileMissing, read_capped, write_whole
 from midstream.config.settings import CURRENT_MODE
 from midstream.language.errors import MidstreamError, WorldTrouble
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from midstream.config.budget import BUDGET, read_budget
-from midstream.config.editing import EDITING, read_editing
+from midstream.config.editing_mode import EDITING, read_editing
 from midstream.config.notifications import NOTIFICATIONS, read_notifications
-from midstream.config.permissions import (
+from midstream.config.permission_rules import (
     PERMISSION_MODE,
     PERMISSIONS,
     lost_rules,
@@ -54,7 +54,7 @@ def read_settings(
     """Return the settings of a file's text by key (see `KEYS`), and its problems in order.
 
     A setting with a problem is left out, so that a lower layer's counts; a file that is not JSON
-    sets nothing, though rules in it that ask or deny are not simply gone: see `config.permissions`.
+    sets nothing, though rules in it that ask or deny are not simply gone: see `config.permission_rules`.
     A workspace's file may set the mode, and rules that ask or deny: a model decides where the code is
     sent and who pays, and that is the user's to say, as what is allowed is.
     """

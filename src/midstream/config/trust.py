@@ -22,7 +22,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from midstream.config.files import (
+from midstream.config.directories import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
+from midstream.config.private_files import (
     CHECK_NAME,
     MAX_FILE_BYTES,
     FileMissing,
@@ -34,7 +35,6 @@ from midstream.config.files import (
     way_out,
     write_whole,
 )
-from midstream.config.places import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import MidstreamError, NotTrusted, UserMistake, WorldTrouble
 

@@ -21,7 +21,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
-from midstream.config.editing import Editing
+from midstream.config.editing_mode import Editing
 from midstream.console.modified_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys
 from midstream.console.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.console.replies import without_replies

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from midstream.config.files import make_private, write_whole
+from midstream.config.private_files import make_private, write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.system.offloop import in_thread
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 
 MAX_LINES: Final = 2000
 """So many of the newest lines come back in the next session."""

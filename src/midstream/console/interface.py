@@ -22,7 +22,7 @@ from typing import Final, TextIO
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
-from midstream.config.editing import Editing
+from midstream.config.editing_mode import Editing
 from midstream.config.notifications import Notifications
 from midstream.console.answering import Answering
 from midstream.console.approval_keys import ApprovalKeys

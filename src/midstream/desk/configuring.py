@@ -3,9 +3,9 @@
 import os
 
 from midstream.config.manager import ConfigManager
-from midstream.config.own_settings import effect, explained, set_own, unset_own
-from midstream.config.permissions import PERMISSION_MODE
+from midstream.config.permission_rules import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
+from midstream.config.user_settings import effect, explained, set_own, unset_own
 from midstream.language.mode import Mode
 from midstream.models.model_names import checked
 from midstream.runtime.ports import Operator

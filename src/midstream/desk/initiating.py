@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from midstream.config.files import way_out
+from midstream.config.private_files import way_out
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json

@@ -2,9 +2,9 @@
 
 import hashlib
 
-from midstream.config.looking import told_files
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
+from midstream.config.trust_preview import told_files
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Face
 from midstream.system.offloop import in_thread

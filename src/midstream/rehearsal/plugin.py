@@ -107,7 +107,7 @@ def _played(path: Path, root: Path) -> "Difference | None":
 
 
 def _library_of(workspace: Path) -> "WorkflowLibrary":
-    from midstream.config.opening import open_settings
+    from midstream.config.open_settings import open_settings
     from midstream.rehearsal.workspace import library_of
 
     if workspace not in _LIBRARIES:

@@ -6,9 +6,9 @@ The rehearsals of the workflow `NAME` stand beside its script, in `NAME/rehearsa
 from collections.abc import Iterator
 from pathlib import Path
 
-from midstream.config.files import read_capped
+from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
-from midstream.config.places import WORKSPACE_FOLDER
+from midstream.config.private_files import read_capped
 from midstream.rehearsal import format as form
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.tools.manager import ToolManager

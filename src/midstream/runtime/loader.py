@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.config.files import FileMissing, read_capped, shown_path
+from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.lint import lint_workflow
 from midstream.language.lint_names import Runs

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from midstream.config.files import read_capped, shown_path
-from midstream.config.places import SETTINGS, WORKSPACE_FOLDER
+from midstream.config.directories import SETTINGS, WORKSPACE_FOLDER
+from midstream.config.private_files import read_capped, shown_path
 from midstream.config.settings import read_settings
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from midstream.config.agents_file import guidance_here
-from midstream.config.files import FileMissing, shown_path
+from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
-from midstream.config.places import WORKSPACE_FOLDER
+from midstream.config.private_files import FileMissing, shown_path
 from midstream.core.guidance import with_guidance
 from midstream.language.branch_spec import sub_workflow
 from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake

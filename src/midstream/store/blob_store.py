@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 from midstream.language.errors import JournalFull, WorldTrouble
 
 _KEY = re.compile(r"[0-9a-f]{64}")

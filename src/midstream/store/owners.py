@@ -13,7 +13,7 @@ import os
 import secrets
 from pathlib import Path
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 
 
 class Owners:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import apsw
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
 from midstream.system.own_process import complain

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from midstream.config.places import user_state_dir
+from midstream.config.directories import user_state_dir
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety.capability import forbids_secrets
 from midstream.system.openat2 import rename_new

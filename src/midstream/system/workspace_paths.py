@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.config.places import (
+from midstream.config.directories import (
     JOURNAL_VARIABLE,
     journal_file,
     user_config_dir,

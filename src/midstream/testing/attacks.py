@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.config.opening import open_settings
-from midstream.config.places import CONFIG_HOME, STATE_HOME
+from midstream.config.directories import CONFIG_HOME, STATE_HOME
+from midstream.config.open_settings import open_settings
 from midstream.language.names import Json
 from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import PermissionMode, SandboxLevel

@@ -17,8 +17,8 @@ from pipes_kit import OFFLINE, started
 from tables import table
 
 from midstream.assembly import opened_store
+from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.config.manager import ConfigManager
-from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.config.trust import TrustStore
 from midstream.language.errors import MidstreamError
 

@@ -7,7 +7,7 @@ import pytest
 from tables import table
 from toolbench import Bench
 
-from midstream.config.places import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
+from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.safety.policy import Policy
 from midstream.tools.manager import ToolManager
 from midstream.tools.sandbox.probes import Measured

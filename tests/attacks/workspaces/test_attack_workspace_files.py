@@ -15,7 +15,6 @@ import pytest
 from tables import table
 
 from midstream.assembly import Options
-from midstream.config.looking import difference, enables
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     Grant,
@@ -24,6 +23,7 @@ from midstream.config.trust import (
     granted,
     session_grant,
 )
+from midstream.config.trust_preview import difference, enables
 from midstream.language.errors import MidstreamError, NotTrusted, UserMistake
 from midstream.start_language import init_workflow
 from midstream.tools.user_tools import load_user_tools

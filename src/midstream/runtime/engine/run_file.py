@@ -28,7 +28,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
-from midstream.config.files import way_out
+from midstream.config.private_files import way_out
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
 from midstream.core.fold.apply import apply

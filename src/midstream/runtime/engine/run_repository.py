@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.config.files import make_private
-from midstream.config.places import user_state_dir
+from midstream.config.directories import user_state_dir
+from midstream.config.private_files import make_private
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.changed_files import changed_files

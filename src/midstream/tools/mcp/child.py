@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from midstream.config.files import make_private
 from midstream.config.mcp_servers import McpServer
+from midstream.config.private_files import make_private
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
 from midstream.tools.process import tree

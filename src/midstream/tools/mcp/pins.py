@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from midstream.config.files import FileMissing, read_capped, write_whole
 from midstream.config.mcp_servers import McpServer
+from midstream.config.private_files import FileMissing, read_capped, write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.tools.mcp.offers import Offer, canonical
 

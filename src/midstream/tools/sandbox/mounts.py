@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 from midstream.safety.protected import classify
 from midstream.system.workspace_paths import Place
 from midstream.tools.sandbox.bwrap import others_reach

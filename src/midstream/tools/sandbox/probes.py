@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from midstream.config.files import make_private
+from midstream.config.private_files import make_private
 from midstream.safety.capability import SandboxLevel
 from midstream.tools.sandbox import seccomp
 from midstream.tools.sandbox.bwrap import NEEDED, PLACES, Bwrap, found_bwrap

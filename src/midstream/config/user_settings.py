@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from midstream.config.budget import BUDGET, BUDGET_PARTS
-from midstream.config.editing import EDITING, Editing
-from midstream.config.files import FileMissing, read_capped, shown_path, write_whole
+from midstream.config.editing_mode import EDITING, Editing
 from midstream.config.manager import ConfigManager, Setting
 from midstream.config.notifications import NOTIFICATIONS, Notifications
-from midstream.config.permissions import PERMISSION_MODE, PERMISSION_MODES, RULE_KEYS
+from midstream.config.permission_rules import PERMISSION_MODE, PERMISSION_MODES, RULE_KEYS
+from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.setting_text import with_value, without_value
 from midstream.config.settings import (
     AUTO_RESUME,
@@ -253,7 +253,7 @@ def _kept(config: ConfigManager, old: str, text: str, keys: Sequence[str]) -> tu
 
 def template() -> str:
     """Return what a new application.json begins as: every setting there is, in comments."""
-    from midstream.config.places import BUILT_IN, SETTINGS
+    from midstream.config.directories import BUILT_IN, SETTINGS
 
     lines = (BUILT_IN / SETTINGS).read_text(encoding="utf-8").splitlines()
     inside = [f"  // {line[2:]}" if _is_code(line) else line for line in lines[1:-1]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.machinery import all_suffixes
 from typing import Final
 
-from midstream.config.places import SETTINGS
+from midstream.config.directories import SETTINGS
 from midstream.config.trust import AGENTS, TrustStatus, TrustStore, session_grant
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import MidstreamError
