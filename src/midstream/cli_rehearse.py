@@ -9,7 +9,7 @@ from midstream.cli_options import common_options, options_of
 from midstream.start_rehearse import disturb, record, record_run, rehearse, rehearse_all
 
 if TYPE_CHECKING:
-    from midstream.rehearsal.points import Kind
+    from midstream.rehearsal.disturbances import Kind
 
 
 @click.command("rehearse")

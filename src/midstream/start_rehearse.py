@@ -33,9 +33,9 @@ from midstream.system.own_process import (
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
+    from midstream.rehearsal.comparison import Difference
+    from midstream.rehearsal.disturbances import Kind
     from midstream.rehearsal.format import Rehearsal
-    from midstream.rehearsal.points import Kind
-    from midstream.rehearsal.replay import Difference
 
 
 # --- recording ----------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _without_secrets(told: Iterable[Envelope]) -> list[Envelope]:
 
 def _refuse_unwritable(file: Path) -> None:
     """Raise before a run is made that could not be written down, or over something else."""
-    from midstream.rehearsal.looks import looks_like_one
+    from midstream.rehearsal.file_check import looks_like_one
 
     if not file.absolute().parent.is_dir():
         raise UserMistake(
@@ -202,8 +202,8 @@ def rehearse(options: Options, file: Path, *, accept: bool = False) -> int:
 
     With `accept` the file is written anew as things are now.
     """
+    from midstream.rehearsal.comparison import Replay, replay
     from midstream.rehearsal.record import from_facts
-    from midstream.rehearsal.replay import Replay, replay
     from midstream.rehearsal.workspace import library_of
     from midstream.tools.validation import validate
 
@@ -239,9 +239,9 @@ def disturb(
 
     One that differs undisturbed is not disturbed: what it differs in is told instead.
     """
-    from midstream.rehearsal.everywhere import Tried, everywhere, table
-    from midstream.rehearsal.points import point_named
-    from midstream.rehearsal.replay import Replay, replay
+    from midstream.rehearsal.comparison import Replay, replay
+    from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
+    from midstream.rehearsal.disturbances import point_named
     from midstream.rehearsal.workspace import library_of
     from midstream.tools.validation import validate
 
@@ -278,7 +278,7 @@ def rehearse_all(options: Options, *, everywhere: bool) -> int:
         options: the command line.
         everywhere: those of the user's and the built-in workflows too.
     """
-    from midstream.rehearsal.replay import Difference, replay
+    from midstream.rehearsal.comparison import Difference, replay
     from midstream.rehearsal.workspace import library_of, rehearsal_in, rehearsals_of
     from midstream.tools.validation import validate
 

@@ -10,9 +10,9 @@ from deadline import DEADLINE_S
 from rehearsing import recorded
 
 from midstream.language.spec import Definition
+from midstream.rehearsal.comparison import Difference, replay
 from midstream.rehearsal.format import Rehearsal, UserAnswered, decoded
 from midstream.rehearsal.record import from_facts
-from midstream.rehearsal.replay import Difference, replay
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import Handlers

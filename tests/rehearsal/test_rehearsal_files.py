@@ -3,6 +3,7 @@
 import pytest
 
 from midstream.language.errors import AuthorMistake, UserMistake
+from midstream.rehearsal.disturbances import Point, point_named
 from midstream.rehearsal.format import (
     Called,
     Expected,
@@ -13,7 +14,6 @@ from midstream.rehearsal.format import (
     decoded,
     encoded,
 )
-from midstream.rehearsal.points import Point, point_named
 
 SMALL = Rehearsal(
     rehearsal=1,

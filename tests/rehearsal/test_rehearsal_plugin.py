@@ -104,7 +104,7 @@ def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() ->
     )
     loaded = [name for name in listed(done.stdout) if name.startswith("midstream")]
     rooms = ["midstream", "midstream.rehearsal"]
-    assert loaded == [*rooms, "midstream.rehearsal.looks", "midstream.rehearsal.plugin"]
+    assert loaded == [*rooms, "midstream.rehearsal.file_check", "midstream.rehearsal.plugin"]
 
 
 def listed(text: str) -> list[str]:

@@ -15,8 +15,8 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.language.spec import ParsingTool, Role
 from midstream.rehearsal import format as form
+from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
-from midstream.rehearsal.replay import replay
 from midstream.runtime import redact_results
 from midstream.runtime.effects import CHECKPOINT_S
 from midstream.runtime.handler_run import HandlerRun

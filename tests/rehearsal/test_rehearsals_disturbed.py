@@ -15,12 +15,12 @@ from midstream.core.decide.steering import OUTCOMES
 from midstream.core.decide.transaction import Story
 from midstream.core.events import InputDisposed, QuestionAsked, StateTransition, ToolReturned
 from midstream.core.run import Run
-from midstream.rehearsal.everywhere import Tried, everywhere, table
+from midstream.rehearsal.comparison import fits_all
+from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
+from midstream.rehearsal.disturbances import Point, point_named
+from midstream.rehearsal.fake_world import Puppet
 from midstream.rehearsal.invariants import broken_by, results_in
-from midstream.rehearsal.playing import Play
-from midstream.rehearsal.points import Point, point_named
-from midstream.rehearsal.puppet import Puppet
-from midstream.rehearsal.replay import fits_all
+from midstream.rehearsal.playback import Play
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import ModelRequest

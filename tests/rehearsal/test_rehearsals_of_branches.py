@@ -22,10 +22,10 @@ from midstream.core.events import (
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.rehearsal import format as form
-from midstream.rehearsal.everywhere import Tried, everywhere
+from midstream.rehearsal.comparison import replay
+from midstream.rehearsal.disturb_everywhere import Tried, everywhere
+from midstream.rehearsal.disturbances import point_named
 from midstream.rehearsal.invariants import broken_by, calls_of_states
-from midstream.rehearsal.points import point_named
-from midstream.rehearsal.replay import replay
 from midstream.testing.reference import reference
 from midstream.testing.stage import Reference
 

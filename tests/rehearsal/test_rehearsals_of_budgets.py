@@ -9,8 +9,8 @@ from rehearsing import recorded_of
 from midstream.core.budget_words import AGAIN
 from midstream.language.spec import Budget
 from midstream.rehearsal import format as form
+from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.record import from_facts
-from midstream.rehearsal.replay import replay
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import (

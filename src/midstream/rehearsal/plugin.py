@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from midstream.rehearsal.looks import looks_like_one
+from midstream.rehearsal.file_check import looks_like_one
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from midstream.rehearsal.replay import Difference
+    from midstream.rehearsal.comparison import Difference
     from midstream.runtime.workflow_library import WorkflowLibrary
 
 _FOLDER = "rehearsals"
@@ -91,7 +91,7 @@ _LIBRARIES: "dict[Path, WorkflowLibrary]" = {}
 def _played(path: Path, root: Path) -> "Difference | None":
     import asyncio
 
-    from midstream.rehearsal.replay import replay
+    from midstream.rehearsal.comparison import replay
     from midstream.rehearsal.workspace import rehearsal_in, workspace_of
     from midstream.tools.validation import validate
 

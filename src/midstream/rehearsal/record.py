@@ -35,8 +35,8 @@ from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import UserMistake
 from midstream.rehearsal import format as form
-from midstream.rehearsal.inputs import Heard, inputs_of
-from midstream.rehearsal.within import path_of, timer_of
+from midstream.rehearsal.effect_keys import path_of, timer_of
+from midstream.rehearsal.inputs_from_facts import Heard, inputs_of
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.summary_request import summary_request
 

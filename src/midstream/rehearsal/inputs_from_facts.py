@@ -98,7 +98,7 @@ from midstream.core.summaries import summary_key
 from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
-from midstream.rehearsal.within import key_from
+from midstream.rehearsal.effect_keys import key_from
 
 _HANDLERS = ("pre", "post", "transition")
 _NOTHING = Withdraw(input_id="")

@@ -9,12 +9,12 @@ from midstream.core.events import AnyFact, RunFailed
 from midstream.core.timer_names import RETRY, WAITED
 from midstream.language.errors import JournalMoved, MidstreamError
 from midstream.rehearsal import format as form
-from midstream.rehearsal.director import Director, answer
-from midstream.rehearsal.improvise import Improviser
+from midstream.rehearsal.auto_responder import Improviser
+from midstream.rehearsal.disturbances import Kind, Moment, Point, Then
+from midstream.rehearsal.fake_world import Puppet, Standing
 from midstream.rehearsal.invariants import broken_by
-from midstream.rehearsal.points import Kind, Moment, Point, Then
-from midstream.rehearsal.puppet import Puppet, Standing
-from midstream.rehearsal.telling import clipped
+from midstream.rehearsal.scenario_driver import Director, answer
+from midstream.rehearsal.step_words import clipped
 from midstream.runtime.ports import ModelRequest
 
 WORDS = "Wait: one more thing."

@@ -7,7 +7,7 @@ import msgspec
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.rehearsal import format as form
-from midstream.rehearsal.puppet import Standing
+from midstream.rehearsal.fake_world import Standing
 
 MAX_SHOWN = 160
 

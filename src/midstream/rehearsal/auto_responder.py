@@ -13,9 +13,9 @@ from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.models.offline import smallest
 from midstream.rehearsal import format as form
-from midstream.rehearsal.director import call_of
-from midstream.rehearsal.puppet import Standing
-from midstream.rehearsal.telling import as_json
+from midstream.rehearsal.fake_world import Standing
+from midstream.rehearsal.scenario_driver import call_of
+from midstream.rehearsal.step_words import as_json
 from midstream.runtime.ports import ModelRequest, ToolOutcome
 
 Fits: TypeAlias = Callable[[form.UserSaid], bool]

@@ -17,8 +17,8 @@ from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.rehearsal import format as form
-from midstream.rehearsal.puppet import BEGAN_AT, Puppet, Standing
-from midstream.rehearsal.telling import clipped, standing_in_words, step_in_words
+from midstream.rehearsal.fake_world import BEGAN_AT, Puppet, Standing
+from midstream.rehearsal.step_words import clipped, standing_in_words, step_in_words
 from midstream.runtime.ports import ModelReply, Review, ToolOutcome
 
 

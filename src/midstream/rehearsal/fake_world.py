@@ -26,7 +26,7 @@ from midstream.core.run import Run, owner_of
 from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Definition, ToolSpec
-from midstream.rehearsal.within import path_of, timer_of
+from midstream.rehearsal.effect_keys import path_of, timer_of
 from midstream.runtime.effects import CHECKPOINT_S
 from midstream.runtime.ports import (
     HandlerResult,

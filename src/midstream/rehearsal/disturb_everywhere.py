@@ -14,11 +14,11 @@ import msgspec
 from midstream.core.events import RunFailed
 from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
-from midstream.rehearsal.playing import Play
-from midstream.rehearsal.points import Kind, Point
-from midstream.rehearsal.puppet import Puppet
-from midstream.rehearsal.replay import fits_all
-from midstream.rehearsal.telling import clipped
+from midstream.rehearsal.comparison import fits_all
+from midstream.rehearsal.disturbances import Kind, Point
+from midstream.rehearsal.fake_world import Puppet
+from midstream.rehearsal.playback import Play
+from midstream.rehearsal.step_words import clipped
 from midstream.runtime.ports import Handlers, ModelRequest, Validator
 
 Refused: TypeAlias = Callable[[ModelRequest], Sequence[str]]

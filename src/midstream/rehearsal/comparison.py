@@ -10,9 +10,9 @@ from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
-from midstream.rehearsal.director import Director, Misfit, message_in_words
-from midstream.rehearsal.puppet import Puppet
-from midstream.rehearsal.telling import as_json, clipped, standing_in_words, step_in_words
+from midstream.rehearsal.fake_world import Puppet
+from midstream.rehearsal.scenario_driver import Director, Misfit, message_in_words
+from midstream.rehearsal.step_words import as_json, clipped, standing_in_words, step_in_words
 from midstream.runtime.ports import Handlers, Validator
 
 
