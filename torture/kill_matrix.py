@@ -31,7 +31,7 @@ from typing import Any
 
 import msgspec
 
-from midstream.assembly import SystemClock
+from midstream.app.assembly import SystemClock
 from midstream.core.codec import encode_run
 from midstream.core.decide.steering import NOT_KNOWN, OUTCOMES
 from midstream.core.decision import Decision

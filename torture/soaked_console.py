@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from midstream.app.own_commands import run_own_command
 from midstream.console.interface import ConsoleInterface
 from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
@@ -31,7 +32,6 @@ from midstream.core.events import (
 )
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Question
-from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.views.run_status import Lane

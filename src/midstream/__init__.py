@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from midstream.ai_coder_console import AICoderConsole
-    from midstream.command.handler import CommandHandler
+    from midstream.app.ai_coder_console import AICoderConsole
+    from midstream.app.commands.handler import CommandHandler
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
     from midstream.core.decision import Decision

@@ -6,8 +6,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from midstream.app.assembly import Options
 from midstream.asking import asked
-from midstream.assembly import Options
 from midstream.language.errors import UserMistake
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error

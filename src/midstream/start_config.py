@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from midstream.app.assembly import Options
 from midstream.asking import asked
-from midstream.assembly import Options
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
@@ -60,7 +60,7 @@ def unset(options: Options, key: str) -> int:
 
 
 def _changed(options: Options, key: str, value: str | None) -> int:
-    from midstream.desk.configuring import changed
+    from midstream.app.settings_changes import changed
 
     write_out(f"{changed(_settings(options), key, value)}\n")
     return FINISHED

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from midstream.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
@@ -32,8 +32,8 @@ from midstream.system.own_process import (
 )
 
 if TYPE_CHECKING:
-    from midstream.ai_coder_console import AICoderConsole
-    from midstream.desk.sessions import GoesOn
+    from midstream.app.ai_coder_console import AICoderConsole
+    from midstream.app.chats import GoesOn
     from midstream.runtime.engine.run_repository import WorkspaceRuns
 
 
@@ -114,7 +114,7 @@ async def _opened(
     is_paced: bool = False,
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
-    from midstream.ai_coder_console import AICoderConsole
+    from midstream.app.ai_coder_console import AICoderConsole
     from midstream.console.redirect import redirected
 
     app = AICoderConsole(
@@ -153,7 +153,7 @@ def _goes_on(options: Options) -> "GoesOn | None":
     """Return with which chat the console begins, None: with a new one."""
     if not options.continues and options.resumes is None:
         return None
-    from midstream.desk.sessions import GoesOn
+    from midstream.app.chats import GoesOn
 
     return GoesOn(which=options.resumes or "", is_newest=options.continues)
 
@@ -180,15 +180,15 @@ async def _loaded(
     *,
     is_paced: bool,
 ) -> None:
-    from midstream.command.permissions import without_sandbox
-    from midstream.desk.addressing import HOME, Equipment
+    from midstream.app.commands.permission_commands import without_sandbox
+    from midstream.app.destinations import HOME, Equipment
     from midstream.models.model_names import is_offline
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
 
     def load() -> "tuple[Parts, WorkspaceRuns]":
         # Imported in the thread: on the loop the first keys would wait for it, and the first `/`.
-        from midstream.command.table import COMMANDS
+        from midstream.app.commands.table import COMMANDS
         from midstream.runtime.engine.run_repository import WorkspaceRuns
 
         assert COMMANDS
@@ -200,7 +200,7 @@ async def _loaded(
     if made.mcp is not None:
         made.mcp.servers.told = app.tell
     if is_paced and not is_welcomed and _goes_on(options) is None and str(config.mode) == HOME:
-        from midstream.desk.welcoming import told_coder
+        from midstream.app.onboarding import told_coder
 
         with contextlib.suppress(MidstreamError):
             if words := await told_coder(config, await keeping.listing()):
@@ -237,7 +237,7 @@ async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Optio
     """
     if options.continues or options.resumes is not None or not is_new(config):
         return False
-    from midstream.desk.welcoming import told_welcome
+    from midstream.app.onboarding import told_welcome
     from midstream.views.welcome_screen import CODER
 
     text = await told_welcome(config, "", width=columns() - 2)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from midstream import __version__
-from midstream.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
+from midstream.app.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore

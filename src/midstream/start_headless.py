@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from midstream.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
 from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import read_untrusted, require_trust
@@ -128,7 +128,7 @@ async def _worked(
     config: ConfigManager, options: Options, work: Work, is_output: Callable[[Envelope], bool]
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
-    from midstream.command.permissions import without_sandbox
+    from midstream.app.commands.permission_commands import without_sandbox
     from midstream.console.jsonlines import line_face
     from midstream.console.redirect import redirected
     from midstream.headless.resuming import unapproved

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.assembly import Options, Parts, configured, parts
+from midstream.app.assembly import Options, Parts, configured, parts
 from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
 from midstream.config.open_settings import read_untrusted
 from midstream.config.private_files import shown_path, write_whole

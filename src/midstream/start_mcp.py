@@ -5,9 +5,9 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from midstream.app.assembly import Options, configured, mcp_of
+from midstream.app.commands.mcp_commands import NONE, SLOW_S
 from midstream.asking import is_yes
-from midstream.assembly import Options, configured, mcp_of
-from midstream.command.mcp import NONE, SLOW_S
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import (

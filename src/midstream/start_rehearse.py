@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from midstream.assembly import Options, configured, opened_store, parts, unknown_tool
+from midstream.app.assembly import Options, configured, opened_store, parts, unknown_tool
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing, shown_path, write_whole

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from midstream.assembly import Options, SystemClock, bells, journal_path, opened_store
+from midstream.app.assembly import Options, SystemClock, bells, journal_path, opened_store
 from midstream.config.manager import ConfigManager
 from midstream.core.branch_address import addressed
 from midstream.core.notices import Envelope, to_dict

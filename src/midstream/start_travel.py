@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from midstream.app.assembly import Options, SystemClock, configured, opened_store
 from midstream.asking import is_yes
-from midstream.assembly import Options, SystemClock, configured, opened_store
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.names import Json
 from midstream.system.offloop import in_thread

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from midstream.app.assembly import Options
 from midstream.asking import asked
-from midstream.assembly import Options
 from midstream.config.directories import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.config.trust_preview import shown_name, told_files

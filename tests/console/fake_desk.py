@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from midstream.app.own_commands import run_own_command
 from midstream.core.decision import Decision
 from midstream.core.events import (
     AgentResponded,
@@ -29,7 +30,6 @@ from midstream.core.events import (
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.desk.own_commands import run_own_command
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
 from midstream.runtime.ports import Desk, Face, OwnCommandEnded, Status, Submitted

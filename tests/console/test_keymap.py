@@ -12,9 +12,9 @@ from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.key_bindings import _parse_key
 from prompt_toolkit.keys import Keys
 
-from midstream.command import handler
-from midstream.command.handler import CommandHandler
-from midstream.command.table import FIRST, GROUPS
+from midstream.app.commands import handler
+from midstream.app.commands.handler import CommandHandler
+from midstream.app.commands.table import FIRST, GROUPS
 from midstream.console import keys
 from midstream.console.interface import ConsoleInterface
 from midstream.console.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text

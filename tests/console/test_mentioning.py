@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.desk.mentioning import Mentioning
+from midstream.app.file_mentions import Mentioning
 from midstream.tools import workspace_files
 
 

@@ -4,11 +4,11 @@ from typing import cast
 
 import msgspec
 
+from midstream.app.status_model import Outlook
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.desk.outlook import Outlook
 from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
 

@@ -4,7 +4,7 @@ import pytest
 from fake_desk import FakeDesk
 from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line, pasted
 
-from midstream.command.handler import CommandHandler
+from midstream.app.commands.handler import CommandHandler
 
 LEFT, RIGHT = "\x1b[D", "\x1b[C"
 

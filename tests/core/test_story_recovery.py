@@ -28,6 +28,7 @@ from storytelling import (
     words,
 )
 
+from midstream.app.run_sentences import way_on_here
 from midstream.core.decide import steering
 from midstream.core.decide.decide import CRASH_LOOP, CRASHES
 from midstream.core.decide.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
@@ -58,7 +59,6 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import call_key, handler_key, pending
 from midstream.core.run import Run
-from midstream.desk.wording import way_on_here
 from midstream.views.run_status import way_on
 
 PLAIN = flow(state("start", "dude"))

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.ai_coder_console import AICoderConsole
+from midstream.app.ai_coder_console import AICoderConsole
+from midstream.app.chats import GoesOn
+from midstream.app.destinations import Equipment
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.desk.addressing import Equipment
-from midstream.desk.sessions import GoesOn
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
 from midstream.runtime.engine.local import LocalEngine

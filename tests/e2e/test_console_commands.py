@@ -9,11 +9,11 @@ import pytest
 from deadline import DEADLINE_S
 from scene_kit import scene
 
-from midstream.command import changes as diff_command
-from midstream.command.changes import MAX_FILES, capped, stat_lines
-from midstream.command.costs import cost_lines, days_lines
-from midstream.command.handler import CommandHandler
-from midstream.command.permissions import CYCLE, next_mode
+from midstream.app.commands import diff_command
+from midstream.app.commands.cost_command import cost_lines, days_lines
+from midstream.app.commands.diff_command import MAX_FILES, capped, stat_lines
+from midstream.app.commands.handler import CommandHandler
+from midstream.app.commands.permission_commands import CYCLE, next_mode
 from midstream.console.changes import changed_lines
 from midstream.console.lines import rows, to_plain, width_of
 from midstream.core.events import Usage

@@ -8,6 +8,8 @@ import pytest
 from deadline import DEADLINE_S
 from scene_kit import Listener, Scene, scene
 
+from midstream.app.agents_file_draft import template_for
+from midstream.app.chats import GoesOn, Sessions
 from midstream.core.conversation import SUMMARY
 from midstream.core.events import (
     CompactionEnded,
@@ -17,8 +19,6 @@ from midstream.core.events import (
     RunStopped,
     Usage,
 )
-from midstream.desk.initiating import template_for
-from midstream.desk.sessions import GoesOn, Sessions
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports.storage import KeptRun
 from midstream.store.memory import MemoryStore

@@ -22,9 +22,12 @@ ELSEWHERE: Final = {
 """Files, or rooms, that need no hints of their own, and why."""
 
 WITHOUT: Final = {
-    ("desk/saying.py", "say"): "the run's own reason, which says what to do",
-    ("desk/background.py", "_answered"): "routing's own reason, which says how to begin the line",
-    ("desk/background.py", "_said"): "the run's own reason, which says what to do",
+    ("app/user_lines.py", "say"): "the run's own reason, which says what to do",
+    (
+        "app/background_runs.py",
+        "_answered",
+    ): "routing's own reason, which says how to begin the line",
+    ("app/background_runs.py", "_said"): "the run's own reason, which says what to do",
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
     ("headless/run.py", "output_of"): "names the question and how to answer it",

@@ -47,7 +47,11 @@ NOT_NEEDED = {
         "midstream.language.expressions",
     ),
     *("midstream.safety.rules", "midstream.safety.policy", "midstream.language.patterns"),
-    *("midstream.command.table", "midstream.command.runs", "midstream.views.graph"),
+    *(
+        "midstream.app.commands.table",
+        "midstream.app.commands.run_commands",
+        "midstream.views.graph",
+    ),
     *("midstream.start_headless", "midstream.start_doctor", "midstream.cli_runs"),
 }
 

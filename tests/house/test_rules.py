@@ -147,8 +147,8 @@ def test_the_emitter_speaks_the_names_users_know() -> None:
 
 
 def test_the_nine_parts_stand_where_their_path_says() -> None:
-    from midstream.ai_coder_console import AICoderConsole
-    from midstream.command.handler import CommandHandler
+    from midstream.app.ai_coder_console import AICoderConsole
+    from midstream.app.commands.handler import CommandHandler
     from midstream.config.manager import ConfigManager
     from midstream.console.interface import ConsoleInterface
     from midstream.models.api_client import AIAPIClient

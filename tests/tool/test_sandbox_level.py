@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from midstream.command.permissions import next_mode, without_sandbox
-from midstream.desk.status_line import permission_words
+from midstream.app.commands.permission_commands import next_mode, without_sandbox
+from midstream.app.status_line import permission_words
 from midstream.safety.capability import PermissionMode, SandboxLevel
 from midstream.safety.policy import Policy
 from midstream.tools.permissions import Permissions

@@ -3,9 +3,9 @@
 import sys
 from types import FrameType
 
+from midstream.app.status_model import Outlook
 from midstream.core.costs import costs
 from midstream.core.events import Usage
-from midstream.desk.outlook import Outlook
 from midstream.language.spec import Budget, Role, chat_definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener

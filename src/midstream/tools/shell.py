@@ -276,7 +276,7 @@ class _Terminal:
 
     def _look(
         self, command: Capability, wanted: ExecuteTerminal, context: ToolContext
-    ) -> "looking.Start | None":
+    ) -> "read_only_launch.Start | None":
         workspace, kept = context.workspace, context.kept_from(command)
         is_boxed = self._can_look(workspace)
         try:
@@ -287,7 +287,7 @@ class _Terminal:
             # A person is asked about it, as about every line that is to run outside.
             return None
 
-    def _looking_box(self, plain: "looking.Start", workspace: Path) -> Box:
+    def _looking_box(self, plain: "read_only_launch.Start", workspace: Path) -> Box:
         def box(
             argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
         ) -> Starting:

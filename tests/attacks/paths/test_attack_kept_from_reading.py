@@ -304,7 +304,7 @@ def history_of(folder: Path) -> Path:
     return work
 
 
-def lines_of(work: Path, line: str, *, is_boxed: bool) -> "looking.Start | None":
+def lines_of(work: Path, line: str, *, is_boxed: bool) -> "read_only_launch.Start | None":
     kept = tuple(map(read_rule, RULES))
     try:
         return read_only_launch.looking(read_command(line).argv, work, is_boxed=is_boxed, kept=kept)

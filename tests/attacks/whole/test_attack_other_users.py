@@ -16,7 +16,7 @@ from deadline import DEADLINE_S, until
 from pipes_kit import OFFLINE, started
 from tables import table
 
-from midstream.assembly import opened_store
+from midstream.app.assembly import opened_store
 from midstream.config.directories import CONFIG_HOME, JOURNAL_VARIABLE, STATE_HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStore

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import table
 
-from midstream.command.reading import _fenced
+from midstream.app.commands.look_commands import _fenced
 from midstream.console.markdown import has_markdown
 from midstream.language.errors import MidstreamError
 from midstream.language.templates import compiled

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tables import table
 
-from midstream.assembly import Options
+from midstream.app.assembly import Options
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     Grant,

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.runtime.ports import ChangedFile, Operator

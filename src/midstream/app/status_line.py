@@ -2,15 +2,15 @@
 
 import time
 
+from midstream.app.background_runs import Background
+from midstream.app.chats import CHOOSES, ESC_CHOOSES, Sessions
+from midstream.app.destinations import Addressing
+from midstream.app.inbox import Inbox
+from midstream.app.run_past import Past
+from midstream.app.run_sentences import is_done
+from midstream.app.status_model import Outlook
 from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
-from midstream.desk.addressing import Addressing
-from midstream.desk.background import Background
-from midstream.desk.inbox import Inbox
-from midstream.desk.outlook import Outlook
-from midstream.desk.past import Past
-from midstream.desk.sessions import CHOOSES, ESC_CHOOSES, Sessions
-from midstream.desk.wording import is_done
 from midstream.runtime.ports import Machine, Permits, Status
 from midstream.views.clock import time_of_day
 from midstream.views.run_status import (

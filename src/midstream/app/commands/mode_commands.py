@@ -1,7 +1,7 @@
 """Commands about the mode: which role is chatted with, which workflow is active."""
 
-from midstream.command.command import Command
-from midstream.command.permissions import WORDS
+from midstream.app.commands.command import Command
+from midstream.app.commands.permission_commands import WORDS
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns

@@ -10,8 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from midstream.command.handler import CommandHandler, is_command
-from midstream.command.standing import run_line
+from midstream.app.background_runs import Background
+from midstream.app.chats import GoesOn, Sessions, begun
+from midstream.app.commands.handler import CommandHandler, is_command
+from midstream.app.commands.run_summary import run_line
+from midstream.app.destinations import Addressing, Equipment
+from midstream.app.file_mentions import Mentioning
+from midstream.app.inbox import Inbox
+from midstream.app.open_questions import names, numbers, questions_on_screen, run_and_question
+from midstream.app.run_past import Past
+from midstream.app.run_sentences import is_chat, is_done
+from midstream.app.status_line import StatusLine
+from midstream.app.switching import Turning
+from midstream.app.user_lines import Saying
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import make_private
 from midstream.core.decision import Decision
@@ -26,17 +37,6 @@ from midstream.core.events import (
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import is_goodbye
-from midstream.desk.addressing import Addressing, Equipment
-from midstream.desk.asked import names, numbers, questions_on_screen, run_and_question
-from midstream.desk.background import Background
-from midstream.desk.inbox import Inbox
-from midstream.desk.mentioning import Mentioning
-from midstream.desk.past import Past
-from midstream.desk.saying import Saying
-from midstream.desk.sessions import GoesOn, Sessions, begun
-from midstream.desk.status_line import StatusLine
-from midstream.desk.turning import Turning
-from midstream.desk.wording import is_chat, is_done
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json, Policy
@@ -61,7 +61,7 @@ from midstream.views.undelivered import Waiting
 from midstream.views.user_turns import Turn
 
 if TYPE_CHECKING:
-    from midstream.desk.trusting import Trusting
+    from midstream.app.trust_request import Trusting
 
 
 class AICoderConsole:
@@ -123,7 +123,7 @@ class AICoderConsole:
     async def equip(self, equipment: Equipment, *, notices: Sequence[str] = ()) -> None:
         """Take the loaded parts into use, tell of kept runs, and enter the mode the settings name."""
         # Not needed before the prompt is on the screen.
-        from midstream.desk.taking_up import left_runs, turns_to_kept
+        from midstream.app.unfinished_runs import left_runs, turns_to_kept
 
         self._to.equipment = equipment
         equipment.engine.listen(self.hear)
@@ -257,7 +257,9 @@ class AICoderConsole:
 
     def next_permission_mode(self) -> str:
         """Let the next permission mode say what happens unasked; see the port `Desk`."""
-        from midstream.command.permissions import next_mode  # not needed before the prompt is there
+        from midstream.app.commands.permission_commands import (
+            next_mode,  # not needed before the prompt is there
+        )
 
         return next_mode(self.permits)
 
@@ -284,7 +286,7 @@ class AICoderConsole:
     ) -> OwnCommandEnded:
         """Run a command the person typed behind `!`; see the port `Desk`."""
         # Imported here: the prompt is on the screen before anything that runs commands is loaded.
-        from midstream.desk.own_commands import run_own_command
+        from midstream.app.own_commands import run_own_command
 
         return await run_own_command(command, self._config.workspace, stop=stop, hears=hears)
 
@@ -394,7 +396,9 @@ class AICoderConsole:
 
     async def init(self, note: str) -> None:
         """Have an AGENTS.md written for the workspace; see the port `Operator`."""
-        from midstream.desk.initiating import initiate  # not needed before the prompt is on screen
+        from midstream.app.agents_file_draft import (
+            initiate,  # not needed before the prompt is on screen
+        )
 
         await initiate(self, self._config.workspace, note)
 
@@ -404,7 +408,7 @@ class AICoderConsole:
 
     async def welcome(self) -> None:
         """Tell what this is and what was found; see the port `Operator`."""
-        from midstream.desk.welcoming import (
+        from midstream.app.onboarding import (
             told_welcome,  # not needed before the prompt is on screen
         )
 
@@ -413,7 +417,9 @@ class AICoderConsole:
 
     async def trust(self, code: str) -> None:
         """Show the workspace's own files, or trust those that were shown; see the port `Operator`."""
-        from midstream.desk.trusting import Trusting  # not needed before the prompt is on screen
+        from midstream.app.trust_request import (
+            Trusting,  # not needed before the prompt is on screen
+        )
 
         self._trusting = self._trusting or Trusting(self._config, self._face)
         await (self._trusting.say_yes(code) if code else self._trusting.look())
@@ -428,7 +434,7 @@ class AICoderConsole:
 
     async def configured(self, key: str, value: str | None) -> str:
         """Set or take out a setting; see the port `Operator`."""
-        from midstream.desk.configuring import configured_here  # not needed at the start
+        from midstream.app.settings_changes import configured_here  # not needed at the start
 
         return await configured_here(self, self._config, key, value)
 

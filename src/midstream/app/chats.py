@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midstream.app.background_runs import Background
+from midstream.app.run_access import Prompt
+from midstream.app.run_sentences import FORK, is_chat
 from midstream.config.manager import ConfigManager
 from midstream.core.events import AgentResponded, ConversationCompacted
 from midstream.core.notices import Envelope
-from midstream.desk.background import Background
-from midstream.desk.keeping import Prompt
-from midstream.desk.wording import FORK, is_chat
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import Choice, Face, Machine, Models
 from midstream.runtime.ports.storage import KeptRun

@@ -1,9 +1,9 @@
 """Commands about the console itself: its model, tools, settings, and leaving it."""
 
-from midstream.command.command import Command
-from midstream.command.config import CONFIG_COMMANDS
-from midstream.command.models import MODEL_COMMAND
-from midstream.command.modes import WIDEST
+from midstream.app.commands.command import Command
+from midstream.app.commands.config_command import CONFIG_COMMANDS
+from midstream.app.commands.mode_commands import WIDEST
+from midstream.app.commands.model_command import MODEL_COMMAND
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns

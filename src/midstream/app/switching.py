@@ -1,11 +1,11 @@
 """Turning from one run to another: what is left behind, and what is shown of the one turned to."""
 
-from midstream.command.standing import here_line
+from midstream.app.background_runs import Background
+from midstream.app.chats import Sessions
+from midstream.app.commands.run_summary import here_line
+from midstream.app.destinations import Addressing
+from midstream.app.run_sentences import is_chat, is_done
 from midstream.core.guidance import AGENTS_FILE, is_outdated
-from midstream.desk.addressing import Addressing
-from midstream.desk.background import Background
-from midstream.desk.sessions import Sessions
-from midstream.desk.wording import is_chat, is_done
 from midstream.language.errors import UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json

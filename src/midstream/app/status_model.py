@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 
+from midstream.app.run_sentences import is_chat, is_done, name_of
 from midstream.core.costs import Cost, costs, in_words, is_unknown
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
-from midstream.desk.wording import is_chat, is_done, name_of
 from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration
 from midstream.views.progress import progress_words

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
+from midstream.app.background_runs import Background
+from midstream.app.run_access import Prompt, Travelled
 from midstream.core.events import FileWritten, RunStarted
 from midstream.core.notices import Envelope
-from midstream.desk.background import Background
-from midstream.desk.keeping import Prompt, Travelled
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import ChangedFile, Face, Machine
 from midstream.views.user_turns import Turn

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import McpOperator, Operator
 

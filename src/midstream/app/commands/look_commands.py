@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from midstream.command.command import Command
-from midstream.command.graph import NONE_ACTIVE, workflow_before
-from midstream.command.standing import run_line
+from midstream.app.commands.command import Command
+from midstream.app.commands.graph_command import NONE_ACTIVE, workflow_before
+from midstream.app.commands.run_summary import run_line
 from midstream.core.branch_address import living
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope

@@ -1,8 +1,8 @@
 """Commands about runs: where they stand, what they cost, and words said to them with a policy."""
 
-from midstream.command.command import Command
-from midstream.command.costs import COST_COMMAND
-from midstream.command.graph import GRAPH_COMMAND
+from midstream.app.commands.command import Command
+from midstream.app.commands.cost_command import COST_COMMAND
+from midstream.app.commands.graph_command import GRAPH_COMMAND
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Operator

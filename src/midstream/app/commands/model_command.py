@@ -3,7 +3,7 @@
 from textwrap import fill
 from typing import Final
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.runtime.ports import Operator

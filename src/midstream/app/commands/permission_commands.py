@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Machine, Operator, Permits

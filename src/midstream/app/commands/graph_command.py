@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Final
 
-from midstream.command.command import Command
-from midstream.command.standing import run_line
+from midstream.app.commands.command import Command
+from midstream.app.commands.run_summary import run_line
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition

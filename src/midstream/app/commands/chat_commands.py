@@ -1,6 +1,6 @@
 """Commands about chats: the list of them, their names, and a long one made short."""
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.runtime.ports import Operator
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from midstream.desk.addressing import Addressing
-from midstream.desk.background import Background
-from midstream.desk.keeping import Keeping
+from midstream.app.background_runs import Background
+from midstream.app.destinations import Addressing
+from midstream.app.run_access import Keeping
 from midstream.language.mode import Mode
 from midstream.runtime.ports import Face, Machine
 from midstream.runtime.ports.storage import KeptRun

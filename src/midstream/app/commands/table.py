@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from midstream.command.changes import DIFF_COMMANDS
-from midstream.command.command import Command
-from midstream.command.kept import KEPT_COMMANDS
-from midstream.command.mcp import MCP_COMMANDS
-from midstream.command.modes import MODE_COMMANDS
-from midstream.command.permissions import PERMISSION_COMMANDS
-from midstream.command.reading import READING_COMMANDS
-from midstream.command.runs import RUN_COMMANDS
-from midstream.command.session import SESSION_COMMANDS
-from midstream.command.sessions import CHAT_COMMANDS
-from midstream.command.travel import TRAVEL_COMMANDS
+from midstream.app.commands.chat_commands import CHAT_COMMANDS
+from midstream.app.commands.command import Command
+from midstream.app.commands.console_commands import SESSION_COMMANDS
+from midstream.app.commands.diff_command import DIFF_COMMANDS
+from midstream.app.commands.look_commands import READING_COMMANDS
+from midstream.app.commands.mcp_commands import MCP_COMMANDS
+from midstream.app.commands.mode_commands import MODE_COMMANDS
+from midstream.app.commands.permission_commands import PERMISSION_COMMANDS
+from midstream.app.commands.run_commands import RUN_COMMANDS
+from midstream.app.commands.stored_runs_commands import KEPT_COMMANDS
+from midstream.app.commands.travel_commands import TRAVEL_COMMANDS
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *MODE_COMMANDS,

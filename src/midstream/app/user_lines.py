@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 
+from midstream.app.background_runs import Background
+from midstream.app.chats import Sessions
+from midstream.app.destinations import Addressing
+from midstream.app.inbox import Inbox
+from midstream.app.open_questions import run_and_question, screen_id
+from midstream.app.run_past import Past
+from midstream.app.run_sentences import way_past
 from midstream.core.branch_address import address_of, addressees, gone, only_agent, shared_names
 from midstream.core.routing import Answer, Returned, Unclear, route
-from midstream.desk.addressing import Addressing
-from midstream.desk.asked import run_and_question, screen_id
-from midstream.desk.background import Background
-from midstream.desk.inbox import Inbox
-from midstream.desk.past import Past
-from midstream.desk.sessions import Sessions
-from midstream.desk.wording import way_past
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Face, Machine, Receipt, Submitted

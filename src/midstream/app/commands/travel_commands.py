@@ -1,6 +1,6 @@
 """Commands that go back in time: a copy of a run as it was, and taking back the last turn."""
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns

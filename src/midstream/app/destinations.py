@@ -6,12 +6,12 @@ from functools import partial
 
 import msgspec
 
-from midstream.command.standing import run_line
+from midstream.app.commands.run_summary import run_line
+from midstream.app.run_access import Keeping
+from midstream.app.run_sentences import found_as, is_chat, is_done, name_of
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import remember_coder
 from midstream.core.run import Run
-from midstream.desk.keeping import Keeping
-from midstream.desk.wording import found_as, is_chat, is_done, name_of
 from midstream.language.errors import UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from midstream.command.standing import begun_with
+from midstream.app.commands.run_summary import begun_with
 from midstream.core.question import Question, chosen
 from midstream.core.run import Run
 from midstream.runtime.ports import Machine, Receipt

@@ -8,7 +8,20 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 
-from midstream.command.standing import listed_line
+from midstream.app.commands.run_summary import listed_line
+from midstream.app.run_access import Keeping, Prompt
+from midstream.app.run_sentences import (
+    FORK,
+    is_chat,
+    kept_line,
+    left_words,
+    name_of,
+    nothing_to_answer,
+    receipt_words,
+    short_of,
+    way_on_here,
+    why_not,
+)
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -21,19 +34,6 @@ from midstream.core.events import (
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
-from midstream.desk.keeping import Keeping, Prompt
-from midstream.desk.wording import (
-    FORK,
-    is_chat,
-    kept_line,
-    left_words,
-    name_of,
-    nothing_to_answer,
-    receipt_words,
-    short_of,
-    way_on_here,
-    why_not,
-)
 from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.language.nearest import nearest
 from midstream.runtime.ports import Choice, Face, Machine, Receipt

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.config.user_settings import FEW_VALUES
 from midstream.language.errors import UserMistake

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from midstream.app.destinations import HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
-from midstream.desk.addressing import HOME
 from midstream.models.localhost import USUAL, servers_here
 from midstream.models.model_names import KEYS, OFFLINE, is_configured, is_offline
 from midstream.runtime.ports.storage import KeptRun

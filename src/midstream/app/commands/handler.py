@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from midstream.command.command import Command
+from midstream.app.commands.command import Command
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean, nearest
 from midstream.runtime.ports import Operator
@@ -53,7 +53,7 @@ class CommandHandler:
     @cached_property
     def commands(self) -> dict[str, Command]:
         """All of them by name. Importing them takes a moment; the first prompt waits for none."""
-        from midstream.command.table import COMMANDS
+        from midstream.app.commands.table import COMMANDS
 
         help_command = Command(
             name="help",
@@ -123,7 +123,7 @@ class CommandHandler:
 
     def _first(self) -> tuple[tuple[str, str], ...]:
         """Return the commands that matter first; the last of them, `/help`, has the others."""
-        from midstream.command.table import FIRST
+        from midstream.app.commands.table import FIRST
 
         more = f"{len(self.commands) - len(FIRST)} more commands, and the keys"
         *named, last = ((f"/{name}", self.commands[name].summary) for name in FIRST)
@@ -158,7 +158,7 @@ class CommandHandler:
                 raise UserMistake(f"There is no command /{argument}.", hint=hint)
             operator.tell(f"/{command.name} {command.arguments}".strip() + f": {command.summary}")
             return
-        from midstream.command.table import FIRST, GROUPS
+        from midstream.app.commands.table import FIRST, GROUPS
 
         more = [(title, " ".join(f"/{name}" for name in names)) for title, names in GROUPS.items()]
         first = [(f"/{name}", self.commands[name].summary) for name in FIRST]
@@ -167,7 +167,7 @@ class CommandHandler:
 
     def _all(self, width: int) -> str:
         """Return every command with what it does, the first first, the others by group."""
-        from midstream.command.table import FIRST, GROUPS
+        from midstream.app.commands.table import FIRST, GROUPS
 
         first = two_columns(self._rows(FIRST), width=width)
         groups = (
