@@ -65,7 +65,7 @@ clean:
 
 docs: .venv/ready-dev
 	$(BIN)/python -m midstream.views.events_page > docs/events.md
-	$(BIN)/python -m midstream.console.keymap > docs/keys.md
+	$(BIN)/python -m midstream.tui.keymap > docs/keys.md
 
 lock:
 	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet .

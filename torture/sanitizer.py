@@ -10,8 +10,8 @@ import random
 
 import pyte
 
-from midstream.console.lines import Line, rows, to_ansi, to_plain
 from midstream.safety.sanitize import masked, sanitized
+from midstream.tui.styled_lines import Line, rows, to_ansi, to_plain
 from torture.report import Broken, Report
 
 ATTACKS = (

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from midstream.app.own_commands import run_own_command
-from midstream.console.interface import ConsoleInterface
 from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
 from midstream.core.events import (
@@ -34,6 +33,7 @@ from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
+from midstream.tui.interface import ConsoleInterface
 from midstream.views.run_status import Lane
 from midstream.views.undelivered import Waiting
 from midstream.views.user_turns import Turn

@@ -14,7 +14,6 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from midstream.console.interface import ConsoleInterface
 from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
@@ -22,6 +21,7 @@ from midstream.core.question import Question
 from midstream.language.names import Policy
 from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
+from midstream.tui.interface import ConsoleInterface
 from midstream.views.run_status import Lane
 from midstream.views.undelivered import Waiting
 from midstream.views.user_turns import Turn

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.commands.handler import CommandHandler
     from midstream.config.manager import ConfigManager
-    from midstream.console.interface import ConsoleInterface
     from midstream.core.decision import Decision
     from midstream.core.notices import Envelope
     from midstream.core.run import Run
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from midstream.start_headless import run_workflow
     from midstream.tools.manager import ToolManager
     from midstream.tools.user_tools import tool
+    from midstream.tui.interface import ConsoleInterface
 
 __version__ = "0.1.0"
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, cast
 import click
 
 from midstream.app.assembly import Options
-from midstream.asking import asked
 from midstream.language.errors import UserMistake
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import STDERR, STDIN, is_terminal, write_error
+from midstream.tui.terminal_questions import asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 from midstream.app.assembly import Options
-from midstream.asking import asked
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
@@ -24,6 +23,7 @@ from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.problem import has_errors
 from midstream.system.own_process import STDERR, STDIN, columns, is_terminal, write_error, write_out
+from midstream.tui.terminal_questions import asked
 from midstream.views.columns import two_columns
 
 
@@ -134,7 +134,7 @@ def _choice(name: str) -> str:
 
 
 def _open(draft: Path) -> None:
-    from midstream.console.external_editor import editor_command
+    from midstream.tui.external_editor import editor_command
 
     argv = editor_command(os.environ)
     try:

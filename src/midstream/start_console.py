@@ -68,7 +68,7 @@ def console(
 
 
 async def _in_terminal(config: ConfigManager, options: Options, examines: Examines) -> int:
-    from midstream.console.interface import ConsoleInterface
+    from midstream.tui.interface import ConsoleInterface
 
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
     own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
@@ -89,7 +89,7 @@ async def _in_terminal(config: ConfigManager, options: Options, examines: Examin
 
 async def _on_lines(config: ConfigManager, options: Options, examines: Examines) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
-    from midstream.console.jsonlines import line_face
+    from midstream.tui.jsonlines import line_face
 
     face = line_face(STDOUT, is_json=options.is_json)
     async with _opened(config, options, face, examines) as app:
@@ -115,7 +115,7 @@ async def _opened(
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
-    from midstream.console.redirect import redirected
+    from midstream.tui.stdio_capture import redirected
 
     app = AICoderConsole(
         config,
@@ -143,7 +143,7 @@ async def _opened(
 
 
 def _keys() -> str:
-    from midstream.console.keymap import keys_text
+    from midstream.tui.keymap import keys_text
 
     # Two columns are the console's own, before each of its lines.
     return keys_text(columns() - 2)

@@ -21,11 +21,11 @@ from midstream.app.assembly import Options, journal_path, mcp_of, opened_store, 
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
-from midstream.console.lines import Line, rows
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.system.programs import found_program
+from midstream.tui.styled_lines import Line, rows
 from midstream.views.amounts import counted
 
 CONNECT_S = 5.0

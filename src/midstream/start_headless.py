@@ -35,9 +35,9 @@ from midstream.system.own_process import (
 )
 
 if TYPE_CHECKING:
-    from midstream.console.jsonlines import JsonFace
-    from midstream.console.plain import PlainFace
     from midstream.core.run import Run
+    from midstream.tui.jsonlines import JsonFace
+    from midstream.tui.plain_lines import PlainFace
 
 
 Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
@@ -129,10 +129,10 @@ async def _worked(
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.app.commands.permission_commands import without_sandbox
-    from midstream.console.jsonlines import line_face
-    from midstream.console.redirect import redirected
     from midstream.headless.resuming import unapproved
     from midstream.headless.run import unanswered
+    from midstream.tui.jsonlines import line_face
+    from midstream.tui.stdio_capture import redirected
 
     face = line_face(STDERR, is_json=options.is_json)
     told: set[str] = set()
@@ -189,7 +189,7 @@ async def _shown(
         OutputLost: stdout takes no more events.
         WorldTrouble: the journal was lost meanwhile; the runs are in files of their own.
     """
-    from midstream.console.jsonlines import JsonFace
+    from midstream.tui.jsonlines import JsonFace
 
     working = asyncio.ensure_future(work(made))
     lost: list[JournalStalled] = []

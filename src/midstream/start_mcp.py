@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from midstream.app.assembly import Options, configured, mcp_of
 from midstream.app.commands.mcp_commands import NONE, SLOW_S
-from midstream.asking import is_yes
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import (
@@ -17,6 +16,7 @@ from midstream.system.own_process import (
     write_error,
     write_out,
 )
+from midstream.tui.terminal_questions import is_yes
 
 if TYPE_CHECKING:
     from midstream.tools.mcp.approval import Approvals

@@ -78,7 +78,7 @@ async def _ran(
     from midstream.headless.run import Given, play, unanswered
 
     made = await in_thread(lambda: parts(config, options))
-    from midstream.console.jsonlines import line_face
+    from midstream.tui.jsonlines import line_face
 
     face = line_face(STDERR, is_json=options.is_json)
     facts: list[Envelope] = []

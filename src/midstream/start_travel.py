@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from midstream.app.assembly import Options, SystemClock, configured, opened_store
-from midstream.asking import is_yes
 from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.names import Json
 from midstream.system.offloop import in_thread
@@ -25,6 +24,7 @@ from midstream.system.own_process import (
     write_error,
     write_out,
 )
+from midstream.tui.terminal_questions import is_yes
 
 if TYPE_CHECKING:
     from midstream.core.run import Run

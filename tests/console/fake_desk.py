@@ -420,7 +420,7 @@ def _check(desk: FakeDesk) -> Desk:
 
 
 async def _main(folder: str, fresh_s: float) -> int:
-    from midstream.console.interface import ConsoleInterface
+    from midstream.tui.interface import ConsoleInterface
 
     face = ConsoleInterface(
         history_folder=Path(folder) if folder else None,

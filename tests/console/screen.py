@@ -29,7 +29,7 @@ import pyte
 from deadline import DEADLINE_S
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
-from midstream.asking import QUIET_S
+from midstream.tui.terminal_questions import QUIET_S
 
 ENTER, ESC, TAB, UP, DOWN, BACKSPACE = "\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x7f"
 LEFT, RIGHT = "\x1b[D", "\x1b[C"

@@ -3,8 +3,8 @@
 import msgspec
 from fake_desk import FORM, SEVERAL, asked
 
-from midstream.console.answering import Answering
 from midstream.core.question import Question
+from midstream.tui.answering import Answering
 
 LIST = asked(1, "Which?", choices=("red", "blue"))
 FILL = msgspec.structs.replace(asked(3, "What?"), schema=FORM)

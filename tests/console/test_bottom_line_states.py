@@ -4,13 +4,13 @@ import msgspec
 import pytest
 from fake_desk import asked
 
-from midstream.console.cards import ENTER_TAKES
-from midstream.console.dialog import Dialog, Mark
-from midstream.console.editor import Editor
-from midstream.console.history import history_in
-from midstream.console.view import Screen, bottom_for
 from midstream.core.question import Question
 from midstream.runtime.ports import Status
+from midstream.tui.cards import ENTER_TAKES
+from midstream.tui.dialog import Dialog, Mark
+from midstream.tui.editor import Editor
+from midstream.tui.frame_rows import Screen, bottom_for
+from midstream.tui.line_history import history_in
 
 CHAT = Status(mode="role:dude", enter="sends to dude")
 BUSY = Status(mode="role:dude", enter="interrupts dude", busy=True, tab="queues")

@@ -19,14 +19,14 @@ from storytelling import (
     within,
 )
 
-from midstream.console.lines import to_plain
-from midstream.console.narrator import Narrator
-from midstream.console.painting import Words, plain_words
 from midstream.core.events import AnyFact, BranchStarted, QuestionAsked, StateFailed
 from midstream.core.inputs import Halt, Stop
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Ask, Branch, Catch, ForEach, Retry, State, Wait, Workflow
+from midstream.tui.event_lines import Words, plain_words
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.styled_lines import to_plain
 
 
 def reader(*, with_cards: bool = True) -> Narrator:

@@ -4,15 +4,15 @@ import msgspec
 import pytest
 from fake_desk import asked
 
-from midstream.console.cards import approval_keys, bottom_line, card_rows, key_rows
-from midstream.console.lines import Row, rows, to_plain, width_of
-from midstream.console.live import LiveText
-from midstream.console.painting import answer_line, question_lines
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.question import Question
 from midstream.language.names import Json
 from midstream.runtime.ports import Status
 from midstream.safety.capability import SHOWN
+from midstream.tui.cards import approval_keys, bottom_line, card_rows, key_rows
+from midstream.tui.event_lines import answer_line, question_lines
+from midstream.tui.live_region import LiveText
+from midstream.tui.styled_lines import Row, rows, to_plain, width_of
 
 STATUS = Status(
     mode="workflow:review",

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.console.changes import MAX_ROWS, diff_lines
-from midstream.console.lines import Line, to_plain, without_colour
-from midstream.console.narrator import Narrator
-from midstream.console.painting import Block
 from midstream.core.events import AnyFact, QuestionAnswered, QuestionAsked, ToolCalled, ToolReturned
 from midstream.core.notices import AnyNotice, Envelope, FileChanged
 from midstream.core.question import Question
 from midstream.system.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
+from midstream.tui.changed_lines import MAX_ROWS, diff_lines
+from midstream.tui.event_lines import Block
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.styled_lines import Line, to_plain, without_colour
 
 CALLED = ToolCalled(
     call_id="c1",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from midstream.console.choosing import Choosing, Option, choices_in, choices_of
 from midstream.core.question import Question
 from midstream.language.names import Json
+from midstream.tui.choice_list import Choosing, Option, choices_in, choices_of
 
 COLOURS = Choosing(options=tuple(Option(name, name) for name in ("red", "green", "blue")))
 MANY = Choosing(options=COLOURS.options, many=True)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.console.code import MAX_CHARS, highlighted
-from midstream.console.lines import without_colour
-from midstream.console.markdown import rendered
+from midstream.tui.code_colours import MAX_CHARS, highlighted
+from midstream.tui.markdown import rendered
+from midstream.tui.styled_lines import without_colour
 
 PYTHON = (
     '@cached\ndef f(x: int) -> str:\n    """Doc."""\n    return "a" if x > 1 else None  # why\n'

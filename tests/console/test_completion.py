@@ -14,8 +14,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.layout import BufferControl, Layout, Window
 from prompt_toolkit.output import DummyOutput
 
-from midstream.console.completing import Words
-from midstream.console.editor import Editor
+from midstream.tui.completion import Words
+from midstream.tui.editor import Editor
 
 Pairs = tuple[tuple[str, str], ...]
 

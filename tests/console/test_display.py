@@ -10,8 +10,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import DummyOutput
 
-from midstream.console.display import Display
-from midstream.console.layout import layout_of
+from midstream.tui.display import Display
+from midstream.tui.layout import layout_of
 
 
 async def while_open(look: Callable[[Display, list[str]], None]) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from midstream.console.editor import Editor
-from midstream.console.history import LineHistory, history_in
-from midstream.console.pasting import Pastes
+from midstream.tui.editor import Editor
+from midstream.tui.folded_paste import Pastes
+from midstream.tui.line_history import LineHistory, history_in
 
 
 class Desk:

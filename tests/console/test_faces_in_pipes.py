@@ -11,13 +11,13 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
-from midstream.console.jsonlines import JsonFace, json_line
-from midstream.console.plain import PlainFace
-from midstream.console.reading import lines_from
-from midstream.console.writing import QueueWriter
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope, TextDelta
 from midstream.runtime.ports import Face, Submitted
+from midstream.tui.jsonlines import JsonFace, json_line
+from midstream.tui.line_reader import lines_from
+from midstream.tui.pipe_writer import QueueWriter
+from midstream.tui.plain_lines import PlainFace
 
 
 class Pipes:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from midstream.console.form import EMPTY_TEXT, Form, form_of, misfit, read_value
 from midstream.core.question import Question
 from midstream.language.names import Json
+from midstream.tui.form import EMPTY_TEXT, Form, form_of, misfit, read_value
 
 SCHEMA: dict[str, Json] = {
     "type": "object",

@@ -6,9 +6,9 @@ from fake_desk import FORM, asked
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from screen import CTRL_C, ENTER, UP, Spawn, editor_line
 
-from midstream.console.answering import Answering
-from midstream.console.layout import toolkit_text
-from midstream.console.lines import Row
+from midstream.tui.answering import Answering
+from midstream.tui.layout import toolkit_text
+from midstream.tui.styled_lines import Row
 
 PAGE_UP, PAGE_DOWN = "\x1b[5~", "\x1b[6~"
 

@@ -4,8 +4,8 @@ import pytest
 from fake_desk import turns
 from screen import DOWN, ENTER, ESC, UP, Screen, Spawn
 
-from midstream.console.going_back import ARMED, TurnList, keys_for, turn_rows
-from midstream.console.lines import width_of
+from midstream.tui.styled_lines import width_of
+from midstream.tui.turn_list import ARMED, TurnList, keys_for, turn_rows
 from midstream.views.user_turns import Turn
 
 

@@ -8,21 +8,21 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
-from midstream.console import following as following_room
-from midstream.console.answering import Answering
-from midstream.console.dialog import Dialog
-from midstream.console.following import OVER, Following
-from midstream.console.graph_rows import LEAST, Drawn, drawn, graph_rows, standing, width_for
-from midstream.console.lines import Row, width_of
-from midstream.console.live import LiveText
-from midstream.console.narrator import Narrator
-from midstream.console.scrollback import Scrollback
-from midstream.console.under_way import UnderWay
-from midstream.console.view import look
 from midstream.core.run import Run
 from midstream.language.spec import Definition
 from midstream.runtime.ports import Status
 from midstream.testing.fakes import define
+from midstream.tui import graph_panel as following_room
+from midstream.tui.answering import Answering
+from midstream.tui.background_tasks import UnderWay
+from midstream.tui.dialog import Dialog
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.frame_rows import look
+from midstream.tui.graph_panel import OVER, Following
+from midstream.tui.graph_rows import LEAST, Drawn, drawn, graph_rows, standing, width_for
+from midstream.tui.live_region import LiveText
+from midstream.tui.scrollback import Scrollback
+from midstream.tui.styled_lines import Row, width_of
 from midstream.views.graph import graph_of
 from midstream.views.run_status import Lane
 

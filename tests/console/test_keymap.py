@@ -15,9 +15,9 @@ from prompt_toolkit.keys import Keys
 from midstream.app.commands import handler
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.table import FIRST, GROUPS
-from midstream.console import keys
-from midstream.console.interface import ConsoleInterface
-from midstream.console.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
+from midstream.tui import keys
+from midstream.tui.interface import ConsoleInterface
+from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.console.lines import (
+from midstream.tui.styled_lines import (
     Line,
     clipped,
     lines_of,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from midstream.console.layout import toolkit_text
-from midstream.console.lines import width_of
-from midstream.console.live import LiveText
 from midstream.core.events import ToolCalled
 from midstream.safety.sanitize import masked
+from midstream.tui.layout import toolkit_text
+from midstream.tui.live_region import LiveText
+from midstream.tui.styled_lines import width_of
 from midstream.views.run_status import Lane
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.console.lines import to_ansi, to_plain
-from midstream.console.markdown import has_markdown, rendered
+from midstream.tui.markdown import has_markdown, rendered
+from midstream.tui.styled_lines import to_ansi, to_plain
 
 
 def plain(text: str, width: int = 60) -> str:

@@ -3,8 +3,8 @@
 import pytest
 from fake_desk import asked
 
-from midstream.console.dialog import Dialog
-from midstream.console.editor import Typed
+from midstream.tui.dialog import Dialog
+from midstream.tui.editor import Typed
 
 TWO = (asked(1, "First?"), asked(2, "Second?"))
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import pytest
 
-from midstream.console.lines import Line, rows, to_plain
-from midstream.console.narrator import Narrator
-from midstream.console.painting import Block, Words, plain_words
 from midstream.core.conversation import ToolCall
 from midstream.core.events import (
     AgentFailed,
@@ -48,6 +45,9 @@ from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Disposition, Outcome, QuestionKind
 from midstream.language.spec import Definition, Role, State, Workflow, chat_definition
+from midstream.tui.event_lines import Block, Words, plain_words
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.styled_lines import Line, rows, to_plain
 
 
 def narrated(*events: AnyFact | AnyNotice, with_cards: bool = False) -> str:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.console.lines import Line, to_plain
-from midstream.console.live import LiveText
-from midstream.console.narrator import Narrator
-from midstream.console.output_tail import MAX_CHARS, MAX_LINES, OutputTail
-from midstream.console.painting import Block
 from midstream.core.decide.steering import UNKNOWN
 from midstream.core.events import AnyFact, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
+from midstream.tui.event_lines import Block
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.live_region import LiveText
+from midstream.tui.output_tail import MAX_CHARS, MAX_LINES, OutputTail
+from midstream.tui.styled_lines import Line, to_plain
 
 
 def tail(*pieces: str, count: int = 9) -> list[str]:

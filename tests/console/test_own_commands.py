@@ -9,8 +9,8 @@ from deadline import DEADLINE_S, wait_until
 from screen import is_running
 
 from midstream.app.own_commands import MAX_SHOWN_LINES, as_seen, run_own_command
-from midstream.console.shell_lines import is_own, words_of
 from midstream.runtime.ports import OwnCommandEnded
+from midstream.tui.shell_lines import is_own, words_of
 
 
 class Heard:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.console import redirect
-from midstream.console.redirect import MAX_LINE, redirected
+from midstream.tui import stdio_capture
+from midstream.tui.stdio_capture import MAX_LINE, redirected
 
 
 class Heard:
@@ -76,7 +76,7 @@ async def test_last_words_are_told_however_long_that_takes_and_nothing_holds_it_
             return ""
 
     face: Any = Heard()
-    monkeypatch.setattr(redirect, "own_redactor", Slow)
+    monkeypatch.setattr(stdio_capture, "own_redactor", Slow)
     async with asyncio.timeout(DEADLINE_S):
         with redirected(face):
             left_behind = await asyncio.create_subprocess_exec("sleep", "3600")

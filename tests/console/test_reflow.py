@@ -6,9 +6,9 @@ import pyte
 import pytest
 from reflowing import Reflowing
 
-from midstream.console.lines import broken_there
-from midstream.console.reflow import TO_THE_BOTTOM, beginning, breakable, reflows
-from midstream.console.terminal import TerminalOutput
+from midstream.tui.reflow import TO_THE_BOTTOM, beginning, breakable, reflows
+from midstream.tui.styled_lines import broken_there
+from midstream.tui.terminal import TerminalOutput
 
 
 @pytest.mark.parametrize(

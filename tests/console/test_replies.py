@@ -5,7 +5,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from midstream.console.replies import KeyParser, without_replies
+from midstream.tui.terminal_replies import KeyParser, without_replies
 
 OSC_BEL = "\x1b]11;rgb:ffff/ffff/ffff\x07"
 REPLIES = (

@@ -15,10 +15,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings
 from reflowing import Reflowing
 
-from midstream.console.display import Display
-from midstream.console.layout import layout_of
-from midstream.console.lines import Row
-from midstream.console.reflow import TO_THE_BOTTOM
+from midstream.tui.display import Display
+from midstream.tui.layout import layout_of
+from midstream.tui.reflow import TO_THE_BOTTOM
+from midstream.tui.styled_lines import Row
 
 WIDE = "漢字とかな"
 SIZES = [(columns, lines) for columns in (100, 99, 61, 60, 41, 120) for lines in (30, 29, 24, 36)]
@@ -88,7 +88,7 @@ def way(monkeypatch: pytest.MonkeyPatch, seed: int) -> Way:
     monkeypatch.setenv("TERM", "tmux-256color")
     rng = random.Random(seed)
     found = Way(Reflowing(*rng.choice(SIZES)), rng)
-    monkeypatch.setattr("midstream.console.terminal.os.get_terminal_size", lambda *_: found.size)
+    monkeypatch.setattr("midstream.tui.terminal.os.get_terminal_size", lambda *_: found.size)
     return found
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.console.clipboard import copying
-from midstream.console.lines import LEFT_TO_RIGHT, Line, rows, to_ansi
 from midstream.safety.sanitize import masked, sanitized, scrubbed
+from midstream.tui.clipboard import copying
+from midstream.tui.styled_lines import LEFT_TO_RIGHT, Line, rows, to_ansi
 
 nasty = st.text(
     st.one_of(

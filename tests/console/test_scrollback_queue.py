@@ -7,10 +7,6 @@ from collections.abc import Callable
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.console.lines import Line
-from midstream.console.live import LiveText
-from midstream.console.narrator import Narrator
-from midstream.console.scrollback import Scrollback
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -20,6 +16,10 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Question
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.live_region import LiveText
+from midstream.tui.scrollback import Scrollback
+from midstream.tui.styled_lines import Line
 
 
 class Paper:

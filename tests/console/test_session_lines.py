@@ -1,9 +1,5 @@
 """What the screen says of a chat as a whole: its name, its summary, where it was."""
 
-from midstream.console.lines import to_plain
-from midstream.console.narrator import Narrator
-from midstream.console.painting import Words, plain_words
-from midstream.console.sessions import PAST_CHARS, past_blocks
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.events import (
     AnyFact,
@@ -14,6 +10,10 @@ from midstream.core.events import (
 )
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.tui.chat_lines import PAST_CHARS, past_blocks
+from midstream.tui.event_lines import Words, plain_words
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.styled_lines import to_plain
 
 
 def told(fact: AnyFact) -> str:

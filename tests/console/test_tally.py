@@ -1,12 +1,12 @@
 """The end of a run says what it took and cost."""
 
-from midstream.console.lines import to_plain
-from midstream.console.narrator import Narrator
-from midstream.console.painting import Block, Words, plain_words
 from midstream.core.events import AgentResponded, AnyFact, RunFinished, RunStarted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Definition, State, Workflow
+from midstream.tui.event_lines import Block, Words, plain_words
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.styled_lines import to_plain
 
 USED = Usage(model="m", input_tokens=10, output_tokens=5, cost_usd="0.0100")
 STARTED = RunStarted(

@@ -6,7 +6,7 @@ import tty
 
 from deadline import DEADLINE_S
 
-from midstream.console.terminal import TerminalWriter
+from midstream.tui.terminal import TerminalWriter
 
 
 async def test_a_terminal_that_does_not_read_gets_it_later() -> None:

@@ -8,7 +8,6 @@ import pytest
 from screen import Screen
 
 from midstream.config.notifications import Notifications
-from midstream.console.title import Calls, Title, folder_name, title_of
 from midstream.core.events import (
     AgentResponded,
     AnyFact,
@@ -22,6 +21,7 @@ from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.language.spec import Role, State, Workflow, chat_definition
 from midstream.runtime.ports import Status
+from midstream.tui.title import Calls, Title, folder_name, title_of
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)
 ASKED = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.console.lines import width_of
-from midstream.console.queued import waiting_rows
+from midstream.tui.queued_lines import waiting_rows
+from midstream.tui.styled_lines import width_of
 from midstream.views.undelivered import Waiting
 
 QUEUED = Waiting(

@@ -14,8 +14,6 @@ from midstream.app.commands.cost_command import cost_lines, days_lines
 from midstream.app.commands.diff_command import MAX_FILES, capped, stat_lines
 from midstream.app.commands.handler import CommandHandler
 from midstream.app.commands.permission_commands import CYCLE, next_mode
-from midstream.console.changes import changed_lines
-from midstream.console.lines import rows, to_plain, width_of
 from midstream.core.events import Usage
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Role, ToolSpec
@@ -23,6 +21,8 @@ from midstream.runtime.ports import ChangedFile
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
 from midstream.tools.permissions import Permissions
+from midstream.tui.changed_lines import changed_lines
+from midstream.tui.styled_lines import rows, to_plain, width_of
 from midstream.views.cells import cells
 from midstream.views.side_effects import FileDiff
 from midstream.views.spending import Spent

@@ -9,9 +9,9 @@ from console_kit import console, run, write_workflow
 from scene_kit import scene
 from screen import Screen
 
-from midstream.console.following import OVER
 from midstream.store.memory import MemoryStore
 from midstream.testing.openai_server import Gate, OpenAIServer, Reply
+from midstream.tui.graph_panel import OVER
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 STATES = ("start", "look", "mend", "review")

@@ -6,8 +6,8 @@ import pytest
 from console_kit import console
 from screen import ENTER, ESC, Screen, is_running
 
-from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import OpenAIServer
+from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 HOSTILE = r"""

@@ -11,8 +11,8 @@ import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, changed, console, environment, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, UP, Screen
 
-from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
+from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 WORKS: dict[str, Any] = {

@@ -7,8 +7,8 @@ import pytest
 from console_kit import console
 from screen import CTRL_C, ESC, Screen
 
-from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
+from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 EDIT = Call(

@@ -8,8 +8,8 @@ from pathlib import Path
 from console_kit import changed, console, run, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, Screen
 
-from midstream.console.interface import FRESH_S
 from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
+from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 HELD = """
@@ -204,7 +204,7 @@ def _says(words: str, screen: Screen) -> bool:
 
 def test_ctrl_c_twice_on_an_empty_line_leaves_with_the_terminal_as_it_was(tmp_path: Path) -> None:
     offered = "ConsoleInterface.__init__.__kwdefaults__['leave_s'] = 3600.0"
-    patient = changed("from midstream.console.interface import ConsoleInterface", offered)
+    patient = changed("from midstream.tui.interface import ConsoleInterface", offered)
     screen = console(tmp_path, "--model", "offline", program=patient)
     screen.wait_for("chat with dude")
     screen.type("some words")

@@ -7,9 +7,9 @@ from pipes_kit import MODEL
 from scene_kit import scene
 from screen import DOWN, ENTER, ESC
 
-from midstream.console.going_back import ARMED
 from midstream.runtime.engine.run_file import read_parcel
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
+from midstream.tui.turn_list import ARMED
 
 
 async def test_back_lists_the_turns_goes_to_one_and_hands_its_words_back(tmp_path: Path) -> None:

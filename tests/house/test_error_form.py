@@ -44,7 +44,7 @@ WITHOUT: Final = {
         "_read_offline",
     ): "a list of problems, each with its place and hint",
     ("runtime/loader.py", "load_workflow"): "a list of problems, each with its place and hint",
-    ("console/form.py", "spend"): "caught right there: the pattern is not looked at",
+    ("tui/form.py", "spend"): "caught right there: the pattern is not looked at",
     ("config/manager.py", "trust"): "a bug of ours, whose hint is to report it",
     ("system/own_process.py", "write_out"): "the words are OutputLost's own",
     ("cli.py", "exit_code"): "the words are OutputLost's own",

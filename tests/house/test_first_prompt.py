@@ -16,7 +16,7 @@ from deadline import DEADLINE_S
 _TELL = """
 import json, os, sys
 sys.argv = ["midstream", "--model", "offline"]
-from midstream.console import display
+from midstream.tui import display
 from midstream.__main__ import main
 
 def told(*_):
@@ -59,7 +59,7 @@ NOT_NEEDED = {
 def test_what_the_first_prompt_does_not_need_is_imported_after_it(tmp_path: Path) -> None:
     imported = imported_before_the_prompt(tmp_path)
 
-    assert "midstream.console.interface" in imported
+    assert "midstream.tui.interface" in imported
     assert NOT_NEEDED & imported == set()
 
 

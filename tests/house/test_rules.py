@@ -150,12 +150,12 @@ def test_the_nine_parts_stand_where_their_path_says() -> None:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.commands.handler import CommandHandler
     from midstream.config.manager import ConfigManager
-    from midstream.console.interface import ConsoleInterface
     from midstream.models.api_client import AIAPIClient
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.tools.manager import ToolManager
+    from midstream.tui.interface import ConsoleInterface
 
     parts: list[type] = [
         AIAPIClient,

@@ -9,8 +9,8 @@ MODULES = [path for path in SOURCES if "defaults" not in path.parts]
 
 WRITE_POINTS = {
     "system/own_process.py": "what is written outside a face: sanitized for terminals, redacted",
-    "console/writing.py": "lines of the plain and the JSON face",
-    "console/terminal.py": "frames of the terminal's face",
+    "tui/pipe_writer.py": "lines of the plain and the JSON face",
+    "tui/terminal.py": "frames of the terminal's face",
 }
 CHILDREN = {
     "codemap/code_figures.py": "a child process that answers to its parent's pipe",
@@ -40,7 +40,7 @@ WRITING = {
 }
 AT_TERMINALS = {
     "system/own_process.py": "has the terminal say what is pasted under a question outside a face",
-    "asking.py": "knows the sequences that come among the keys",
+    "tui/terminal_questions.py": "knows the sequences that come among the keys",
 }
 TERMINAL = ("/dev/tty", "\x1b", "\x9b")
 

@@ -21,14 +21,14 @@ from screen import Screen
 from storytelling import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
 from tables import table
 
-from midstream.asking import QUIET_S
-from midstream.console.interface import ConsoleInterface
-from midstream.console.keys import handlers
-from midstream.console.replies import KeyParser
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
 from midstream.language.names import Subject
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
+from midstream.tui.interface import ConsoleInterface
+from midstream.tui.keys import handlers
+from midstream.tui.terminal_questions import QUIET_S
+from midstream.tui.terminal_replies import KeyParser
 
 DOWN = "\x1b[B"
 DUDE = flow(state("start", "dude"))

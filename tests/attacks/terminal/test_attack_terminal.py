@@ -14,14 +14,14 @@ from pipes_kit import MODEL
 from screen import ENTER, Screen
 from tables import table
 
-from midstream.console.lines import Line, broken_there, is_wider, rows, to_ansi, to_plain
-from midstream.console.live import LiveText
-from midstream.console.markdown import rendered
-from midstream.console.painting import own_words, plain_words, question_lines, speech, typed
-from midstream.console.view import in_full
 from midstream.core.events import ToolCalled
 from midstream.core.question import Question
 from midstream.testing.openai_server import OpenAIServer, Reply
+from midstream.tui.event_lines import own_words, plain_words, question_lines, speech, typed
+from midstream.tui.frame_rows import in_full
+from midstream.tui.live_region import LiveText
+from midstream.tui.markdown import rendered
+from midstream.tui.styled_lines import Line, broken_there, is_wider, rows, to_ansi, to_plain
 
 CONTROLS = {
     "clears the screen": "\x1b[2J",

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tables import table
 
 from midstream.app.commands.look_commands import _fenced
-from midstream.console.markdown import has_markdown
 from midstream.language.errors import MidstreamError
 from midstream.language.templates import compiled
 from midstream.models.offline import filled
@@ -24,6 +23,7 @@ from midstream.safety.redaction import Redactor, secret_values
 from midstream.safety.rules import is_obscure
 from midstream.safety.sanitize import sanitized
 from midstream.safety.secret_shapes import SHAPES
+from midstream.tui.markdown import has_markdown
 from midstream.views.call_results import result_words
 
 SHORT, LONG = 1_500, 24_000

@@ -1,0 +1,211 @@
+"""What is told of agents: their words, their reasoning, and the tools they call. No IO, no clock.
+
+A call is told with its result, how long it took and what it changed; a reply that was cut, with what
+was on the screen of it. So something must be remembered between events, and here is what.
+"""
+
+from typing import Any
+
+from msgspec import json
+
+from midstream.core.conversation import ToolCall
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    QuestionAsked,
+    ToolCalled,
+    ToolReturned,
+)
+from midstream.core.notices import FileChanged
+from midstream.core.question import Question
+from midstream.language.errors import with_hint
+from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.tui.branch_events import Branches
+from midstream.tui.event_lines import (
+    Block,
+    call_line,
+    own_words,
+    result_in_full,
+    speech,
+    structured,
+)
+from midstream.tui.expandable import MAX_CHARS, Recent
+from midstream.tui.halt_events import Halts
+from midstream.tui.live_output import Outputs
+from midstream.tui.styled_lines import DIM, Line
+
+
+class AgentStory:
+    """The agents of all runs, and the calls that no agent makes."""
+
+    def __init__(self, branches: Branches, halts: Halts, outputs: Outputs) -> None:
+        """Make one. `outputs` is what of the running calls is on the screen."""
+        self.is_verbose = False
+        """Whether results and reasoning are told in full."""
+        self._branches = branches
+        self._halts = halts
+        self._outputs = outputs
+        self._calls: dict[tuple[str, str], ToolCalled] = {}
+        self._wished: dict[tuple[str, str], ToolCall] = {}
+        self._began: dict[tuple[str, str], float] = {}
+        self._changes: dict[tuple[str, str], list[FileChanged]] = {}
+        self._looked_at: dict[tuple[str, str], bool] = {}
+        self._shown: dict[tuple[str, str, str], list[str]] = {}
+        self._thoughts: dict[tuple[str, str, str], str] = {}
+        self._failures: dict[tuple[str, str], str] = {}
+        self._recent = Recent()
+
+    def forget(self, run: str) -> None:
+        """Forget what a run that has ended will not need any more."""
+        memories: tuple[dict[Any, Any], ...] = (
+            self._calls,
+            self._wished,
+            self._began,
+            self._changes,
+            self._looked_at,
+            self._shown,
+            self._thoughts,
+            self._failures,
+        )
+        for memory in memories:
+            for key in [key for key in memory if key[0] == run]:
+                del memory[key]
+
+    def last_in_full(self) -> list[Block]:
+        """Return the last tool result or reasoning in full; asked again, the one before it."""
+        found = self._recent.next()
+        if found is None:
+            self._recent.again()
+            return [*own_words("There is no earlier tool result or reasoning here.", "note")]
+        shown, back = found
+        which = "" if not back else "  (the one before)" if back == 1 else f"  ({back} before)"
+        heading = Line((("1", shown.title), (DIM, which)), "┊ ", DIM)
+        more = f"+{shown.left_out:,} more characters, kept in the journal"
+        end = own_words(more, "note") if shown.left_out else []
+        return [heading, result_in_full(shown.text), *end]
+
+    # --- words ------------------------------------------------------------------------------
+
+    def streamed(self, run: str, branch: str, agent: str, text: str) -> None:
+        """Remember words that were shown as they came, in case they are cut."""
+        self._shown.setdefault((run, branch, agent), []).append(text)
+
+    def thought(self, run: str, branch: str, agent: str, text: str) -> None:
+        """Remember a piece of a model's reasoning, which may be asked for."""
+        key = (run, branch, agent)
+        known = self._thoughts.get(key, "")
+        if len(known) < MAX_CHARS:
+            self._thoughts[key] = known + text
+
+    def responded(self, run: str, fact: AgentResponded) -> list[Block]:
+        """Tell a reply."""
+        self._shown.pop((run, fact.branch, fact.agent), None)
+        found = self._thought_out(run, fact.branch, fact.agent)
+        label = self._branches.label(run, fact.branch)
+        if fact.text.strip():
+            found += speech(fact.agent, fact.text, branch=label)
+        if not fact.is_final:
+            self._wished.update(((run, call.id), call) for call in fact.calls)
+        for call in fact.calls if fact.is_final else ():
+            # Nothing runs: the call is the reply, and what it says is its arguments.
+            found.append(structured(fact.agent, call.arguments, branch=label))
+            text = json.format(json.encode(call.arguments)).decode()
+            self._recent.add(f"{fact.agent}: {call.name}", text)
+        if fact.problem:
+            words = own_words(f"{fact.agent} is asked again: {fact.problem}", "note")
+            found += self._branches.labelled(run, fact.branch, words)
+        return found
+
+    def failed(self, run: str, fact: AgentFailed) -> list[Block]:
+        """Tell that an agent failed, and what it had said by then."""
+        self._thought_out(run, fact.branch, fact.agent)
+        self._failures[run, fact.branch] = fact.error
+        text = with_hint(f"{fact.agent} failed: {fact.error}", fact.hint)
+        said = self.cut(run, fact.branch, fact.agent, fact.partial)
+        return [*said, *self._branches.labelled(run, fact.branch, own_words(text, "error"))]
+
+    def cut(self, run: str, branch: str, agent: str, partial: str) -> list[Block]:
+        """Tell what an agent had said when it was interrupted."""
+        shown = "".join(self._shown.pop((run, branch, agent), ()))
+        # What was on the screen stays in view, even if the run knew of less of it.
+        kept = shown if len(shown) > len(partial) else partial
+        if not kept.strip():
+            return []
+        label = self._branches.label(run, branch)
+        return speech(agent, kept, branch=label, is_interrupted=True)
+
+    def failure(self, run: str, branch: str) -> str:
+        """Return what failed in a place and was told, "" for nothing; it is forgotten then."""
+        return self._failures.pop((run, branch), "")
+
+    def _thought_out(self, run: str, branch: str, agent: str) -> list[Block]:
+        """Keep the reasoning before a reply, and return it where all is told."""
+        text = self._thoughts.pop((run, branch, agent), "")
+        if not text.strip():
+            return []
+        label = self._branches.label(run, branch)
+        title = f"{label} ▌ {agent}: reasoning" if label else f"{agent}: reasoning"
+        self._recent.add(title, text)
+        if not self.is_verbose:
+            return []
+        return [Line(((DIM, title),), "┊ ", DIM), result_in_full(text[:MAX_CHARS])]
+
+    # --- tools ------------------------------------------------------------------------------
+
+    def called(self, run: str, fact: ToolCalled, at: float) -> None:
+        """Remember a call that begins."""
+        self._calls[run, fact.call_id] = fact
+        self._began[run, fact.call_id] = at
+
+    def asked(self, run: str, fact: QuestionAsked | Question, *, stays: bool) -> None:
+        """Remember a call that was asked about; where the question `stays`, so does what it changes."""
+        self._looked_at[run, fact.call_id] = fact.kind == "approval" and stays
+        # What was asked about is shown with its question, and need not be named again.
+        self._wished.pop((run, fact.call_id), None)
+
+    def changed(self, run: str, change: FileChanged) -> None:
+        """Remember what a call did to a file."""
+        self._changes.setdefault((run, change.call_id), []).append(change)
+
+    def calls(self) -> list[tuple[str, ToolCalled]]:
+        """Return the calls that run, each with its run, the oldest first."""
+        return [(run, call) for (run, _), call in self._calls.items()]
+
+    def returned(self, run: str, fact: ToolReturned, at: float) -> list[Block]:
+        """Tell a call with its result; one that was halted is told with what halted it."""
+        # No call returns before the first prompt, which need not wait for this.
+        from midstream.tui.changed_lines import differences, in_figures, with_changes
+        from midstream.tui.output_end import last_words
+
+        call = self._calls.pop((run, fact.call_id), None)
+        took_s = at - self._began.pop((run, fact.call_id), at)
+        wished = self._wished.pop((run, fact.call_id), None)
+        changes = self._changes.pop((run, fact.call_id), [])
+        was_seen = self._looked_at.pop((run, fact.call_id), False)
+        line = call_line(*in_figures(fact, call or wished, changes), took_s=took_s)
+        halt = self._halts.covering(run, fact.branch)
+        said = self._outputs.lines(run, fact.call_id) if halt is not None else []
+        if fact.name != REQUEST_USERS_INPUT:
+            title = "".join(text for _, text in line.fragments)
+            # The result of a call that was given up does not have what was on the screen.
+            is_lost = bool(said) and said[-1].strip() not in fact.result
+            result = "\n".join((fact.result, *said)) if is_lost else fact.result
+            self._recent.add(title, with_changes(result, changes))
+        if halt is not None:
+            if fact.name != REQUEST_USERS_INPUT:
+                halt.ended(fact.branch, fact.name, fact.outcome)
+                halt.said(fact.branch, said)
+            return []
+        if fact.name == REQUEST_USERS_INPUT and fact.outcome == "completed":
+            return []
+        if call is not None and not call.agent and fact.outcome != "completed":
+            # A state's own call: what comes of it is told next, and need not say this again.
+            self._failures[run, fact.branch] = fact.result
+        found = self._branches.labelled(run, fact.branch, [line])
+        if changes and not was_seen:
+            found += differences(changes, is_whole=self.is_verbose)
+        elif self.is_verbose and fact.result.strip():
+            found.append(result_in_full(fact.result[:MAX_CHARS]))
+        else:
+            found += last_words(fact)
+        return found

@@ -1,0 +1,200 @@
+"""Lines on their way to the desk: delivered, answered, brought back, taken back.
+
+Typed text is never lost. A line without effect comes back into the editor, or, when something newer
+stands there, waits for the Up key.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from midstream.core.branch_address import address_of, as_typed
+from midstream.core.events import InputDisposed, InputReceived
+from midstream.core.notices import Envelope
+from midstream.language.names import Policy
+from midstream.runtime.ports import Desk, Submitted
+from midstream.tui.answering import Answered
+from midstream.tui.background_tasks import UnderWay
+from midstream.tui.dialog import Dialog, UnclearLine
+from midstream.tui.editor import Editor, Typed, is_command
+from midstream.tui.event_lines import typed
+from midstream.tui.scrollback import Scrollback
+from midstream.tui.shell_lines import words_of
+
+_BROUGHT_BACK: Final = " (Up on an empty line brings it back)"
+
+
+class Undelivered:
+    """The lines that runs took and have not delivered yet: what a run ends without, Up brings back."""
+
+    def __init__(self, editor: Editor, scrollback: Scrollback) -> None:
+        self._editor = editor
+        self._scrollback = scrollback
+        self._taken: dict[tuple[str, str], str] = {}
+
+    def heard(self, envelope: Envelope) -> None:
+        """Keep a line that its run ended without: the next run may be told it."""
+        event, run = envelope.event, envelope.run
+        if isinstance(event, InputReceived):
+            if event.handling not in ("reject", "answer"):
+                self._taken[run, event.input_id] = as_typed(event.text, event.to)
+        elif isinstance(event, InputDisposed):
+            text = self._taken.pop((run, event.input_id), None)
+            if text is not None and event.disposition == "rejected":
+                self._editor.offer(text)
+                self._scrollback.say("Up on an empty line brings it back.", kind="note")
+
+
+class Delivery:
+    """Hands lines to the desk, and takes back what has no effect."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        dialog: Dialog,
+        editor: Editor,
+        *,
+        scrollback: Scrollback,
+        under_way: UnderWay,
+        leave: Callable[[], None],
+    ) -> None:
+        """Make one. `leave` is what a line that says so does."""
+        self._desk = desk
+        self._dialog = dialog
+        self._editor = editor
+        self._scrollback = scrollback
+        self._under_way = under_way
+        self._leave = leave
+
+    # --- there ------------------------------------------------------------------------------
+
+    def deliver(
+        self,
+        line: Typed,
+        *,
+        question: str | None = None,
+        as_new: bool = False,
+        is_echoed: bool = False,
+        policy: Policy | None = None,
+    ) -> None:
+        """Hand over a line; see `Desk.submit`. `is_echoed`: it stands above the prompt already."""
+        # A line that may turn out unclear is echoed when it is not: it may stay in the editor. One
+        # that interrupts stands behind what it cuts off.
+        status = self._desk.status()
+        does = status.addressees.get(address_of(line.text)[0])
+        is_unclear = not as_new and question is None and does is None
+        waits = is_unclear and any(
+            q.kind != "approval" and q.id not in line.seen for q in self._desk.open_questions()
+        )
+        is_plain = question is None and policy is None and not is_command(line.text)
+        waits = waits or (is_plain and (does or status.enter).startswith("interrupts"))
+        if not waits and not is_echoed:
+            self.echo(line)
+            is_echoed = True
+        self._under_way.begin(
+            self._submit(line, question=question, as_new=as_new, is_echoed=is_echoed, policy=policy)
+        )
+
+    def answer(self, answer: Answered, *, line: Typed | None = None) -> None:
+        """Hand over an answer that was chosen or filled in, or named by a `line`."""
+        self._under_way.begin(self._answer(answer, line=line))
+
+    def echo(self, line: Typed) -> None:
+        """Print a line above the prompt as it was typed."""
+        self._scrollback.add([*typed(line.shown)])
+
+    async def _submit(
+        self,
+        line: Typed,
+        *,
+        question: str | None,
+        as_new: bool,
+        is_echoed: bool,
+        policy: Policy | None,
+    ) -> None:
+        try:
+            result = await self._desk.submit(
+                words_of(line.text),
+                seen=line.seen,
+                question=question,
+                as_new=as_new,
+                policy=policy,
+            )
+        except asyncio.CancelledError:
+            self._scrollback.say(f"Not delivered, you left first: {line.shown}", kind="warning")
+            raise
+        except Exception as error:
+            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+        if result.kind in ("taken", "exit") and not is_echoed:
+            self.echo(line)
+        match result.kind:
+            case "taken":
+                pass
+            case "exit":
+                self._leave()
+            case "returned":
+                # What is not to be mended the history has: Up brings it like any other line.
+                is_back = not result.to_mend or self._bring_back(line)
+                where = "" if is_back else _BROUGHT_BACK
+                self._scrollback.say(f"{result.reason}{where}", kind="warning")
+            case "unclear":
+                if self._bring_back(line):
+                    self._dialog.unclear = UnclearLine(line, result.question, is_echoed)
+                else:
+                    text = "A question came before your last line was sent; Up on an empty line"
+                    self._scrollback.say(f"{text} brings it back.", kind="warning")
+        self._scrollback.redraw()
+
+    async def _answer(self, answer: Answered, *, line: Typed | None) -> None:
+        """Deliver an answer; why it does not fit is shown beside it."""
+        self._scrollback.add([*typed(answer.echo if line is None else line.shown)])
+        text = f"/{answer.text}" if answer.text.startswith("/") else answer.text
+        try:
+            result = await self._desk.submit(
+                text, seen=frozenset({answer.question}), question=answer.question
+            )
+        except Exception as error:
+            result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+        reason = "" if result.kind == "taken" else result.reason
+        if not self._dialog.answering.sent(answer.question, reason) and reason:
+            where = "" if line is None or self._bring_back(line) else _BROUGHT_BACK
+            self._scrollback.say(f"{reason}{where}", kind="warning")
+        self._scrollback.redraw()
+
+    # --- and back ---------------------------------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """Return whether some line was taken and is not delivered yet."""
+        return bool(self._desk.waiting_inputs())
+
+    def take_back(self) -> None:
+        """Take the newest line that waits back into the editor, to be changed."""
+        self._under_way.begin_guarded(self._take_back())
+
+    def withdraw(self) -> None:
+        """Withdraw the newest line that waits."""
+        self._under_way.begin_guarded(self._withdraw())
+
+    def _bring_back(self, line: Typed) -> bool:
+        """Put a line back into the editor, unless that is in use; Up brings it then."""
+        if self._dialog.is_open:
+            self._editor.returned.append(line)
+            return False
+        return self._editor.bring_back(line, unasked=True)
+
+    async def _take_back(self) -> None:
+        text = await self._desk.take_back()
+        if text is None:
+            self._scrollback.say("It is on its way already.", kind="note")
+        else:
+            self._editor.offer(text)
+            if self._editor.is_empty and not self._dialog.is_open:
+                self._editor.up()
+                self._dialog.recalled = self._editor.buffer.text
+
+    async def _withdraw(self) -> None:
+        text = await self._desk.take_back()
+        if text is not None:
+            self._editor.offer(text)
+            self._scrollback.say(f"Withdrawn: {text}{_BROUGHT_BACK}", kind="note")

@@ -1,0 +1,350 @@
+"""The line under the cursor: what was typed, when it was begun, and what came back of it.
+
+A line belongs to the moment its first key was pressed: it can answer only a question that stood on
+the screen then (`seen`). Whatever returns without effect is put back, or, when something newer is
+being typed, kept for the Up key.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
+from prompt_toolkit.history import History
+
+from midstream.safety.sanitize import scrubbed
+from midstream.tui.completion import Words, mention_in, path_in
+from midstream.tui.folded_paste import Pastes
+from midstream.tui.line_history import LineHistory
+
+_HISTORY_CHARS = 20_000
+
+UNFOLDED_CHARS = 20_000
+"""What is longer stays folded: the editor would not keep up with the keys."""
+
+
+def is_command(text: str) -> bool:
+    """Return whether a line is a command, which is no answer, no note and no words."""
+    return text.startswith("/") and not text.startswith("//")
+
+
+def in_vi(prompt: str) -> str:
+    """Return the prompt; while keys are vi's commands, and not text, a colon says so."""
+    return prompt.replace("›", ":") if vi_navigation_mode() else prompt
+
+
+def esc_in_vi(what: str) -> str:
+    """Return what Esc does; while vi's keys are text, the first one only ends that."""
+    return f"Esc {what}" if what and vi_insert_mode() else what
+
+
+class Typed(msgspec.Struct, frozen=True, kw_only=True):
+    """A line as it was sent. `shown` is what the editor held (long pastes as labels)."""
+
+    text: str
+    shown: str
+    seen: frozenset[str]
+
+
+class Editor:
+    """The editor's buffer with its pastes, history and the questions each line was begun under."""
+
+    def __init__(
+        self,
+        history: History,
+        *,
+        on_screen: Callable[[], frozenset[str]],
+        completions: Callable[[str], tuple[tuple[str, str], ...]],
+        mentions: Callable[[str], AsyncGenerator[tuple[tuple[str, str], ...], None]] | None = None,
+    ) -> None:
+        """Make one. `on_screen` returns the ids of the questions drawn now.
+
+        `completions` and `mentions` are those of the desk (`ports.Desk`).
+        """
+        self.returned: list[Typed] = []
+        self.is_away = False
+        self.emptied: Callable[[], None] = _nobody_asks
+        self.seen: frozenset[str] = frozenset()
+        self._is_as_returned = False
+        self._on_screen = on_screen
+        self._pastes = Pastes()
+        self._was_empty = True
+        self._words = Words(
+            completions,
+            mentions,
+            state=lambda: self.buffer.complete_state,
+            changed=lambda: self.buffer.on_completions_changed.fire(),
+        )
+        self.buffer = Buffer(
+            history=history,
+            multiline=True,
+            completer=self._words,
+            complete_while_typing=Condition(lambda: self.completes),
+            on_text_changed=self._changed,
+            # Where prompt_toolkit's own keys hand a line over (Alt-#), it stays in the editor.
+            accept_handler=lambda _: True,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing has been typed, so that single keys may have meanings."""
+        return not self.buffer.text
+
+    @property
+    def completes(self) -> bool:
+        """Return whether Tab completes here: in a command, and in a mention."""
+        text, before = self.buffer.text, self.buffer.document.text_before_cursor
+        return text.startswith(("/", "#")) or mention_in(before) is not None
+
+    @property
+    def has_returned(self) -> bool:
+        """Return whether the line is one that came back by itself and that nobody has touched yet."""
+        at_end = self.buffer.cursor_position == len(self.buffer.text)
+        return self._is_as_returned and at_end and not vi_navigation_mode()
+
+    def begin_anew(self, text: str) -> None:
+        """Type what begins another line than the one that came back, which Up still knows."""
+        if self.is_folded:  # The history has only its label.
+            whole = self.unfolded()
+            self.returned.append(Typed(text=whole, shown=self.buffer.text, seen=self.seen))
+        self.replace("")
+        self.buffer.insert_text(text)
+
+    def touched(self) -> None:
+        """Take note that the line which came back is wanted."""
+        self._is_as_returned = False
+
+    def _changed(self, buffer: Buffer) -> None:
+        self._is_as_returned = False
+        if self._was_empty and buffer.text:
+            self.seen = self._on_screen()
+        self._was_empty = not buffer.text
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text, folded if it is long."""
+        if self.has_returned and is_command(text):
+            self.begin_anew("")
+        self.buffer.insert_text(self._pastes.folded(scrubbed(text)))
+
+    def join(self, text: str, what: str) -> None:
+        """Insert a text as a label that says what it is."""
+        before = self.buffer.document.text_before_cursor
+        gap = "" if not before or before[-1].isspace() else " "
+        self.buffer.insert_text(f"{gap}{self._pastes.kept(scrubbed(text), what)} ")
+
+    @property
+    def is_folded(self) -> bool:
+        """Return whether the line holds a label that stands for a longer text."""
+        return self.unfolded() != self.buffer.text
+
+    def unfolded(self) -> str:
+        """Return the whole line, with every text where its label stands."""
+        return self._pastes.unfolded(self.buffer.text)
+
+    def unfold(self) -> bool:
+        """Put the text in the place of the label at the cursor; return False where it is too long."""
+        text, cursor = self.buffer.text, self.buffer.cursor_position
+        span = self._pastes.label_at(text, cursor)
+        if span is None:
+            return True
+        whole = self._pastes.unfolded(text[span[0] : span[1]])
+        if len(text) + len(whole) > UNFOLDED_CHARS:
+            return False
+        self.buffer.save_to_undo_stack()
+        before = text[: span[0]] + whole
+        self.buffer.document = Document(before + text[span[1] :], len(before))
+        return True
+
+    def replace(self, text: str) -> None:
+        """Have another text in the line, as one change; a very long one folded."""
+        text = scrubbed(text)
+        shown = text if len(text) <= UNFOLDED_CHARS else self._pastes.folded(text)
+        self.buffer.save_to_undo_stack()
+        self.buffer.document = Document(shown, len(shown))
+
+    def insert(self, text: str) -> None:
+        """Type keys that turned out to mean nothing else; in vi's command mode nothing is typed."""
+        if not vi_navigation_mode():
+            self.buffer.insert_text(text)
+
+    def new_line(self) -> None:
+        """Insert a line break."""
+        self.buffer.insert_text("\n")
+
+    def continues(self) -> bool:
+        """Turn a trailing backslash into a line break; return whether there was one."""
+        before = self.buffer.document.text_before_cursor
+        if not before.endswith("\\") or before.endswith("\\\\"):
+            return False
+        self.buffer.delete_before_cursor()
+        self.new_line()
+        return True
+
+    def backspace(self) -> None:
+        """Delete the character before the cursor, a folded paste as a whole.
+
+        Among vi's commands the key deletes nothing: it goes left.
+        """
+        if vi_navigation_mode():
+            self.buffer.cursor_left()
+            return
+        label = self._pastes.label_before(self.buffer.document.text_before_cursor)
+        self.buffer.delete_before_cursor(len(label) or 1)
+
+    def take(self) -> Typed:
+        """Return the line and empty the editor; the line goes into the history."""
+        shown = scrubbed(self.buffer.text)
+        line = Typed(text=self._pastes.unfolded(shown), shown=shown, seen=self.seen)
+        self._remember_unsent()
+        self._remember(shown)
+        self._empty()
+        return line
+
+    def clear(self) -> None:
+        """Empty the editor; the Up key brings the line back."""
+        self._remember_unsent()
+        self._remember(self.buffer.text)
+        self._empty()
+
+    def drop(self) -> None:
+        """Empty the editor of a line that is not worth a place in the history."""
+        self._remember_unsent()
+        self._empty()
+
+    def _remember_unsent(self) -> None:
+        """Keep what was typed before the history was looked through, and what was changed in it."""
+        buffer = self.buffer
+        known = {*buffer.history.get_strings(), buffer.text}
+        for text in [*buffer._working_lines]:
+            if text not in known:
+                self._remember(text)
+
+    def _empty(self) -> None:
+        self.buffer.reset()
+        # Every line begins as text, also where vi's commands ended the last one.
+        get_app().vi_state.reset()
+        # Resetting a buffer does not count as a change of its text.
+        self._was_empty = True
+        self._is_as_returned = False
+        self.seen = frozenset()
+        self.emptied()
+
+    def _remember(self, text: str) -> None:
+        history = self.buffer.history
+        earlier = history.get_strings()
+        if text.strip() and (not earlier or earlier[-1] != text):
+            if isinstance(history, LineHistory):
+                history.remember(text, later=self._pastes.told_later(text, most=_HISTORY_CHARS))
+            else:
+                history.append_string(text)
+
+    def bring_back(self, line: Typed, *, unasked: bool = False) -> bool:
+        """Put a line back; return False if newer text stands there (Up brings the line then).
+
+        Where nobody asked for it a `/` typed next is not its end, but the beginning of a new line.
+        """
+        if self.is_away or not self.is_empty:
+            self.returned.append(line)
+            return False
+        self.buffer.document = Document(line.shown, len(line.shown))
+        self.seen = line.seen
+        self._is_as_returned = unasked
+        return True
+
+    def restore(self, text: str) -> bool:
+        """Put a line of an earlier session back, folded if it is long; see `bring_back`."""
+        shown = self._pastes.folded(scrubbed(text))
+        line = Typed(text=text, shown=shown, seen=frozenset())
+        return self.bring_back(line, unasked=True)
+
+    def offer(self, text: str) -> None:
+        """Keep words that had no effect for the Up key, where nothing is typed over them."""
+        shown = self._pastes.folded(scrubbed(text))
+        self.returned.append(Typed(text=text, shown=shown, seen=frozenset()))
+
+    def complete(self) -> None:
+        """Complete the word before the cursor as far as it is certain; show the choices, go on."""
+        buffer = self.buffer
+        state = buffer.complete_state
+        if state is not None and state.current_completion:
+            buffer.complete_next()
+            return
+        before = buffer.document.text_before_cursor
+        if mention_in(before) is not None or path_in(before) is not None:
+            # What fits has nothing in common but letters: the first choice, again: the next.
+            if state is None or not state.completions:
+                self._take_first()
+            elif len(state.completions) == 1:
+                buffer.apply_completion(state.completions[0])
+            else:
+                buffer.complete_next()
+            return
+        found = list(self._words.get_completions(buffer.document, CompleteEvent()))
+        rests = [item.text[-item.start_position :] for item in found]
+        common = _common_beginning(rests)
+        if common:
+            buffer.insert_text(common)
+        elif len(found) > 1 and buffer.complete_state is not None:
+            buffer.complete_next()
+        elif len(found) > 1:
+            buffer.start_completion()
+
+    def _take_first(self) -> None:
+        """Take the first choice, and look for more.
+
+        What is known takes the place of the word before the next key does anything; files are still to
+        be looked for, and one is taken if nothing was typed until they are found.
+        """
+        buffer = self.buffer
+        event = CompleteEvent(completion_requested=True)
+        known = list(self._words.get_completions(buffer.document, event))
+        state = CompletionState(buffer.document, known)
+        buffer.complete_state = state
+        get_app().create_background_task(self._find_more(state, event))
+        if known:
+            buffer.go_to_completion(0)
+
+    async def _find_more(self, state: CompletionState, event: CompleteEvent) -> None:
+        buffer, known = self.buffer, len(state.completions)
+        words = self._words.get_completions_async(state.original_document, event)
+        async with contextlib.aclosing(words) as found:
+            async for completion in found:
+                if buffer.complete_state is not state:
+                    return
+                known -= 1
+                if known < 0:
+                    state.completions.append(completion)
+                    buffer.on_completions_changed.fire()
+        if buffer.complete_state is not state:
+            return
+        if not state.completions:
+            buffer.complete_state = None
+            buffer.on_completions_changed.fire()
+        elif state.complete_index is None:
+            buffer.go_to_completion(0)
+
+    def up(self) -> None:
+        """Go up: within the text, to a line that came back undelivered, or into the history."""
+        if self.is_empty and self.returned:
+            self.bring_back(self.returned.pop())
+        else:
+            self.buffer.auto_up()
+
+
+def _nobody_asks() -> None:
+    """Tell nobody that the line is empty."""
+
+
+def _common_beginning(texts: list[str]) -> str:
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    length = next(
+        (n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]),
+        len(first),
+    )
+    return first[:length]

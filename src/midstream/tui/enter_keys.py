@@ -1,0 +1,171 @@
+"""What Enter and Tab do with the line: whose it is, and when it is delivered.
+
+Enter asks everybody who may have it, one after the other: an unclear line, the list of turns, an
+approval's note, a card, the person's own shell. What nobody has is words for the desk.
+"""
+
+import asyncio
+
+import msgspec
+
+from midstream.runtime.ports import Desk
+from midstream.tui.approval_keys import ApprovalKeys
+from midstream.tui.background_tasks import UnderWay
+from midstream.tui.card_keys import CardKeys
+from midstream.tui.delivery import Delivery
+from midstream.tui.dialog import Dialog
+from midstream.tui.editor import Editor, Typed, is_command
+from midstream.tui.frame_rows import chosen_by, may_queue
+from midstream.tui.frames import Frames
+from midstream.tui.own_shell import OwnShell
+from midstream.tui.scrollback import Scrollback
+from midstream.tui.shell_lines import is_own
+from midstream.tui.turn_keys import TurnKeys
+
+
+class Sending:
+    """Enter, Ctrl-Enter, Tab, and the keys that say what an unclear line is."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        dialog: Dialog,
+        editor: Editor,
+        *,
+        frames: Frames,
+        turns: TurnKeys,
+        approvals: ApprovalKeys,
+        cards: CardKeys,
+        own: OwnShell,
+        delivery: Delivery,
+        scrollback: Scrollback,
+        under_way: UnderWay,
+        fresh_s: float,
+    ) -> None:
+        """Make one; what it asks has `enter` of its own. `fresh_s` as of `ConsoleInterface`."""
+        self._desk = desk
+        self._dialog = dialog
+        self._editor = editor
+        self._frames = frames
+        self._turns = turns
+        self._approvals = approvals
+        self._cards = cards
+        self._own = own
+        self._delivery = delivery
+        self._scrollback = scrollback
+        self._under_way = under_way
+        self._fresh_s = fresh_s
+
+    def send(self, *, alone: bool, quiet: bool) -> None:
+        """Send the line, or whatever Enter means now; an empty line does nothing.
+
+        `alone`: no other key came with this one; `quiet`: nor is it where it may be a piece of what the
+        terminal says. Only what allows, spends or takes back asks for that.
+        """
+        self._dialog.leave_offered = False
+        if self._dialog.unclear is not None:
+            return
+        if self._turns.enter(alone=alone and quiet) or self._approvals.enter(
+            alone=alone, quiet=quiet
+        ):
+            return
+        text = self._editor.buffer.text
+        if self._cards.enter_marked(alone=alone, quiet=quiet):
+            self._scrollback.redraw()
+        elif is_own(text):
+            self._own.enter(self._desk, self._under_way.tasks)
+        elif text.strip():
+            self._own.drop()
+            if not self._outlived(text):
+                self._send_words()
+        elif alone and self._frames.takes_offer() and self._own.is_fresh(fresh_s=self._fresh_s):
+            self._own.join()
+        elif not self._cards.enter_empty(alone=alone):
+            self._editor.clear()
+            if alone and quiet and self._desk.status().on_empty:
+                self._under_way.begin_guarded(self._desk.go_on())
+
+    def _outlived(self, text: str) -> bool:
+        """Return whether a line stays: its workflow ended since the last one, and somebody else is next.
+
+        It is said, once; the next Enter sends it.
+        """
+        ended, self._dialog.outlived = self._dialog.outlived, ""
+        if not ended or is_command(text):
+            return False
+        enter = self._desk.status().enter
+        self._scrollback.say(f"{ended} has ended. Enter now {enter}.", kind="note")
+        return True
+
+    def _send_words(self) -> None:
+        """Deliver the line: to the question it answers, or to whom it is for."""
+        line = self._answerable(self._editor.take())
+        questions, names = self._desk.open_questions(), self._desk.status().addressees
+        question = self._dialog.answered_by(line, questions, names)
+        seen = line.seen if question is None else frozenset({question})
+        screen = self._frames.screen
+        chosen = None if screen is None else chosen_by(screen, self._dialog, line.text, seen)
+        if chosen is not None and not chosen[0].choices:
+            # What stands for a value in the list, such as "yes", is that value.
+            self._delivery.answer(self._dialog.answering.chosen(*chosen), line=line)
+        else:
+            self._delivery.deliver(line, question=question)
+
+    def _answerable(self, line: Typed) -> Typed:
+        """Return the line, without the questions its first key came too early for.
+
+        A lone number chooses from a list; one that was begun as the list came up was meant for
+        something else.
+        """
+        if not line.text.strip().isdigit():
+            return line
+        drawn_at = self._dialog.answering.drawn_at
+        early = {
+            question.id
+            for question in self._desk.open_questions()
+            if (at := drawn_at(question.id)) is not None
+            and self._dialog.begun_at - at < self._fresh_s
+        }
+        return msgspec.structs.replace(line, seen=line.seen - early)
+
+    # --- while something runs ---------------------------------------------------------------
+
+    def may_queue(self) -> bool:
+        """Return whether Tab queues the line."""
+        screen = self._frames.screen
+        return screen is not None and may_queue(screen, self._dialog, self._editor)
+
+    def queue(self, *, alone: bool) -> None:
+        """Let the line wait until what runs is done; a Tab among pasted text does nothing."""
+        if alone and self._dialog.has_paused(asyncio.get_running_loop().time()):
+            self._delivery.deliver(self._editor.take(), as_new=True, policy="queue")
+
+    def steer(self, *, alone: bool, quiet: bool) -> None:
+        """Let the line join the next request of what runs; where nothing does, send it."""
+        if self.may_queue():
+            self._delivery.deliver(self._editor.take(), as_new=True, policy="steer")
+        else:
+            self.send(alone=alone, quiet=quiet)
+
+    # --- an unclear line --------------------------------------------------------------------
+
+    def may_choose(self, *, alone: bool) -> bool:
+        """Return whether a key pressed now says what the unclear line is."""
+        now = asyncio.get_running_loop().time()
+        return alone and self._dialog.may_choose(now=now, fresh_s=self._fresh_s)
+
+    def choose(self, choice: str) -> None:
+        """Send the unclear line as an answer (a) or a new instruction (n), or keep it (e)."""
+        unclear, self._dialog.unclear = self._dialog.unclear, None
+        if unclear is None or choice == "e":
+            self._editor.touched()
+            self._scrollback.redraw()
+            return
+        line = msgspec.structs.replace(self._editor.take(), seen=unclear.line.seen)
+        is_answer = choice == "a"
+        self._delivery.deliver(
+            line,
+            question=unclear.question if is_answer else None,
+            as_new=not is_answer,
+            is_echoed=unclear.is_echoed,
+        )

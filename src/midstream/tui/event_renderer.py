@@ -1,0 +1,407 @@
+"""The narrator: which event is told by whom; of runs, states and branches it tells itself. No IO.
+
+A tool call is shown with its result (`agent_story`), an answer with its question (`talk_story`), an
+interruption with what became of everything it stopped (`halts`), branches that begin together on one
+line (`branches`); so something must be remembered between events, and these rooms are all of it.
+"""
+
+from collections import deque
+
+import msgspec
+
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    BranchFailed,
+    BranchFinished,
+    BranchStarted,
+    BranchStopped,
+    CompactionEnded,
+    ConversationCompacted,
+    DefinitionChanged,
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    PermissionGranted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionExpired,
+    QuestionSuperseded,
+    ReplyCut,
+    RunFailed,
+    RunFinished,
+    RunRecovered,
+    RunRenamed,
+    RunResumed,
+    RunStarted,
+    RunStopped,
+    RunSuspended,
+    StateFailed,
+    StateTransition,
+    TimerSet,
+    ToolCalled,
+    ToolReturned,
+    WorkDone,
+    WorkflowOutput,
+)
+from midstream.core.notices import (
+    AgentThinking,
+    AnyNotice,
+    Envelope,
+    FileChanged,
+    JournalStalled,
+    JournalWorks,
+    ListenerFailed,
+    Notice,
+    RunTaken,
+)
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.core.timer_names import WAITED
+from midstream.language.errors import with_hint
+from midstream.language.names import REQUEST_USERS_INPUT, STOP
+from midstream.tui.agent_events import AgentStory
+from midstream.tui.branch_events import Branches
+from midstream.tui.event_lines import (
+    SPEAKER,
+    Block,
+    Words,
+    branch_ending,
+    ending,
+    granted,
+    own_words,
+    taken_up,
+    transition,
+    trouble,
+    waiting,
+)
+from midstream.tui.halt_events import Halt, Halts
+from midstream.tui.live_output import Outputs
+from midstream.tui.run_totals import Tally
+from midstream.tui.styled_lines import DIM, Line
+from midstream.tui.talk_events import TalkStory
+from midstream.views.question_words import result_summary
+
+_BETWEEN = (
+    ToolReturned,
+    QuestionSuperseded,
+    InputReceived,
+    InputDisposed,
+    Interrupted,
+    BranchStopped,
+)
+"""What may come between an interruption and the line that sums it up."""
+
+_GOING_ON = "going on"
+"""Why a branch enters a state that was halted with the run around it."""
+
+_OF_ITS_PROCESS = (RunRecovered, RunSuspended, RunResumed, DefinitionChanged)
+
+_MAX_KEPT = 2_000
+"""Blocks that are kept of a run out of sight; the journal has them all."""
+
+
+class Narrator:
+    """Turns events into blocks, in order. Call `settle` when no more events are there for now."""
+
+    def __init__(self, *, with_cards: bool, outputs: Outputs | None = None) -> None:
+        """Make one.
+
+        `with_cards`: open questions are drawn elsewhere, tell them when they close. `outputs`: what
+        of the running calls is on the screen, the end of which stays when they are halted.
+        """
+        self._with_cards = with_cards
+        self._halts = Halts()
+        self._branches = Branches()
+        outputs = Outputs() if outputs is None else outputs
+        self._agents = AgentStory(self._branches, self._halts, outputs)
+        self._talk = TalkStory(
+            self._branches, self._halts, with_cards=with_cards, cut=self._agents.cut
+        )
+        self._broken: dict[tuple[str, str], str] = {}
+        self._tally = Tally()
+        self._chats: set[str] = set()
+        self._known: set[str] = set()
+        self._arriving: dict[str, RunRecovered] = {}
+        self._past: dict[str, int] = {}
+        self._behind: dict[str, deque[Block]] = {}
+        self._gone: dict[str, None] = {}
+
+    @property
+    def is_verbose(self) -> bool:
+        """Whether tool results and reasoning are told in full."""
+        return self._agents.is_verbose
+
+    @is_verbose.setter
+    def is_verbose(self, is_verbose: bool) -> None:
+        self._agents.is_verbose = is_verbose
+
+    def streamed(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
+        """Remember words that were shown as they came, in case they are cut."""
+        self._agents.streamed(run, branch, agent, text)
+
+    def thought(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
+        """Remember a piece of a model's reasoning, which may be asked for."""
+        self._agents.thought(run, branch, agent, text)
+
+    def printed(self, run: str, asked: Question) -> None:
+        """Hear that a question stands in full in the scrollback, with what its call would change."""
+        self._agents.asked(run, asked, stays=True)
+
+    def last_in_full(self) -> list[Block]:
+        """Return what runs did that ended out of sight; asked again, the last tool result or
+        reasoning in full; then the one before it.
+        """
+        ended = [block for run in [*self._gone] for block in self.kept(run)]
+        return ended or self._agents.last_in_full()
+
+    def kept(self, run: str) -> list[Block]:
+        """Return what a run did while it was out of sight, to be shown now."""
+        self._gone.pop(run, None)
+        return [*self._behind.pop(run, ())]
+
+    def recall(self, run: Run) -> list[Block]:
+        """Remember what the later lines of a run need that began where nobody listened.
+
+        Return what could not be told before it was known what it is.
+        """
+        self._known.add(run.id)
+        if run.definition is not None and run.definition.kind == "chat":
+            self._chats.add(run.id)
+        self._branches.recall(run)
+        self._talk.recall(run)
+        self._tally.recall(run)
+        fact = self._arriving.pop(run.id, None)
+        return [] if fact is None else [*taken_up(run.id, fact, is_chat=run.id in self._chats)]
+
+    def past(self, run: Run) -> list[Block]:
+        """Return the last turns of a chat. What of it is part of them is not told once more."""
+        from midstream.tui.chat_lines import past_blocks
+
+        self._past[run.id] = run.seq
+        return past_blocks(run)
+
+    def open_calls(self) -> list[tuple[str, ToolCalled]]:
+        """Return the tool calls that run, each with its run, the oldest first."""
+        return [
+            (run, call) for run, call in self._agents.calls() if call.name != REQUEST_USERS_INPUT
+        ]
+
+    def begun(self) -> list[Block]:
+        """Return the branches that began, or went on, and were not told of yet."""
+        return [*self._branches.moved()]
+
+    def told(self, envelope: Envelope, *, is_behind: bool = False) -> list[Block]:
+        """Return what an event adds to the story on the screen.
+
+        Of a run out of sight (`is_behind`) that is nothing for now but what is wrong with it: a story
+        of its own, kept until it is asked for.
+        """
+        event, run = envelope.event, envelope.run
+        if envelope.seq is not None and envelope.seq <= self._past.get(run, 0):
+            return []
+        if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):
+            return self._notice(run, event)
+        if not is_behind or isinstance(event, _OF_ITS_PROCESS):
+            return [*self.kept(run), *self._told(run, envelope)]
+        before = self.begun()
+        kept = self._behind.setdefault(run, deque(maxlen=_MAX_KEPT))
+        kept += self._told(run, envelope)
+        kept += self.begun()
+        if kept and isinstance(event, RunFinished | RunFailed | RunStopped):
+            self._gone[run] = None
+        return before
+
+    def _told(self, run: str, envelope: Envelope) -> list[Block]:
+        event = envelope.event
+        if isinstance(event, Notice):
+            return self._notice(run, event)
+        found: list[Block] = []
+        if not isinstance(event, _BETWEEN):
+            for halt in self._halts.over(run, event.branch):
+                found += self._halted(run, halt)
+        self._tally.heard(run, event, envelope.at)
+        found += self._fact(run, event, envelope.at)
+        return [*self.begun(), *found] if found else found
+
+    def settle(self) -> list[Block]:
+        """Return what waits for nothing any more: branches that began, interruptions."""
+        running = [(run, call.branch) for run, call in self._agents.calls()]
+        found = self.begun()
+        for run, halt in self._halts.idle(running):
+            self._behind.get(run, found).extend(self._halted(run, halt))
+        return found
+
+    def _halted(self, run: str, halt: Halt) -> list[Line]:
+        done = self._branches.finished(run, halt.branch)
+        return halt.lines(self._branches.label(run, halt.branch), done=done)
+
+    def _notice(self, run: str, event: AnyNotice) -> list[Block]:
+        match event:
+            case ListenerFailed():
+                text = f"The listener {event.listener} failed: {event.error}"
+                return [*own_words(text, "warning")]
+            case FileChanged():
+                self._agents.changed(run, event)
+                return []
+            case AgentThinking(status=status) if status:
+                words = own_words(f"{event.agent}: {status}", "note")
+                return self._branches.labelled(run, event.branch, words)
+            case JournalStalled():
+                text = with_hint(f"Run {run} waits: {event.error}", event.hint)
+                return [*own_words(f"{text} Until then it accepts no input.", "warning")]
+            case JournalWorks():
+                return [*own_words(f"The journal works again: run {run} goes on.", "note")]
+            case RunTaken():
+                text = f"Run {run} goes on in another process: /attach {run[:4]} watches it."
+                return [*own_words(text, "warning")]
+            case _:
+                return []
+
+    def _fact(self, run: str, fact: object, at: float) -> list[Block]:
+        match fact:
+            case RunStarted():
+                return self._started(run, fact)
+            case StateTransition():
+                return self._moved(run, fact)
+            case AgentResponded():
+                return self._agents.responded(run, fact)
+            case AgentFailed():
+                return self._agents.failed(run, fact)
+            case ToolCalled():
+                self._agents.called(run, fact, at)
+                return []
+            case ToolReturned():
+                return self._agents.returned(run, fact, at)
+            case QuestionAsked():
+                # A card goes with its answer; without one what is changed after a yes stands here.
+                self._agents.asked(run, fact, stays=not self._with_cards)
+                return self._talk.asked(run, fact)
+            case QuestionAnswered() | QuestionSuperseded() | QuestionExpired():
+                return self._talk.closed(run, fact)
+            case PermissionGranted():
+                return [*own_words(granted(fact), "note")]
+            case InputReceived():
+                return self._talk.received(run, fact, is_chat=run in self._chats)
+            case InputDisposed():
+                return self._talk.disposed(run, fact)
+            case Interrupted():
+                return self._talk.interrupted(run, fact, is_chat=run in self._chats)
+            case ReplyCut():
+                said = self._agents.cut(run, fact.branch, fact.agent, fact.partial)
+                if not fact.reason:
+                    return said
+                notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
+                return [*said, *self._branches.labelled(run, fact.branch, notice)]
+            case WorkflowOutput():
+                if fact.kind == "result":
+                    return [Line((("1", "result"),), SPEAKER, "1"), Words(fact.text)]
+                return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
+            case StateFailed():
+                failed = self._agents.failure(run, fact.branch)
+                told = failed or self._broken.pop((run, fact.branch), "")
+                is_known = bool(told) and told in fact.error
+                return self._branches.labelled(run, fact.branch, trouble(fact, is_known=is_known))
+            case TimerSet():
+                return self._timed(run, fact, at)
+            case WorkDone():
+                return self._worked(run, fact)
+            case BranchStarted():
+                self._branches.begin(run, fact, at)
+                return []
+            case BranchFinished() | BranchFailed() | BranchStopped():
+                return self._branch_ended(run, fact, at)
+            case RunFinished() | RunFailed() | RunStopped():
+                return self._ended(run, fact, at)
+            case ConversationCompacted() | CompactionEnded() | RunRenamed():
+                from midstream.tui.chat_lines import session_lines
+
+                return [*session_lines(fact)]
+            case RunRecovered() if run not in self._known:
+                self._arriving[run] = fact
+                return []
+            case RunRecovered() | RunSuspended() | RunResumed() | DefinitionChanged():
+                return [*taken_up(run, fact, is_chat=run in self._chats)]
+            case _:
+                return []
+
+    # --- states and branches ------------------------------------------------------------------
+
+    def _started(self, run: str, fact: RunStarted) -> list[Block]:
+        self._known.add(run)
+        if fact.definition.kind == "chat":
+            self._chats.add(run)
+            return []
+        return [Line((("1", fact.workflow), (DIM, f"  started, run {run}")), "▶ ", "36")]
+
+    def _moved(self, run: str, fact: StateTransition) -> list[Block]:
+        self._branches.entered(run, fact.branch, fact.target)
+        self._talk.expired(run, fact.branch)
+        if run in self._chats:
+            return []
+        if fact.reason == _GOING_ON:
+            if fact.branch:
+                self._branches.goes_on(run, fact.branch)
+            return []
+        if fact.branch and (not fact.source or fact.target == STOP):
+            return []  # That it began and that it ended have lines of their own.
+        if not self.is_verbose:
+            return []  # Where a run is stands in the bottom line; the way there is for its author.
+        return self._branches.labelled(run, fact.branch, [transition(fact)])
+
+    def _timed(self, run: str, fact: TimerSet, at: float) -> list[Block]:
+        if fact.timer != WAITED or fact.until - at < 1:
+            return []
+        words = waiting(self._branches.state(run, fact.branch), fact.until, now=at)
+        return self._branches.labelled(run, fact.branch, own_words(words, "note"))
+
+    def _worked(self, run: str, fact: WorkDone) -> list[Block]:
+        number = self._talk.expired(run, fact.branch)
+        if number is not None:
+            value = fact.text or msgspec.json.encode(fact.value).decode()
+            words = f"#{number} is answered with its default: {result_summary(value)}"
+            return self._branches.labelled(run, fact.branch, own_words(words, "note"))
+        return [*self._branches.join(run, fact.branch)]
+
+    def _branch_ended(
+        self, run: str, fact: BranchFinished | BranchFailed | BranchStopped, at: float
+    ) -> list[Block]:
+        is_done = isinstance(fact, BranchFinished)
+        took_s = self._branches.end(run, fact.branch, at, is_done=is_done)
+        told = self._agents.failure(run, fact.branch)
+        details = ""
+        said: list[Line] = []
+        if isinstance(fact, BranchStopped):
+            halt = self._halts.covering(run, fact.branch)
+            if halt is not None and halt.branch != fact.branch:
+                return []  # It was stopped with what is around it, which says so.
+            if halt is not None:
+                self._halts.take(run, fact.branch)
+                details = halt.words()
+                said = halt.output_lines()
+        if isinstance(fact, BranchFailed):
+            # Its state fails over just this, and is tried again or left.
+            self._broken[run, fact.branch.rpartition("/")[0]] = fact.error
+        lines = branch_ending(
+            fact, took_s=took_s, is_known=bool(told) and told == _error(fact), details=details
+        )
+        return [*self._branches.labelled(run, fact.branch, lines), *said]
+
+    def _ended(
+        self, run: str, fact: RunFinished | RunFailed | RunStopped, at: float
+    ) -> list[Block]:
+        told = self._agents.failure(run, "")
+        for key in [key for key in self._broken if key[0] == run]:
+            del self._broken[key]
+        self._agents.forget(run)
+        self._talk.forget(run)
+        self._branches.forget(run)
+        spent = self._tally.told(run, at)
+        if run in self._chats and not isinstance(fact, RunFailed):
+            return []
+        is_known = bool(told) and isinstance(fact, RunFailed) and fact.error == told
+        return [*ending(fact, is_known=is_known, spent=spent)]
+
+
+def _error(fact: BranchFinished | BranchFailed | BranchStopped) -> str:
+    return fact.error if isinstance(fact, BranchFailed) else ""

@@ -1,0 +1,374 @@
+"""What one frame shows: the desk, the editor and the dialog as rows of a given size. No IO."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from midstream.core.branch_address import address_of
+from midstream.core.events import QuestionAsked
+from midstream.core.question import Question
+from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
+from midstream.language.mode import CHAT, mode_words
+from midstream.runtime.ports import Desk, Status
+from midstream.safety.sanitize import sanitized
+from midstream.tui import card_body, cards
+from midstream.tui.choice_list import Choosing
+from midstream.tui.dialog import Dialog
+from midstream.tui.editor import Editor, esc_in_vi, is_command
+from midstream.tui.event_lines import question_lines
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.live_region import LiveText
+from midstream.tui.queued_lines import waiting_rows
+from midstream.tui.shell_lines import is_own
+from midstream.tui.styled_lines import MAGENTA, Line, Row, clipped, rows
+from midstream.tui.turn_list import keys_for, turn_rows
+
+
+class Screen(msgspec.Struct, frozen=True, kw_only=True):
+    """What one frame shows, looked up once.
+
+    `above` are the rows over the editor and `drawn` the ids of the questions with a card in them.
+    `on_empty` is what Enter does on an empty line, where it does something. `own_runs`: a command of
+    the person's own does. `can_withdraw`: some line that waits can be taken back. `spare` are the
+    rows of the live region that nothing has taken.
+    """
+
+    status: Status
+    questions: tuple[Question, ...]
+    focus: str
+    above: list[Row]
+    drawn: frozenset[str]
+    width: int
+    on_empty: str = ""
+    own_runs: bool = False
+    can_withdraw: bool = False
+    spare: int = 0
+
+    @property
+    def has_clock(self) -> bool:
+        """Return whether something on it changes by itself as time goes by."""
+        return any(not lane.is_parked for lane in self.status.lanes)
+
+
+def look(
+    desk: Desk,
+    dialog: Dialog,
+    *,
+    live: LiveText,
+    narrator: Narrator,
+    text: str,
+    width: int,
+    height: int,
+    now: float,
+    most: int | None = None,
+    kept: int = 0,
+) -> Screen:
+    """Return what the next frame of a terminal of `height` rows shows.
+
+    The dialog is kept to the questions that are open now. `text` is what the editor holds. `now` is
+    a time in seconds that only grows. What streams has a third of the rows, and no more than `most`.
+    `kept` rows or a few more are left to a graph by words
+    that stream: not by those at work, who keep their lines, nor where there are cards.
+    """
+    status = desk.status()
+    questions = desk.open_questions()
+    dialog.keep_to(questions)
+    dialog.keep_turns_of(status.run, rests=not status.busy and not questions)
+    card_rows, drawn = _cards(questions, dialog, text, width, height)
+    if not dialog.is_open and (approval := dialog.approval(questions)) is not None:
+        text = (
+            cards.APPROVAL_WAITS if text else cards.approval_keys(approval, dialog.marked(approval))
+        )
+        card_rows += cards.key_rows(text, width)
+    calls = narrator.open_calls()
+    most = min(height // 3 if height >= 6 else 0, height if most is None else max(0, most))
+    kept = max(kept, most // 3) if kept and most >= 2 * kept and not card_rows else 0
+    # Beside words that stream half of the rows are for those at work.
+    has_room = max(len(status.lanes), len(calls)) <= (most - kept) // 2
+    streaming = live.shown(
+        calls,
+        height=most - kept if has_room else most,
+        width=width,
+        lanes=status.lanes,
+        now=now,
+        run=status.run,
+        progress=status.progress,
+    )
+    waiting = desk.waiting_inputs()
+    queued = waiting_rows(waiting, width)
+    turns = turn_rows(dialog.turns, width=width, height=height) if dialog.turns else []
+    above = [*streaming, *queued, *card_rows, *_choice(dialog, questions, width), *turns]
+    return Screen(
+        status=status,
+        questions=questions,
+        focus=dialog.focus,
+        above=above,
+        drawn=drawn,
+        width=width,
+        can_withdraw=any(line.can_be_withdrawn for line in waiting),
+        spare=max(0, most - len(above)),
+    )
+
+
+def prompt_for(dialog: Dialog, *, width: int) -> str:
+    """Return what stands before the line being typed."""
+    if dialog.noting:
+        return "why not? › " if width >= 30 else "why? "
+    if dialog.editing:
+        return "run instead › " if width >= 30 else "run "
+    if dialog.answering.filling:
+        form = dialog.answering.form
+        name = "" if form is None else "send it?" if form.field is None else form.field.name
+        return f"{clipped(' '.join(sanitized(name).split()), max(1, width // 3))} › "
+    return "› "
+
+
+def bottom_for(
+    screen: Screen, dialog: Dialog, editor: Editor, *, is_searching: bool = False
+) -> Row:
+    """Return the bottom line: the dialog's keys while one is open, else what Enter does first.
+
+    `is_searching`: the keys search the history.
+    """
+    hint = ""
+    if is_searching:
+        hint = "⏎ takes the line · Ctrl-R further back · Ctrl-C leaves"
+    elif dialog.leave_offered:
+        hint = "Ctrl-C again leaves"
+    elif dialog.unclear is not None:
+        hint = cards.UNCLEAR_KEYS
+    elif dialog.turns is not None:
+        hint = keys_for(screen.width)
+    elif dialog.noting:
+        hint = "⏎ refuses with this note · Esc goes back"
+        if is_command(editor.buffer.text):
+            hint = "⏎ runs the command · Esc goes back"
+    elif dialog.editing:
+        runs = "⏎ runs this instead, once" if editor.buffer.text.strip() else "type a command"
+        hint = f"{runs} · Esc goes back"
+    text = editor.buffer.text
+    hint = hint or dialog.news
+    if not hint and dialog.answering.filling:
+        hint = _form_keys(dialog, text)
+    seen = editor.seen
+    enter = _of_the_card(screen, dialog, text, seen)
+    if text.strip():
+        enter = enter or _enter(screen, text, seen, dialog.outlived)
+    elif not enter:
+        enter = screen.on_empty or screen.status.on_empty
+    enter = f"⏎ {enter}" if enter else _begun_now(screen, dialog)
+    mode = mode_words(screen.status.mode, beside=enter)
+    if not enter:
+        enter, mode = mode, ""  # it stands first, and is cut last
+    tab = screen.status.tab if not text.strip() or may_queue(screen, dialog, editor) else ""
+    esc = esc_in_vi(_esc(screen, dialog, text))
+    status = msgspec.structs.replace(screen.status, mode=mode, enter=enter, tab=tab, busy=bool(esc))
+    return cards.bottom_line(status, width=screen.width, hint=hint, esc=esc)
+
+
+def may_queue(screen: Screen, dialog: Dialog, editor: Editor) -> bool:
+    """Return whether Tab queues the line: something runs, and there is nothing to complete."""
+    text = editor.buffer.text
+    if not screen.status.tab or dialog.is_open or not text.strip():
+        return False
+    return not (is_command(text) or is_own(text) or editor.completes)
+
+
+def routed(screen: Screen, text: str, seen: frozenset[str]) -> Route:
+    """Return where a line goes, by what is on the screen."""
+    return route(
+        text,
+        open_questions=screen.questions,
+        seen=seen,
+        focused=screen.focus,
+        addressees=screen.status.addressees,
+        gone=screen.status.gone,
+        shared=screen.status.shared,
+    )
+
+
+def chosen_by(
+    screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]
+) -> tuple[Question, Choosing] | None:
+    """Return the question a line answers by naming choices of its list, and the list so marked."""
+    if not text.strip() or is_command(text) or is_own(text):
+        return None
+    found = routed(screen, text, seen)
+    for question in screen.questions if isinstance(found, Answer) else ():
+        if isinstance(found, Answer) and question.id == found.question:
+            choosing = dialog.answering.list_of(question, found.text)
+            return None if choosing is None or not choosing.is_made else (question, choosing)
+    return None
+
+
+def _of_the_card(screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]) -> str:
+    """Return what Enter does with the marked card, "" if it does nothing with it."""
+    if (chosen := chosen_by(screen, dialog, text, seen)) is not None:
+        return f"answers #{chosen[0].number}: {chosen[1].label}"
+    if not text and (choice := dialog.marked(dialog.approval(screen.questions))):
+        return cards.ENTER_TAKES[choice]
+    asked = dialog.asked(screen.questions)
+    if asked is None or text.strip() or asked.id not in screen.drawn:
+        return ""
+    marked = dialog.answering.list_of(asked)
+    if marked is not None and dialog.answering.marks(asked):
+        return f"answers #{asked.number}: {marked.label}"
+    fills_in = card_body.has_form(asked) and not screen.on_empty
+    return f"fills in #{asked.number}" if fills_in else ""
+
+
+def _esc(screen: Screen, dialog: Dialog, text: str) -> str:
+    """Return what Esc does now, "" if it does nothing."""
+    if text and text == dialog.recalled:
+        return "Esc withdraws it"
+    is_marked = dialog.answering.marks(dialog.asked(screen.questions))
+    if not text and (is_marked or dialog.marked(dialog.approval(screen.questions))):
+        return "Esc unmarks"
+    if screen.own_runs:
+        return "Esc ends your command"
+    if screen.status.busy:
+        return screen.status.esc or cards.ESC_STOPS
+    return "Esc withdraws the last" if screen.can_withdraw and not text else ""
+
+
+def _form_keys(dialog: Dialog, text: str) -> str:
+    """Return what the keys do in the open form."""
+    answering = dialog.answering
+    form = answering.form
+    if answering.is_closed or form is None:
+        return f"#{answering.number()} is closed · Enter keeps the line"
+    if is_command(text):
+        return "⏎ runs the command · Esc leaves the form"
+    found = answering.field_list(text)
+    if form.field is None:
+        enter = f"⏎ answers #{answering.number()}"
+    elif found is not None and found.is_made:
+        enter = f"⏎ takes {found.label}"
+    elif found is not None and text.strip():
+        enter = "that is not a choice"
+    elif text.strip() or form.field.name in form.values:
+        enter = "⏎ takes it"
+    elif "default" in form.spec:
+        enter = f"⏎ takes {form.default}"
+    else:
+        enter = "⏎ needs a value" if form.field.is_required else "⏎ leaves it out"
+    picks = " · Space picks" if found is not None and found.many and not text else ""
+    back = " · ↑ back" if form.at else ""
+    return f"{enter}{picks}{back} · Esc keeps it for later"
+
+
+def in_full(event: Question | QuestionAsked, *, width: int, height: int) -> list[Line]:
+    """Return a question's lines, for the scrollback, if its card cannot hold them; else none."""
+    lines = question_lines(event) if event.text else []
+    room = _card_room(height)
+    taken = 0
+    for line in lines:
+        taken += len(rows(line, width))
+        if taken > room:
+            return [*lines]
+    return []
+
+
+def _enter(screen: Screen, text: str, seen: frozenset[str], outlived: str) -> str:
+    """Return what Enter does with the line as it stands.
+
+    `outlived` is the workflow that ended while it was typed, "" for none.
+    """
+    if is_command(text):
+        return "runs the command"
+    if is_goodbye(text) and not screen.questions:
+        return "leaves"
+    if is_own(text):
+        return "runs it in your shell" if text[1:].strip() else "adds the last output"
+    if outlived:
+        return f"asks once more: {outlived} has ended"
+    name, words = address_of(text)
+    if words and name in screen.status.addressees:
+        return screen.status.addressees[name]
+    found = routed(screen, text, seen)
+    numbers = {question.id: f"#{question.number}" for question in screen.questions}
+    match found:
+        case Answer(question=question):
+            return f"answers {numbers[question]}"
+        case Unclear(question=question):
+            return f"asks whether it answers {numbers[question]}"
+        case Returned(reason=reason):
+            return f"comes back: {reason}"
+        case _:
+            return screen.status.enter
+
+
+def _begun_now(screen: Screen, dialog: Dialog) -> str:
+    """Return what may be done where Enter on the empty line does nothing: keys that decide, or a line.
+
+    "" in a chat that waits for words: there is nothing else to do with them.
+    """
+    does = _enter(screen, "x", screen.drawn, "")
+    if does.startswith(_SENDS):
+        is_chat = screen.status.mode.startswith(CHAT)
+        does = "" if is_chat else f"goes to {does.removeprefix(_SENDS)}"
+    line = f"a line {does}" if does else ""
+    approval = dialog.approval(screen.questions)
+    if approval is None or approval.id not in screen.drawn:
+        return line
+    return f"y yes, n no{f', {line}' if line else ''}"
+
+
+_SENDS: Final = "sends to "
+
+
+def _cards(
+    questions: Sequence[Question], dialog: Dialog, text: str, width: int, height: int
+) -> tuple[list[Row], frozenset[str]]:
+    """Return the cards that find room, the marked one first served, and whose they are."""
+    room = _card_room(height)
+    found: list[Row] = []
+    drawn: set[str] = set()
+    others = max(0, min(2, (height // 2 - room) // max(1, len(questions) - 1 or 1)))
+    for question in questions:
+        is_focused = question.id == dialog.focus
+        space = room if is_focused else others
+        if space < 1 or not question.text:
+            continue
+        own = _own_rows(question, dialog, text, width, space, height) if is_focused else []
+        found += own or cards.card_rows(question, is_focused=is_focused, height=space, width=width)
+        drawn.add(question.id)
+    return found, frozenset(drawn)
+
+
+def _card_room(height: int) -> int:
+    return max(2, height // 3)
+
+
+def _own_rows(
+    question: Question, dialog: Dialog, text: str, width: int, space: int, height: int
+) -> list[Row]:
+    """Return the marked question's card where it has a list or a form, else none."""
+    answering = dialog.answering
+    if answering.filling == question.id and answering.form is not None:
+        room = max(space, height // 2)
+        found = answering.field_list(text)
+        return card_body.form_rows(question, answering.form, found, height=room, width=width)
+    if card_body.has_form(question):
+        form = answering.begun(question)
+        return card_body.closed_form_rows(question, form, height=space, width=width)
+    means = "" if dialog.is_open else text.removeprefix(f"#{question.number} ")
+    marked = answering.list_of(question, means)
+    return (
+        [] if marked is None else card_body.list_rows(question, marked, height=space, width=width)
+    )
+
+
+def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[Row]:
+    """Return what asks about an unclear line, nothing if there is none."""
+    unclear = dialog.unclear
+    if unclear is None:
+        return []
+    asked = next((q for q in questions if q.id == unclear.question), None)
+    about = "a question that came meanwhile" if asked is None else cards.summary_of(asked)
+    text = f"You began this line before it was asked: {about}"
+    return [
+        *rows(Line((("", text),), "? ", MAGENTA), width),
+        *rows(Line(((MAGENTA, cards.UNCLEAR_KEYS),), "  ", MAGENTA), width),
+    ]

@@ -1,0 +1,449 @@
+"""ConsoleInterface: the terminal a person types at while runs go on.
+
+Everything finished is printed once, above, and belongs to the terminal's own scrollback. Only a
+small region is drawn again and again: what streams, the open questions, the line being typed and
+the bottom line.
+
+Here the rooms of the console meet. What a key does: `keymap` says which and when, `keys` leads from
+there to who does it (`sending`, `stopping`, `moving`, `aside`, and what decides: `approval_keys`,
+`card_keys`, `turn_keys`). How a line gets to the desk and back: `delivering`. What a frame shows:
+`frames` and `view`; how the terminal is held: `display`. The way out: `leaving`.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
+
+from midstream.config.editing_mode import Editing
+from midstream.config.notifications import Notifications
+from midstream.core.events import RunFailed, RunFinished, RunStopped
+from midstream.core.notices import Envelope, RunTaken
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.runtime.ports import ChangedFile, Desk, InFull
+from midstream.tui.answering import Answering
+from midstream.tui.approval_keys import ApprovalKeys
+from midstream.tui.background_tasks import UnderWay
+from midstream.tui.card_keys import CardKeys
+from midstream.tui.cursor_keys import Moving
+from midstream.tui.delivery import Delivery, Undelivered
+from midstream.tui.dialog import Dialog
+from midstream.tui.display import Display
+from midstream.tui.draft import Draft
+from midstream.tui.editor import Editor
+from midstream.tui.enter_keys import Sending
+from midstream.tui.event_lines import Kind, typed
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.exit_keys import Leaving
+from midstream.tui.frames import Frames
+from midstream.tui.graph_panel import Following
+from midstream.tui.keys import Actions, bindings
+from midstream.tui.line_history import history_in
+from midstream.tui.live_region import LiveText
+from midstream.tui.outside_editor import Outside
+from midstream.tui.own_shell import OwnShell
+from midstream.tui.scrollback import Behind, Scrollback
+from midstream.tui.side_keys import Aside
+from midstream.tui.stop_keys import Stopping
+from midstream.tui.title import AWAY_S, Calls, folder_name
+from midstream.tui.turn_keys import TurnKeys
+
+FRESH_S: Final = 0.4
+"""A key decides only on what has been on the screen for so long when it is pressed."""
+
+LEAVE_S: Final = 3.0
+"""So long after a Ctrl-C that had nothing to clear another one leaves."""
+
+
+class ConsoleInterface:
+    """The interactive face. `show`, `say` and `refresh` may be called before, while and after
+    `run`; what comes before is printed above the first prompt.
+    """
+
+    def __init__(
+        self,
+        *,
+        history_folder: Path | None = None,
+        colour: bool = True,
+        fresh_s: float = FRESH_S,
+        leave_s: float = LEAVE_S,
+        editing: Editing = "emacs",
+        input: Input | None = None,
+        output: Output | None = None,
+        stdout: TextIO | None = None,
+        notifications: Notifications = "off",
+        away_s: float = AWAY_S,
+        folder: Path | None = None,
+    ) -> None:
+        """Make one for the terminal at stdin and stdout.
+
+        Args:
+            history_folder: where typed lines are kept across sessions; None keeps them in memory.
+            colour: whether to use colours (see NO_COLOR); bold and dim stay.
+            fresh_s: how long an approval must have been drawn before a key counts, in seconds.
+            leave_s: how long a second Ctrl-C leaves, in seconds.
+            editing: whose keys the line is edited with, of Emacs or of vi.
+            input: prompt_toolkit's, for tests.
+            output: prompt_toolkit's, for tests.
+            stdout: the terminal, by default `sys.stdout`.
+            notifications: how a person who looks elsewhere is called.
+            away_s: how long without a key a person is taken to look elsewhere, in seconds.
+            folder: what the title names, by default the current folder.
+        """
+        self._fresh_s = fresh_s
+        self._folder = folder_name(folder)
+        self._desk: Desk | None = None
+        self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
+        self._calls = Calls(notifications, away_s=away_s)
+        self._display = Display(
+            # Now, not when it is first drawn to: what is printed later may be told through this face.
+            stdout or sys.stdout,
+            colour=colour,
+            editing=editing,
+            input=input,
+            output=output,
+        )
+        self._live = LiveText()
+        self._narrator = Narrator(with_cards=True, outputs=self._live.outputs)
+        self._scrollback = Scrollback(
+            self._narrator,
+            self._live,
+            width=self._display.width,
+            colour=colour,
+            draw=self._display.draw,
+        )
+        self._under_way = UnderWay(self._scrollback)
+        self._following = Following(self._scrollback, self._under_way)
+        self.editor = Editor(
+            history_in(history_folder, lambda text: self.say(text, kind="warning")),
+            on_screen=lambda: self._dialog.begun(now=_now()),
+            completions=lambda before: () if self._desk is None else self._desk.completions(before),
+            mentions=self._mentions,
+        )
+        self.editor.buffer.on_text_changed += lambda buffer: self._dialog.edited(
+            buffer.text, now=_now()
+        )
+        self._draft = (
+            None
+            if history_folder is None
+            else Draft(
+                history_folder,
+                folder or Path.cwd(),
+                text=self.editor.unfolded,
+                on_trouble=lambda text: self.say(text, kind="warning"),
+            )
+        )
+        if self._draft is not None:
+            self.editor.buffer.on_text_changed += lambda _: self._edited()
+            self.editor.emptied = self._edited
+        self._undelivered = Undelivered(self.editor, self._scrollback)
+        self._own = OwnShell(
+            self.editor,
+            show=lambda lines: self._scrollback.add([*lines]),
+            echo=lambda line: self._scrollback.add([*typed(line.shown)]),
+            say=lambda text: self.say(text, kind="warning"),
+            changed=self.refresh,
+        )
+        self._outside = Outside(
+            self.editor,
+            covered=self._covered,
+            is_congested=lambda: self._display.is_congested,
+            say=lambda text: self.say(text, kind="warning"),
+        )
+        self._leaving = Leaving(
+            self._dialog, self._display, self._outside, self._scrollback, leave_s=leave_s
+        )
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended `run`, None if the person left."""
+        return self._leaving.signal
+
+    # --- what is shown ----------------------------------------------------------------------
+
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
+        """Show an event of a run; see `Face.show`."""
+        self._scrollback.add(Behind(envelope) if is_behind else envelope)
+        self._may_outlive(envelope)
+        if self._display.is_running:
+            idle_s = _now() - self._dialog.pressed_at
+            self._display.signal(self._calls.heard(envelope, now=_now(), idle_s=idle_s))
+        self._undelivered.heard(envelope)
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Show the console's own words; see `Face.say`."""
+        self._scrollback.say(text, kind=kind)
+
+    def recall(self, run: Run) -> None:
+        """Know how a run stands; see `Face.recall`."""
+        self._scrollback.add(self._narrator.recall(run))
+        self._calls.recall(run)
+
+    def past(self, run: Run) -> None:
+        """Show the last turns of a chat; see `Face.past`."""
+        self._scrollback.add(self._narrator.past(run))
+
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Print what a run did meanwhile, and again what no card can hold; see `Face.turned_to`."""
+        self._scrollback.add(self._narrator.kept(run))
+        self._scrollback.covered()
+
+    def show_in_full(self, what: InFull) -> None:
+        """Show results and reasoning in full; see `Face.show_in_full`."""
+        if what == "last":
+            self._scrollback.add(self._narrator.last_in_full())
+        else:
+            self._narrator.is_verbose = what == "on"
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Show what became of files; see `Face.show_changes`."""
+        from midstream.tui.changed_lines import changed_lines
+
+        self._scrollback.add([*changed_lines(changes)])
+
+    def hand(self, words: str) -> None:
+        """Put words into the editor; see `Face.hand`."""
+        self.editor.offer(words)
+        if self.editor.is_empty and not self._dialog.is_open and not self.editor.is_away:
+            self.editor.up()
+        else:
+            self.say("Up on an empty line brings the words of that turn back.", kind="note")
+        self.refresh()
+
+    def copy(self, text: str) -> bool:
+        """Put a text into the clipboard; see `Face.copy`."""
+        from midstream.tui.clipboard import copying
+
+        sequence = copying(text, os.environ)
+        self._display.signal(sequence)
+        return bool(sequence)
+
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Keep the graph of a run above the prompt; see `Face.follow`."""
+        self._following.follow(run)
+        self.refresh()
+        return True
+
+    def refresh(self) -> None:
+        """Draw the bottom line and the questions anew, within a frame's time."""
+        self._scrollback.redraw()
+
+    # --- from the first key to the last -----------------------------------------------------
+
+    async def run(self, desk: Desk) -> None:
+        """Read lines and hand them to the desk until the person leaves or the terminal is gone.
+
+        SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
+        terminal is then as it was before. Lines under way are waited for, up to two seconds. Until
+        `close` no signal ends the process: what runs is put by first.
+        """
+        self._desk = desk
+        actions, frames = self._at(desk)
+        self._display.open(
+            frames.layout(),
+            bindings(actions),
+            before_frame=frames.before,
+            after_frame=frames.after,
+            before_key=lambda: self._dialog.pressed(now=_now()),
+            after_key=self._leaving.after_key,
+            gone=self._leaving.gone,
+        )
+        self._scrollback.open()
+        self._take_draft()
+        loop = asyncio.get_running_loop()
+        handled_before = loop.get_exception_handler()
+        loop.set_exception_handler(lambda _, context: self._under_way.trouble(context))
+        heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        try:
+            async with asyncio.TaskGroup() as self._under_way.tasks:
+                # A closed terminal ends the display; the run goes its way without a screen.
+                self._leaving.heed(*heeded, interrupt=actions.stopping.interrupt)
+                with contextlib.suppress(RuntimeError, ValueError):
+                    loop.add_signal_handler(signal.SIGCONT, self._continued)
+                await self._display.run()
+                self._leaving.is_left = True
+                self._own.kill()
+                await self._under_way.ended()
+        finally:
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.remove_signal_handler(signal.SIGCONT)
+            frames.stop()
+            self._leaving.stop()
+            self._under_way.tasks = None
+            loop.set_exception_handler(handled_before)
+            self._scrollback.finish()
+            self._display.give_back()
+            if self._draft is not None:
+                await self._draft.close()
+
+    async def close(self) -> None:
+        """Let go of the terminal, with everything shown so far printed."""
+        self._scrollback.finish()
+        self._leaving.heed_no_more()
+        self._display.close()
+
+    def _at(self, desk: Desk) -> tuple[Actions, Frames]:
+        """Return what the keys do at a desk, and what is drawn of it."""
+        dialog, editor, scrollback = self._dialog, self.editor, self._scrollback
+        own, under_way, fresh_s = self._own, self._under_way, self._fresh_s
+        delivery = Delivery(
+            desk,
+            dialog,
+            editor,
+            scrollback=scrollback,
+            under_way=under_way,
+            leave=self._leaving.leave,
+        )
+        cards = CardKeys(
+            dialog,
+            editor,
+            questions=desk.open_questions,
+            now=_now,
+            say=lambda text: self.say(text, kind="note"),
+            answer=delivery.answer,
+        )
+        frames = Frames(
+            desk,
+            dialog,
+            editor,
+            cards=cards,
+            own=own,
+            following=self._following,
+            display=self._display,
+            scrollback=scrollback,
+            live=self._live,
+            narrator=self._narrator,
+            folder=self._folder,
+        )
+        approvals = ApprovalKeys(
+            desk, dialog, editor, scrollback=scrollback, under_way=under_way, fresh_s=fresh_s
+        )
+        turns = TurnKeys(
+            desk,
+            dialog,
+            editor,
+            frames=frames,
+            own=own,
+            scrollback=scrollback,
+            under_way=under_way,
+            fresh_s=fresh_s,
+        )
+        sending = Sending(
+            desk,
+            dialog,
+            editor,
+            frames=frames,
+            turns=turns,
+            approvals=approvals,
+            cards=cards,
+            own=own,
+            delivery=delivery,
+            scrollback=scrollback,
+            under_way=under_way,
+            fresh_s=fresh_s,
+        )
+        stopping = Stopping(
+            desk,
+            dialog,
+            editor,
+            frames=frames,
+            turns=turns,
+            cards=cards,
+            own=own,
+            delivery=delivery,
+            leaving=self._leaving,
+            scrollback=scrollback,
+            under_way=under_way,
+        )
+        moving = Moving(
+            dialog,
+            editor,
+            frames=frames,
+            turns=turns,
+            cards=cards,
+            delivery=delivery,
+            scrollback=scrollback,
+        )
+        aside = Aside(
+            desk,
+            dialog,
+            editor,
+            display=self._display,
+            narrator=self._narrator,
+            outside=self._outside,
+            scrollback=scrollback,
+            under_way=under_way,
+            covered=self._covered,
+        )
+        actions = Actions(
+            editor=editor,
+            sending=sending,
+            stopping=stopping,
+            moving=moving,
+            approvals=approvals,
+            cards=cards,
+            turns=turns,
+            own=own,
+            aside=aside,
+            leave=self._leaving.leave,
+        )
+        return actions, frames
+
+    async def _mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
+        if self._desk is not None:
+            async for pairs in self._desk.mentions(mention):
+                yield pairs
+
+    def _take_draft(self) -> None:
+        """Put back the line that a console which is no more had not sent."""
+        text = "" if self._draft is None else self._draft.open()
+        if text and self.editor.restore(text):
+            self.say("The line you had not sent is back.", kind="note")
+        elif text:
+            self.say("Up brings back the line you had not sent.", kind="note")
+
+    def _edited(self) -> None:
+        if self._draft is not None:
+            self._draft.edited(is_empty=self.editor.is_empty)
+
+    def _may_outlive(self, envelope: Envelope) -> None:
+        """Take note that a workflow ends by itself, and lines go elsewhere: the next one may be for it.
+
+        One the person ends does not, and one that finishes here as nothing is being typed has said its
+        last word: the line after it is for whom it is sent to.
+        """
+        event = envelope.event
+        is_end = isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken)
+        if self._desk is None or not is_end:
+            return
+        status = self._desk.status()
+        mode, _, name = status.mode.partition(":")
+        is_expected = isinstance(event, RunFinished) and not status.is_watched
+        if status.is_ending or (self.editor.is_empty and is_expected):
+            return
+        if mode == "workflow" and status.run == envelope.run:
+            self._dialog.outlived = name
+
+    def _continued(self) -> None:
+        """Have the terminal again after the process was stopped: a shell had it meanwhile."""
+        if not self._outside.is_open:
+            self._display.resume()
+            self._covered()
+
+    def _covered(self) -> None:
+        """Take note that the screen was another program's: what is drawn after it is drawn anew."""
+        self._dialog.covered()
+        self._own.covered()
+        self._scrollback.covered()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

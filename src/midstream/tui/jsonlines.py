@@ -1,0 +1,138 @@
+"""JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from midstream.core.notices import Envelope, to_dict
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.language.names import Json
+from midstream.runtime.ports import ChangedFile, Desk, InFull, Submitted
+from midstream.safety.sanitize import scrubbed
+from midstream.system.own_process import own_redactor
+from midstream.tui.event_lines import Kind
+from midstream.tui.pipe_writer import QueueWriter
+from midstream.tui.plain_lines import STDIN, STDOUT, LineReader, PlainFace, unread
+
+
+class JsonFace:
+    """Prints events as they are (see `midstream.core.notices.to_dict`) and reads stdin as it comes.
+
+    The console's own words are `{"type": "console", "kind": ..., "text": ...}`.
+    """
+
+    def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
+        """Make one over two file descriptors, which stay open."""
+        self._reader = LineReader(stdin, taking=lambda line: None, told=self._told)
+        self._writer = QueueWriter(stdout, on_broken=self._broken)
+        self._tell_lost: Callable[[], None] = _nobody
+
+    @property
+    def lost(self) -> OSError | None:
+        """Return why what was shown could not be written; None as long as it could."""
+        return self._writer.lost
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """Let `tell` be called, from any thread, when nothing can be written any more."""
+        self._tell_lost = tell
+        if self.lost is not None:
+            tell()
+
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
+        """Show an event of a run; see `Face.show`."""
+        self._write(to_dict(envelope))
+
+    def say(self, text: str, *, kind: Kind = "info") -> None:
+        """Show the console's own words; see `Face.say`."""
+        self._write({"type": "console", "kind": kind, "text": text})
+
+    def recall(self, run: Run) -> None:
+        """Do nothing: every event says all of itself."""
+
+    def past(self, run: Run) -> None:
+        """Do nothing: who reads along has the events of then."""
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Say what became of files; see `Face.show_changes`."""
+        for each in changes:
+            told: dict[str, Json] = {"type": "console", "kind": "diff"}
+            held: dict[str, Json] = msgspec.to_builtins(each.diff)
+            self._write(told | held | {"note": each.note})
+
+    def hand(self, words: str) -> None:
+        """Say words that may be sent again; see `Face.hand`."""
+        self._write({"type": "console", "kind": "words", "text": words})
+
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Say what is being asked; see `Face.turned_to`."""
+        for question in questions:
+            asked: dict[str, Json] = msgspec.to_builtins(question)
+            self._write(
+                {"type": "console", "kind": "info", "text": question.text, "question": asked}
+            )
+
+    def show_in_full(self, what: InFull) -> None:
+        """Do nothing: every event is in full."""
+
+    def refresh(self) -> None:
+        """Do nothing: the status is in the events."""
+
+    def copy(self, text: str) -> bool:
+        """Know of no clipboard."""
+        return False
+
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Keep nothing above a prompt: there is none."""
+        return False
+
+    async def run(self, desk: Desk) -> None:
+        """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
+        await self._reader.run(desk)
+
+    async def close(self) -> None:
+        """Return when everything shown is written."""
+        await self._writer.aclose()
+
+    def _broken(self) -> None:
+        self._reader.stop()
+        self._tell_lost()
+
+    def _told(self, line: str, result: Submitted) -> None:
+        text = unread(line, result)
+        if text:
+            self.say(text, kind="warning")
+
+    def _write(self, value: dict[str, Json]) -> None:
+        try:
+            text = json_line(own_redactor().redacted_json(value))
+        except ValueError as error:
+            # Numbers JSON does not know (NaN): the line is lost, the stream stays readable.
+            about = f"An event of type {value.get('type')} could not be written: {error}"
+            text = json_line({"type": "console", "kind": "error", "text": about})
+        self._writer.write(text)
+
+
+def _nobody() -> None:
+    """Hear that the output is lost, where nobody waits for it."""
+
+
+def json_line(value: dict[str, Json]) -> str:
+    r"""Return a JSON object on one line, in ASCII, with lone surrogates as U+FFFD.
+
+    Raises:
+        ValueError: a number in it is not finite.
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    if "\\ud" in text:
+        clean = scrubbed(json.dumps(value, allow_nan=False, ensure_ascii=False))
+        text = json.dumps(json.loads(clean), allow_nan=False, separators=(",", ":"))
+    return text + "\n"
+
+
+def line_face(stdout: int, *, is_json: bool) -> JsonFace | PlainFace:
+    """Return the face without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
+    # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
+    return JsonFace(stdout=os.dup(STDOUT)) if is_json else PlainFace(stdout=os.dup(stdout))

@@ -1,0 +1,160 @@
+"""Where things stand: live text, cards, the editor, completions, the bottom line."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition, has_completions, is_done
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import (
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenuControl
+from prompt_toolkit.layout.processors import (
+    HighlightIncrementalSearchProcessor,
+    Processor,
+    TabsProcessor,
+    Transformation,
+    TransformationInput,
+)
+from prompt_toolkit.widgets import SearchToolbar
+
+from midstream.safety.sanitize import joiners, masked
+from midstream.tui.styled_lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
+from midstream.tui.wrapping import WrappedControl
+
+_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
+_FLAGS = {
+    "1": "bold",
+    "2": "dim",
+    "3": "italic",
+    "4": "underline",
+    "7": "reverse",
+    "9": "strike",
+}
+
+
+@lru_cache(maxsize=256)
+def toolkit_style(style: str) -> str:
+    """Return one of our styles in prompt_toolkit's words."""
+    words = []
+    for code in filter(None, style.split(";")):
+        number = int(code)
+        if 30 <= number < 38:
+            words.append(f"ansi{_COLOURS[number - 30]}")
+        elif code in _FLAGS:
+            words.append(_FLAGS[code])
+    return " ".join(words)
+
+
+def toolkit_text(rows: Sequence[Row]) -> StyleAndTextTuples:
+    """Return laid-out rows as prompt_toolkit's fragments."""
+    found: StyleAndTextTuples = []
+    for number, row in enumerate(rows):
+        if number:
+            found.append(("", "\n"))
+        is_turned = has_right_to_left(row)
+        for style, text in row:
+            # Masked as the output does it, or what takes no room here would take a cell there.
+            found.append((toolkit_style(style), masked(text)))
+            if is_turned:
+                found.append(("[ZeroWidthEscape]", LEFT_TO_RIGHT))
+        if row and row[-1][1] and width_of(row[-1][1][-1]) == 0:
+            # A mark at the very end would be drawn twice: with its letter, and in the cell behind.
+            found.append(("", " "))
+    return found
+
+
+class _Masked(Processor):
+    """Shows suspects in the typed text as one cell each, so that the cursor stays right.
+
+    Joiners that belong where they are take no cell: the letters they join stand side by side.
+    """
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        fragments = transformation_input.fragments
+        hidden = joiners("".join(text for _, text, *_ in fragments))
+        if not hidden:
+            return Transformation([(style, masked(text)) for style, text, *_ in fragments])
+        left, at = set(hidden), 0
+        shown: StyleAndTextTuples = []
+        for style, text, *_ in fragments:
+            kept = "".join(char for number, char in enumerate(text, at) if number not in left)
+            shown.append((style, masked(kept)))
+            at += len(text)
+        behind = [place - number for number, place in enumerate(hidden)]
+        return Transformation(
+            shown,
+            source_to_display=lambda place: place - bisect_left(hidden, place),
+            display_to_source=lambda place: place + bisect_right(behind, place),
+        )
+
+
+class _Tabs(TabsProcessor):
+    """Shows tabs as blanks. As `^I` they would take room that wrapping does not reckon with."""
+
+    def __init__(self) -> None:
+        super().__init__(char1=" ", char2=" ")
+
+    def apply_transformation(self, ti: TransformationInput) -> Transformation:
+        if any("\t" in text for _, text, *_ in ti.fragments):
+            return super().apply_transformation(ti)
+        return Transformation(ti.fragments)
+
+
+def layout_of(
+    buffer: Buffer,
+    *,
+    above: Callable[[], Sequence[Row]],
+    prompt: Callable[[], str],
+    bottom: Callable[[], Row],
+    editor_height: Callable[[], int],
+) -> Layout:
+    """Return the layout. The callables are asked at every draw and must be quick."""
+    search = SearchToolbar()
+    editor = Window(
+        WrappedControl(
+            buffer,
+            input_processors=[HighlightIncrementalSearchProcessor(), _Tabs(), _Masked()],
+            search_buffer_control=search.control,
+            preview_search=True,
+        ),
+        wrap_lines=True,
+        dont_extend_height=True,
+        height=lambda: Dimension(min=1, max=editor_height()),
+        get_line_prefix=lambda number, wraps: [
+            ("ansicyan", prompt() if number == 0 and wraps == 0 else " " * len(prompt()))
+        ],
+    )
+    parts = HSplit(
+        [
+            ConditionalContainer(
+                Window(
+                    FormattedTextControl(lambda: toolkit_text(above())),
+                    dont_extend_height=True,
+                ),
+                filter=Condition(lambda: bool(above())) & ~is_done,
+            ),
+            editor,
+            search,
+            ConditionalContainer(
+                Window(
+                    CompletionsMenuControl(),
+                    dont_extend_height=True,
+                    height=Dimension(max=10),
+                ),
+                filter=has_completions & ~is_done,
+            ),
+            ConditionalContainer(
+                Window(FormattedTextControl(lambda: toolkit_text([bottom()])), height=1),
+                filter=~is_done,
+            ),
+        ]
+    )
+    return Layout(parts, focused_element=editor)

@@ -1,0 +1,298 @@
+"""The live region: what is on its way and not yet scrollback, only its tail. No IO.
+
+Of a run's branches one streams at a time, the first that spoke; the others have a line each that
+says what they do, and their words are shown when they are whole. So no two are ever mixed. Of runs
+in the background nothing streams: they have their line.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+from midstream.core.conversation import tokens_in
+from midstream.core.events import ToolCalled
+from midstream.tui.event_lines import SPEAKER, branch_label, call_text, speaker, speech_style
+from midstream.tui.live_output import Outputs
+from midstream.tui.styled_lines import (
+    CYAN,
+    DIM,
+    MAGENTA,
+    Fragment,
+    Line,
+    Row,
+    clipped,
+    rows,
+    width_of,
+)
+from midstream.views.amounts import duration, token_words
+from midstream.views.clock import time_of_day
+from midstream.views.run_status import Lane
+
+_TAIL_CHARS = 4000
+_LEAST_DOING = 20
+"""Cells for what somebody does, which counts more than the tokens it took."""
+
+_LEAST_ESTIMATE = 50
+"""Tokens from which an estimate says anything."""
+
+_JOINERS: Final = re.compile("[\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Joiners and variation selectors. The sanitizer has let them pass only where they belong."""
+
+_Key: TypeAlias = tuple[str, str, str]
+"""A run, a branch of it ("": none), and an agent at work there."""
+
+
+class LiveText:
+    """The tails of the texts that stream, by who says them, in the order they began."""
+
+    def __init__(self) -> None:
+        self._words: dict[_Key, str] = {}
+        self._thoughts: dict[_Key, str] = {}
+        self.outputs = Outputs()
+        """What running commands say: of one that is halted its last lines stay."""
+        self._since: dict[tuple[str, str], tuple[str, float]] = {}
+        self._streamed: dict[_Key, int] = {}
+
+    def add_words(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
+        """Add words of an agent; its reasoning is over."""
+        key = (run, branch, agent)
+        self._thoughts.pop(key, None)
+        self._words[key] = (self._words.get(key, "") + text)[-_TAIL_CHARS:]
+        self._streamed[key] = self._streamed.get(key, 0) + len(text)
+
+    def add_thought(
+        self, run: str, agent: str, text: str, *, branch: str = "", is_counted: bool = True
+    ) -> None:
+        """Add a piece of a model's reasoning, or (`is_counted` false) say what its request is doing."""
+        key = (run, branch, agent)
+        if is_counted:
+            self._streamed[key] = self._streamed.get(key, 0) + len(text)
+        self._thoughts[key] = (self._thoughts.get(key, "") + text)[-400:]
+
+    def add_progress(self, run: str, call_id: str, text: str) -> None:
+        """Add output of a running tool; its last lines are shown."""
+        self.outputs.add(run, call_id, text)
+
+    def drop_agent(self, run: str, agent: str, *, branch: str = "") -> None:
+        """Forget an agent: its words are scrollback now."""
+        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
+        for memory in memories:
+            memory.pop((run, branch, agent), None)
+
+    def drop_branch(self, run: str, branch: str) -> None:
+        """Forget everything that streamed in a branch that ended."""
+        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
+        for memory in memories:
+            for key in [key for key in memory if key[:2] == (run, branch)]:
+                del memory[key]
+
+    def drop_call(self, run: str, call_id: str) -> None:
+        """Forget a tool call that ended."""
+        self.outputs.drop_call(run, call_id)
+
+    def drop_run(self, run: str) -> None:
+        """Forget everything of a run."""
+        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
+        for memory in memories:
+            for key in [key for key in memory if key[0] == run]:
+                del memory[key]
+        self.outputs.drop_run(run)
+
+    def shown(
+        self,
+        calls: Sequence[tuple[str, ToolCalled]],
+        *,
+        height: int,
+        width: int,
+        lanes: Sequence[Lane] = (),
+        now: float = 0.0,
+        run: str = "",
+        progress: str = "",
+    ) -> list[Row]:
+        """Return at most `height` rows: what streams, then the running tools and who is at work.
+
+        Joined emoji stand side by side: drawn cell by cell, a joiner would be a cell of its own.
+
+        Args:
+            calls: the running tool calls, each with its run.
+            height: how many rows there are.
+            width: how wide they are.
+            lanes: who is at work: the branches of the active run or itself, and other runs.
+            now: a time in seconds that only grows, to tell how long each does what it does.
+            run: the active run, the only one whose words stream; "": all do.
+            progress: how far it is, on a row of its own where there is room.
+        """
+        since = self._timed(lanes, now)
+        head: list[Row] = []
+        if progress and lanes and self._has_room(len(lanes), height, run):
+            head = rows(Line((("", clipped(progress, max(4, width - 3))),), "▶ ", CYAN), width)[:1]
+        found = [*self._rows(calls, lanes, height - len(head), width, now, since, run)]
+        # Above the lines of those at work, below what is said.
+        place = next((n for n, row in enumerate(found) if row[0][1] in ("⋯ ", "? ")), len(found))
+        return [
+            [(style, _JOINERS.sub("", text)) for style, text in row]
+            for row in (*found[:place], *head, *found[place:])
+        ]
+
+    def _has_room(self, lanes: int, height: int, run: str) -> bool:
+        """Return whether a row more costs nobody at work theirs; where some have none, it is worth one."""
+        is_heard = any(not run or key[0] == run for key in self._speakers())
+        before, with_it = (height // 2, (height - 1) // 2) if is_heard else (height, height - 1)
+        return height > 2 and (lanes <= with_it or lanes > before)
+
+    def _rows(
+        self,
+        calls: Sequence[tuple[str, ToolCalled]],
+        lanes: Sequence[Lane],
+        height: int,
+        width: int,
+        now: float,
+        since: dict[tuple[str, str], float],
+        run: str,
+    ) -> Sequence[Row]:
+        if height <= 0:
+            return []
+        speakers = [key for key in self._speakers() if not run or key[0] == run]
+        paths = self._with_own_calls(lanes, calls)
+        # Where nobody speaks there is room for what a command says.
+        loud = self.outputs.loudest(calls, run) if not speakers and height > 3 else None
+        own = [
+            (of, call)
+            for of, call in calls
+            if (of, call.branch) not in paths and (not run or of == run)
+        ]
+        most = max(1, height // 2) if speakers else height
+        # A hundred may be at work, in every frame: only what there is room for is laid out.
+        left_out, has_lanes = len(own) + len(lanes) - most, bool(lanes)
+        if left_out > 0:
+            own = own[: most - 1] if lanes else own[-most:]
+            # Who waits for the person has a card.
+            lanes = sorted(lanes, key=lambda lane: lane.is_parked)[: most - 1 - len(own)]
+        below = [self._call_row(of, call, width, loud) for of, call in own]
+        below += [
+            _lane_row(
+                lane,
+                self._doing(lane, calls if (lane.run, lane.path) in paths else (), loud),
+                width,
+                took_s=now - since[lane.run, lane.path],
+                streamed=self._written(lane),
+            )
+            for lane in lanes
+        ]
+        if left_out > 0 and has_lanes:
+            more = Line(((DIM, f"+{left_out + 1} more at work"),), "  ", DIM)
+            below.append(rows(more, width)[0])
+        room = height - len(below)
+        if loud is not None and room > 0:
+            of = next(of for of, call in calls if call is loud)
+            return [*self.outputs.rows(of, loud, height=room, width=width), *below]
+        if not speakers or room <= 0:
+            return below
+        share = max(1, room // len(speakers))
+        items = {(lane.run, lane.path): lane.about for lane in lanes}
+        found: list[Row] = []
+        for key in speakers[-room:]:
+            found += self._speaker_rows(key, items.get(key[:2], ""), share, width)
+        return [*found[-room:], *below]
+
+    def _speakers(self) -> list[_Key]:
+        """Return who is heard: of a run's branches the first that began to speak, and still does."""
+        found: dict[tuple[str, str], _Key] = {}
+        for key in (*self._words, *self._thoughts):
+            run, branch, agent = key
+            found.setdefault((run, "" if branch else agent), key)
+        return list(found.values())
+
+    def _with_own_calls(
+        self, lanes: Sequence[Lane], calls: Sequence[tuple[str, ToolCalled]]
+    ) -> set[tuple[str, str]]:
+        """Return the lanes whose calls stand in their own row: of several of a run's own each has one."""
+        found = {(lane.run, lane.path) for lane in lanes}
+        counts = Counter((run, call.branch) for run, call in calls)
+        return {(run, path) for run, path in found if path or counts[run, path] < 2}
+
+    def _written(self, lane: Lane) -> int:
+        """Return the characters that stream in a lane, which nobody has counted as tokens yet."""
+        if lane.label:
+            return 0
+        return self._streamed.get((lane.run, lane.path, lane.agent), 0)
+
+    def _timed(self, lanes: Sequence[Lane], now: float) -> dict[tuple[str, str], float]:
+        """Return since when each does what it does, by its run and path."""
+        since: dict[tuple[str, str], tuple[str, float]] = {}
+        for lane in lanes:
+            said = f"{lane.state}: {lane.doing}"
+            known = self._since.get((lane.run, lane.path))
+            is_same = known is not None and known[0] == said
+            since[lane.run, lane.path] = known if known is not None and is_same else (said, now)
+        self._since = since
+        return {key: at for key, (_, at) in since.items()}
+
+    def _doing(
+        self, lane: Lane, calls: Sequence[tuple[str, ToolCalled]], loud: ToolCalled | None
+    ) -> str:
+        open_here = [call for run, call in calls if (run, call.branch) == (lane.run, lane.path)]
+        if open_here:
+            call = open_here[-1]
+            progress = "" if call is loud else self.outputs.last_line(lane.run, call.call_id)
+            what = clipped(" ".join(call_text(call).split()), 40)
+            more = f" (+{len(open_here) - 1})" if len(open_here) > 1 else ""
+            return " ".join(f"{what}{more} {progress}".split())
+        if (lane.run, lane.path, lane.agent) in self._words:
+            return f"{lane.agent} is writing"
+        if lane.until is not None:
+            return f"{lane.doing} until {time_of_day(lane.until)}"
+        return lane.doing
+
+    def _speaker_rows(self, key: _Key, item: str, height: int, width: int) -> list[Row]:
+        _, branch, agent = key
+        words = self._words.get(key)
+        text, text_style = (words, "") if words else (self._thoughts.get(key, ""), DIM)
+        # On a single row there is none to say who speaks: the mark stands before the words.
+        mark = SPEAKER if height < 2 else ""
+        style = speech_style(agent, branch)
+        # Only so much of the tail is laid out as can be seen at all.
+        # A joiner at its end waits for what it joins, and would show as an escape until that comes.
+        lines = text.rstrip("\n\u200d")[-width * (height + 1) :].split("\n")[-height:]
+        laid = [
+            row
+            for line in lines
+            for row in rows(Line(((text_style, line),), mark, style, mark), width)
+        ]
+        heading = rows(speaker(agent, f"{branch} {item}".rstrip()), width)[:1]
+        return laid[-height:] if height < 2 else [*heading, *laid[-(height - 1) :]]
+
+    def _call_row(self, run: str, call: ToolCalled, width: int, loud: ToolCalled | None) -> Row:
+        progress = "" if call is loud else self.outputs.last_line(run, call.call_id)
+        room = max(4, width - 3)
+        # What it says now matters more than the end of a long command.
+        said = clipped(f" {' '.join(progress.split())}" if progress else "", room // 2)
+        what = clipped(" ".join(call_text(call).split()), room - width_of(said))
+        named = branch_label(call.branch)
+        return rows(Line((*named, (DIM, what + said)), "⋯ ", DIM), width)[0]
+
+
+def _lane_row(lane: Lane, doing: str, width: int, *, took_s: float, streamed: int) -> Row:
+    """Return who is at work on one row: the name, the item, the state, what it does, how long, and
+    the tokens written (about so many while they stream).
+    """
+    named: list[Fragment] = [*branch_label(lane.path or lane.label)]
+    took = f" · {duration(took_s)}" if took_s >= 1 else ""
+    tokens = lane.tokens + tokens_in(streamed)
+    is_shown = tokens >= (_LEAST_ESTIMATE if streamed else 1)
+    used = f" · {'~' if streamed else ''}{token_words(tokens)}" if is_shown else ""
+    names = sum(width_of(text) for _, text in named)
+    words = " ".join(doing.split())
+    if width - 3 - names - width_of(took + used) >= min(_LEAST_DOING, width_of(words)):
+        took += used
+    room = max(4, width - 3 - sum(width_of(text) for _, text in named) - width_of(took))
+    before = [lane.about] if lane.about else []
+    if lane.state not in ("", lane.path.rpartition("/")[2], words.partition(" ")[0]):
+        before.append(lane.state)
+    # Where there is no room for all of it, what it does counts more than where.
+    while before and width_of(" · ".join((*before, words))) > room:
+        before.pop()
+    what = clipped(" · ".join((*before, words)), room)
+    mark, style = ("? ", MAGENTA) if lane.is_parked else ("⋯ ", DIM)
+    return rows(Line((*named, (DIM, what + took)), mark, style), width)[0]

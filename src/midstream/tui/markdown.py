@@ -1,0 +1,170 @@
+"""Markdown as styled lines, through rich. Slow to import and to run: use it in a worker thread.
+
+What a model wrote must all be seen. So the parts of markdown that hide text are off: HTML, link
+definitions, image addresses and terminal hyperlinks (an address stands beside its link's words).
+Rich's own markup, emoji codes and syntax colours (a background of their own) are off as well; code
+whose language is named has ours (`tui.code_colours`).
+
+Code is to be copied: it stands in the first column, a line of it is one line, and rich only says
+where. In what it is given a sign stands for each block of code, one that the text itself does not have.
+"""
+
+import re
+from io import StringIO
+from time import thread_time
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from midstream.safety.sanitize import sanitized
+from midstream.tui.code_colours import MAX_S, highlighted
+from midstream.tui.styled_lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragment, Line
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.style import Style
+
+MAX_CHARS: Final = 200_000
+"""Longer texts are shown as they were written."""
+
+_TAB_SIZE: Final = 4
+
+_MARKS: Final = re.compile(r"[*_`#>|~\[]|^[^\S\n]*+(?:(?:[-+]|\d++[.)])\s|---|===)", re.MULTILINE)
+
+
+_RICH: Final = {
+    BOLD: "bold",
+    DIM: "dim",
+    RED: "red",
+    GREEN: "green",
+    CYAN: "cyan",
+    MAGENTA: "magenta",
+}
+
+
+_READABLE: Final = frozenset({RED, GREEN, MAGENTA, CYAN})
+"""Colours that can be read on a light and on a dark background."""
+
+
+def has_markdown(text: str) -> bool:
+    """Return whether rendering could make a difference; when not, a text shows as it is."""
+    return len(text) <= MAX_CHARS and _MARKS.search(text) is not None
+
+
+def rendered(text: str, *, width: int) -> list[Line]:
+    """Return the text rendered for so many columns."""
+    from rich.console import Console
+
+    console = Console(
+        file=StringIO(),
+        force_terminal=True,
+        color_system="standard",
+        width=max(8, width - 3),  # What could pass for a mark of ours moves in by two columns.
+        height=25,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+    clean = sanitized(text)
+    sign = next(char for char in map(chr, range(0xE000, 0xF8FF)) if char not in clean)
+    code: list[list[Line]] = []
+    found: list[Line] = []
+    for segments in console.render_lines(_markdown(clean, sign, code), pad=False):
+        fragments = _trimmed([(_sgr(part.style), part.text) for part in segments])
+        _, is_code, number = "".join(part for _, part in fragments).partition(sign)
+        if is_code:
+            found += code[int(number.removesuffix(sign))]
+        elif fragments or (found and found[-1].fragments):
+            found.append(Line(tuple(fragments)))
+    while found and not found[-1].fragments:
+        found.pop()
+    return found
+
+
+def _code_lines(text: str, language: str, *, until: float) -> list[Line]:
+    code = sanitized(text).rstrip().expandtabs(_TAB_SIZE)
+    fragments = highlighted(code, language, until=until)
+    if len(fragments) < 2:
+        fragments = [(CYAN, code)]
+    lines: list[list[Fragment]] = [[]]
+    for style, part in fragments:
+        first, *others = part.split("\n")
+        lines[-1].append((style, first))
+        lines += [[(style, other)] for other in others]
+    return [Line(tuple(line), is_code=True) for line in lines]
+
+
+def _trimmed(fragments: list[Fragment]) -> list[Fragment]:
+    while fragments and not fragments[-1][1].strip():
+        fragments.pop()
+    if fragments:
+        style, text = fragments[-1]
+        fragments[-1] = (style, text.rstrip())
+    return fragments
+
+
+def _markdown(text: str, sign: str, code: list[list[Line]]) -> "RenderableType":
+    """Return what rich renders. A `sign` and a number stand where a block of `code` belongs."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import BlockQuote, CodeBlock, Heading, HorizontalRule, Markdown
+    from rich.segment import Segment
+    from rich.text import Text
+
+    until = thread_time() + MAX_S
+
+    class OurCode(CodeBlock):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            code.append(_code_lines(str(self.text), self.lexer_name, until=until))
+            yield Text(f"{sign}{len(code) - 1}{sign}", no_wrap=True)
+
+    class OurQuote(BlockQuote):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            inner = options.update(width=options.max_width - 2)
+            for line in console.render_lines(self.elements, inner, pad=False):
+                yield Segment("> ")
+                yield from line
+                yield Segment.line()
+
+    class OurRule(HorizontalRule):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            yield Text("---")
+
+    class LeftHeading(Heading):
+        def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+            self.text.justify = "left"
+            yield self.text
+
+    class Faithful(Markdown):
+        elements: ClassVar = {
+            **Markdown.elements,
+            "fence": OurCode,
+            "code_block": OurCode,
+            "heading_open": LeftHeading,
+            "blockquote_open": OurQuote,
+            "hr": OurRule,
+        }
+
+    document = Faithful("", hyperlinks=False)
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    document.parsed = parser.disable(["image", "reference"]).parse(text)
+    for token in document.parsed:
+        # A line break somebody wrote stays one: lists of files and poems keep their shape.
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return document
+
+
+def _sgr(style: "Style | None") -> str:
+    if style is None:
+        return ""
+    codes: list[str] = []
+    flags = ((style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"))
+    codes += [code for is_on, code in flags if is_on]
+    if style.strike:
+        codes.append("9")
+    if style.color is not None and style.color.number is not None and style.color.number < 16:
+        # Bright ones vanish on some background or other, and bold is drawn bright by many.
+        colour = str(30 + style.color.number % 8)
+        codes += [colour] if colour in _READABLE and not style.bold else []
+    return ";".join(codes)

@@ -1,0 +1,202 @@
+"""Commands the person runs with `!`: what of one is shown, and its output, offered to be sent along.
+
+Nothing of it is sent by itself. The offer stands above the prompt; taken, it is a label in the line,
+like that of a long paste: it can be looked at, deleted and sent, or not.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from midstream.language.errors import MidstreamError
+from midstream.runtime.ports import Desk, OwnCommandEnded
+from midstream.safety.sanitize import sanitized
+from midstream.tui.editor import Editor, Typed
+from midstream.tui.styled_lines import CYAN, DIM, Line, Row, clipped, rows
+
+MARK: Final = "┆ "
+_SHOWN_COMMAND: Final = 40
+
+
+class _Offer(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    ended: OwnCommandEnded
+
+    @property
+    def what(self) -> str:
+        return f"output {self.ended.lines:,} line{'' if self.ended.lines == 1 else 's'}"
+
+
+class OwnShell:
+    """The one command of the person's own that runs, and the output of the last one.
+
+    Args:
+        editor: holds the line.
+        show: prints lines above the prompt.
+        echo: prints a line that was typed.
+        say: tells why something did not happen.
+        changed: hears that what `rows` returns has changed.
+    """
+
+    def __init__(
+        self,
+        editor: Editor,
+        *,
+        show: Callable[[list[Line]], None],
+        echo: Callable[[Typed], None],
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._editor = editor
+        self._echo = echo
+        self._say = say
+        self._show = show
+        self._changed = changed
+        self._command = ""
+        self._open = ""
+        self._began = 0.0
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._offer: _Offer | None = None
+        self._last: _Offer | None = None
+        self._drawn_at: float | None = None
+
+    # --- running ----------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a command runs now."""
+        return self._running is not None
+
+    def enter(self, desk: Desk | None, tasks: asyncio.TaskGroup | None) -> None:
+        """Run what stands in the line behind the `!`; an `!` alone puts the last output into it."""
+        command = self._editor.buffer.text[1:].strip()
+        if not command:
+            self._editor.drop()
+            self.join()
+        elif self._editor.is_folded:
+            self._say("Part of the command is folded away: nothing was run. Ctrl-T shows it.")
+        elif self.is_running:
+            self._say("A command of yours still runs: Esc ends it. This one stays in the line.")
+        elif desk is not None and tasks is not None:
+            self._echo(self._editor.take())
+            self._start(desk, command, tasks)
+
+    def _start(self, desk: Desk, command: str, tasks: asyncio.TaskGroup) -> None:
+        self._command, self._open = command, ""
+        self._began = asyncio.get_running_loop().time()
+        self._stop = asyncio.Event()
+        self._drop()
+        self._running = tasks.create_task(self._seen_to_its_end(self._run(desk, command)))
+
+    def stop(self) -> None:
+        """End the command softly; asked again, at once."""
+        if self._stop.is_set():
+            self.kill()
+        self._stop.set()
+
+    def kill(self) -> None:
+        """End the command, and everything it started, now."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _seen_to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            self._told("killed")
+            raise
+        except MidstreamError as error:
+            self._told(str(error))
+        except Exception as error:
+            self._told(f"{type(error).__name__}: {error}")
+        finally:
+            self._running = None
+            self._open = ""
+            self._changed()
+
+    async def _run(self, desk: Desk, command: str) -> None:
+        ended = await desk.own_command(command, stop=self._stop, hears=self._hear)
+        self._last = _Offer(command=command, ended=ended)
+        # Nobody wants to say that nothing was printed, unless that is the trouble.
+        self._offer = self._last if ended.lines or ended.words != "exit code 0" else None
+        self._drawn_at = None
+        if ended.words != "exit code 0" or not ended.lines:
+            self._told(ended.words)
+
+    def _hear(self, lines: tuple[str, ...], open: str) -> None:
+        self._open = open
+        if lines:
+            self._show([Line((("", line),), MARK, DIM, MARK) for line in lines])
+        self._changed()
+
+    def _told(self, words: str) -> None:
+        self._show([Line(((DIM, f"[{sanitized(words)}]"),), MARK, DIM, MARK)])
+
+    # --- the offer --------------------------------------------------------------------------
+
+    @property
+    def has_offer(self) -> bool:
+        """Return whether output stands there to be taken."""
+        return self._offer is not None
+
+    def is_fresh(self, *, fresh_s: float) -> bool:
+        """Return whether a key pressed now has had time to be meant for the offer."""
+        now, drawn = asyncio.get_running_loop().time(), self._drawn_at
+        return self._offer is not None and drawn is not None and now - drawn >= fresh_s
+
+    def join(self) -> None:
+        """Put the output of the last command into the line, as a label."""
+        self._drop()
+        if self._last is None:
+            self._say("No command of yours has run yet: !command runs one.")
+        else:
+            # What is typed behind it begins a line: it is no part of the output.
+            self._editor.join(f"{self._last.ended.text}\n", self._last.what)
+
+    def drop(self) -> bool:
+        """Take the offer off the screen; return whether there was one. `join` still puts it in."""
+        had = self._offer is not None
+        self._drop()
+        return had
+
+    def _drop(self) -> None:
+        self._offer = None
+        self._drawn_at = None
+
+    # --- the screen -------------------------------------------------------------------------
+
+    def rows(self, *, width: int, now: float, takes: bool) -> list[Row]:
+        """Return what stands above the prompt: the command that runs, or the offer.
+
+        `takes`: Enter, as things stand, takes the offer.
+        """
+        if self._running is not None:
+            name = _short(self._command)
+            ends = "ending" if self._stop.is_set() else "Esc ends it"
+            status = f"{name} · {max(0, int(now - self._began))} s · {ends}"
+            found = [*rows(Line(((CYAN, status),), "$ ", CYAN), width)]
+            if self._open.strip():
+                open = Line((("", clipped(sanitized(self._open), max(1, width - 3))),), MARK, DIM)
+                found = [*rows(open, width)[:1], *found]
+            return found
+        if self._offer is None:
+            return []
+        how = "⏎ adds it to your words" if takes else "Alt-! adds it here"
+        text = f"{how} · Esc leaves it · {self._offer.what} of {_short(self._offer.command)}"
+        return [*rows(Line(((CYAN, text),), MARK, CYAN, MARK), width)[:2]]
+
+    def covered(self) -> None:
+        """Take note that the screen was another program's."""
+        self._drawn_at = None
+
+    def was_drawn(self, *, now: float) -> None:
+        """Hear that what `rows` returned stands on the screen."""
+        if self._offer is not None and self._drawn_at is None:
+            self._drawn_at = now
+
+
+def _short(command: str) -> str:
+    return clipped(sanitized(" ".join(command.split())), _SHOWN_COMMAND)

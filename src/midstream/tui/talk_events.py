@@ -1,0 +1,169 @@
+"""What is told of the talk between a run and a person: questions, words, interruptions. No IO, no clock.
+
+An answer is told with its question, a line when a run has heard it; an interruption waits for all
+that it stopped.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from midstream.core.branch_address import as_typed
+from midstream.core.events import (
+    InputDisposed,
+    InputReceived,
+    Interrupted,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionExpired,
+    QuestionSuperseded,
+)
+from midstream.core.question import Question
+from midstream.core.run import Run
+from midstream.tui.branch_events import Branches
+from midstream.tui.event_lines import Block, answer_line, heard, own_words, question_lines
+from midstream.tui.halt_events import Halts
+from midstream.views.listing import UNATTENDED
+from midstream.views.question_words import question_summary
+
+Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
+"""Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""
+
+
+class TalkStory:
+    """The questions and the lines of all runs."""
+
+    def __init__(self, branches: Branches, halts: Halts, *, with_cards: bool, cut: Cut) -> None:
+        """Make one. `with_cards`: open questions are drawn elsewhere."""
+        self._branches = branches
+        self._halts = halts
+        self._with_cards = with_cards
+        self._cut = cut
+        self._questions: dict[tuple[str, str], QuestionAsked] = {}
+        self._expired: dict[tuple[str, str], int] = {}
+        self._inputs: dict[tuple[str, str], InputReceived] = {}
+        self._epochs: dict[tuple[str, str], int] = {}
+
+    def recall(self, run: Run) -> None:
+        """Remember what is open in a run nobody listened to so far."""
+        for question in run.open_questions:
+            self._questions.setdefault((run.id, question.id), _asked(question))
+        for record in run.undelivered:
+            received = InputReceived(
+                input_id=record.id,
+                text=record.text,
+                source="user",
+                handling=record.handling,
+                to=record.to,
+            )
+            self._inputs.setdefault((run.id, record.id), received)
+
+    def forget(self, run: str) -> None:
+        """Forget what a run that has ended will not need any more."""
+        memories: tuple[dict[Any, Any], ...] = (
+            self._questions,
+            self._expired,
+            self._inputs,
+            self._epochs,
+        )
+        for memory in memories:
+            for key in [key for key in memory if key[0] == run]:
+                del memory[key]
+
+    # --- questions --------------------------------------------------------------------------
+
+    def asked(self, run: str, fact: QuestionAsked) -> list[Block]:
+        """Tell a question that nothing else shows."""
+        self._questions[run, fact.question_id] = fact
+        # Waiting for input has no card: what the workflow wants to be told stands here.
+        has_card = self._with_cards and fact.kind != "input"
+        return [] if has_card or not fact.text else [*question_lines(fact)]
+
+    def closed(
+        self, run: str, fact: QuestionAnswered | QuestionSuperseded | QuestionExpired
+    ) -> list[Block]:
+        """Tell how a question was closed."""
+        if isinstance(fact, QuestionExpired) and fact.stays:
+            return []
+        question = self._questions.pop((run, fact.question_id), None)
+        if question is not None and question.kind == "input":
+            return []
+        if isinstance(fact, QuestionAnswered):
+            line = answer_line(question, fact.question_id, fact.answer)
+            return self._branches.labelled(run, fact.branch, [line])
+        if question is None:
+            return []
+        number = f"#{question.number} " if question.number else ""
+        if isinstance(fact, QuestionExpired):
+            self._expired[run, fact.branch] = question.number
+            words = own_words(
+                f"{number}{question_summary(question)}  nobody answered in time", "warning"
+            )
+        else:
+            text = f"{number}{question_summary(question)}  closed unanswered: {fact.reason}"
+            words = own_words(text, "note")
+        return self._branches.labelled(run, fact.branch, words)
+
+    def expired(self, run: str, branch: str) -> int | None:
+        """Return the number of the question of a place that nobody answered in time; asked once."""
+        return self._expired.pop((run, branch), None)
+
+    # --- words ------------------------------------------------------------------------------
+
+    def received(self, run: str, fact: InputReceived, *, is_chat: bool) -> list[Block]:
+        """Tell what becomes of a line that is not acted on at once."""
+        self._inputs[run, fact.input_id] = fact
+        found: list[Block] = []
+        if fact.source not in ("user", *UNATTENDED):
+            words = own_words(f"{fact.source} says: {fact.text}", "note")
+            found += self._branches.labelled(run, fact.to, words)
+        if fact.handling in ("queue", "steer") or fact.reason:
+            what = "turn" if is_chat else "state"
+            how = {"queue": f"waits for the end of this {what}", "steer": "joins the next request"}
+            text = how.get(fact.handling, fact.handling)
+            words = own_words(f"{text}{f' ({fact.reason})' if fact.reason else ''}", "note")
+            found += self._branches.labelled(run, fact.to, words)
+        return found
+
+    def disposed(self, run: str, fact: InputDisposed) -> list[Block]:
+        """Tell a line that waited and is heard now, or never will be."""
+        received = self._inputs.pop((run, fact.input_id), None)
+        if fact.disposition == "queued" and received is not None:
+            halt = self._halts.covering(run, received.to)
+            if halt is not None and halt.ends_nothing():
+                self._halts.take(run, halt.branch)
+        if fact.disposition in ("queued", "steered") and received is not None:
+            return self._branches.labelled(run, received.to, [heard(received.text)])
+        if fact.disposition != "rejected" or received is None:
+            return []
+        if received.handling in ("reject", "answer"):
+            return []  # Whoever handed the line over is told so, and has it back.
+        text = as_typed(received.text, received.to)
+        return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
+
+    def interrupted(self, run: str, fact: Interrupted, *, is_chat: bool) -> list[Block]:
+        """Tell what was cut; the interruption itself waits until all that it stopped has ended."""
+        if self._epochs.get((run, fact.branch)) == fact.epoch:
+            return []  # Words that joined a halt told before: what they lead to comes next.
+        self._epochs[run, fact.branch] = fact.epoch
+        if is_chat and fact.leads_to == "stop" and not fact.agent:
+            return []  # A chat that only waited is let go: nothing was interrupted.
+        found: Sequence[Block] = ()
+        if fact.agent:
+            found = self._cut(run, fact.branch, fact.agent, fact.partial)
+        halt = self._halts.begin(run, fact)
+        halt.cut(fact.branch, fact.agent, had_words=bool(found))
+        return [*found]
+
+
+def _asked(question: Question) -> QuestionAsked:
+    return QuestionAsked(
+        branch=question.branch,
+        question_id=question.id,
+        number=question.number,
+        kind=question.kind,
+        text=question.text,
+        agent=question.agent,
+        call_id=question.call_id,
+        choices=question.choices,
+        schema=question.schema,
+    )

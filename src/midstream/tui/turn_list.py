@@ -1,0 +1,86 @@
+"""The list of a run's last turns that Esc Esc opens over the prompt. No IO, no clock.
+
+Arrows move the mark; a number that is typed moves it too. Other words close the list and stay words.
+"""
+
+from typing import Final
+
+import msgspec
+
+from midstream.safety.sanitize import sanitized
+from midstream.tui.styled_lines import DIM, MAGENTA, Line, Row, clipped, rows
+from midstream.views.user_turns import Turn
+
+ARMED: Final = "Esc again: back to an earlier turn"
+KEYS: Final = "⏎ goes back to before it, files too · ↑↓ or its number · Esc closes"
+NARROW_KEYS: Final = "⏎ goes back · ↑↓ · Esc closes"
+_NARROW: Final = 72
+_MAX_DIGITS: Final = 6
+
+
+class TurnList(msgspec.Struct, kw_only=True):
+    """The list. `turns` are the newest first, `at` is the marked one; `run` is the run they are of.
+
+    `since` is when it was first drawn: only what is pressed well after that is about it. `number` is
+    what was typed into the line to mark a turn, "" for nothing.
+    """
+
+    turns: tuple[Turn, ...]
+    fresh_s: float
+    at: int = 0
+    since: float | None = None
+    number: str = ""
+
+    @property
+    def run(self) -> str:
+        """Return the run the turns are of."""
+        return self.turns[0].run
+
+    @property
+    def marked(self) -> Turn:
+        """Return the marked turn."""
+        return self.turns[self.at]
+
+    def is_fresh(self, now: float) -> bool:
+        """Return whether a key pressed now may be about the list: it has been there for `fresh_s`."""
+        return self.since is not None and now - self.since >= self.fresh_s
+
+    def move(self, step: int) -> None:
+        """Mark the turn before (1) or after (-1), if there is one."""
+        self.number = ""
+        self.at = min(max(0, self.at + step), len(self.turns) - 1)
+
+    def means(self, text: str, *, now: float) -> bool:
+        """Mark the turn a line typed now names; return False where the line is other words."""
+        if not text:
+            self.number = ""
+            return True
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+        if not is_number or not self.is_fresh(now) or not 0 < int(text) <= len(self.turns):
+            return False
+        self.at, self.number = int(text) - 1, text
+        return True
+
+
+def turn_rows(shown: TurnList, *, width: int, height: int) -> list[Row]:
+    """Return the rows of the list, at most a third of a terminal of `height` rows."""
+    room = max(1, height // 3 - 1)
+    count = len(shown.turns)
+    first = min(max(0, shown.at - room // 2), max(0, count - room))
+    title = "Back to before which turn?"
+    if count > room:
+        title += f" {shown.at + 1} of {count}"
+    found = rows(Line(((MAGENTA, clipped(title, max(1, width - 2))),), "↶ ", MAGENTA), width)[:1]
+    digits = len(str(count))
+    for number, turn in enumerate(shown.turns[first : first + room], first + 1):
+        is_marked = number == shown.at + 1
+        words = " ".join(sanitized(turn.words).split())
+        text = clipped(f"{number:{digits}}  {words}", max(1, width - 2))
+        style = "" if is_marked else DIM
+        found += rows(Line(((style, text),), "▸ " if is_marked else "  ", MAGENTA), width)[:1]
+    return found
+
+
+def keys_for(width: int) -> str:
+    """Return what the keys do in the list, for the bottom line."""
+    return KEYS if width >= _NARROW else NARROW_KEYS
