@@ -104,7 +104,7 @@ def explain() -> None:
 
 
 _UP_TO_THE_PROMPT = """
-import midstream.cli, midstream.app.ai_coder_console, midstream.tui.interface
+import midstream.cli.main, midstream.app.ai_coder_console, midstream.tui.interface
 from midstream.config.manager import ConfigManager
 """
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.commands.handler import CommandHandler
+    from midstream.cli.start_headless import run_workflow
     from midstream.config.manager import ConfigManager
     from midstream.core.decision import Decision
     from midstream.core.notices import Envelope
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from midstream.runtime.context import WorkflowContext
     from midstream.runtime.ports import World
     from midstream.runtime.state_machine import WorkflowStateMachine
-    from midstream.start_headless import run_workflow
     from midstream.tools.manager import ToolManager
     from midstream.tools.user_tools import tool
     from midstream.tui.interface import ConsoleInterface

@@ -21,7 +21,7 @@ def main() -> None:
     # What is imported is there to stay: looking through it for garbage is a twentieth of the start.
     gc.disable()
     try:
-        from midstream.cli import main as run
+        from midstream.cli.main import main as run
     except KeyboardInterrupt:
         sys.exit(130)
     gc.freeze()

@@ -420,7 +420,7 @@ async def test_a_run_another_process_runs_is_not_undone(home: Path) -> None:
 
 def test_nothing_heavy_is_loaded(kept: Path) -> None:
     code = (
-        "import sys; from midstream.cli import exit_code; exit_code(sys.argv[1:]);"
+        "import sys; from midstream.cli.main import exit_code; exit_code(sys.argv[1:]);"
         "print([m for m in ('pydantic_ai', 'openai', 'prompt_toolkit', 'rich') if m in sys.modules])"
     )
     done = subprocess.run(

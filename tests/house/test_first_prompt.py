@@ -52,7 +52,7 @@ NOT_NEEDED = {
         "midstream.app.commands.run_commands",
         "midstream.views.graph",
     ),
-    *("midstream.start_headless", "midstream.start_doctor", "midstream.cli_runs"),
+    *("midstream.cli.start_headless", "midstream.cli.start_doctor", "midstream.cli.runs"),
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.cli import exit_code
+from midstream.cli.main import exit_code
 from midstream.config.trust import TrustStore
 from midstream.rehearsal.format import decoded
 

@@ -8,7 +8,7 @@ import pytest
 from playing import DEFAULTS, small_project
 from test_docs_examples import DOCS
 
-from midstream.cli import exit_code
+from midstream.cli.main import exit_code
 from midstream.tools.sandbox.probes import measured
 
 PAGE = (DOCS / "built_in_workflows.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from test_docs_examples import DOCS, examples
 
 from midstream import run_workflow
-from midstream.cli import exit_code
+from midstream.cli.main import exit_code
 from midstream.language.expressions import FUNCTIONS
 from midstream.language.names import ErrorKind, Json, Policy
 from midstream.language.spec import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tables import table
 
-from midstream.cli import exit_code
+from midstream.cli.main import exit_code
 
 CANARY = "c4nary-was-here"
 WORKFLOW = {

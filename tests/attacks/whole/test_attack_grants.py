@@ -7,13 +7,13 @@ from deadline import DEADLINE_S as DEADLINE_S
 from storytelling import Step, approves, call, done, flow, go, of, replies, state, tell
 from tables import table
 
+from midstream.cli.headless.resume_headless import go_on, unapproved
+from midstream.cli.headless.run_headless import Asking, Given
 from midstream.core.decision import Decision
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
 from midstream.core.run import Run
-from midstream.headless.resuming import go_on, unapproved
-from midstream.headless.run import Asking, Given
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.time_travel import fork
 from midstream.runtime.ports import Review

@@ -9,7 +9,7 @@ from deadline import DEADLINE_S
 from screen import Screen
 from tables import table
 
-from midstream.cli_options import FULL_WORD
+from midstream.cli.options import FULL_WORD
 from midstream.tui.terminal_questions import QUIET_S
 
 SERVER = Path(__file__).parents[1] / "mcp" / "hostile_server.py"

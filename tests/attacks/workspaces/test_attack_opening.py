@@ -17,7 +17,7 @@ from console_kit import DEADLINE_S, console, environment
 from pipes_kit import MODEL
 from tables import table
 
-from midstream.headless.codes import NOT_TRUSTED
+from midstream.cli.headless.exit_codes import NOT_TRUSTED
 from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 PROJECT = Path(__file__).parents[3]

@@ -15,6 +15,7 @@ import pytest
 from tables import table
 
 from midstream.app.assembly import Options
+from midstream.cli.start_language import init_workflow
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     Grant,
@@ -25,7 +26,6 @@ from midstream.config.trust import (
 )
 from midstream.config.trust_preview import difference, enables
 from midstream.language.errors import MidstreamError, NotTrusted, UserMistake
-from midstream.start_language import init_workflow
 from midstream.tools.user_tools import load_user_tools
 
 CANARY = "c4nary-of-the-persons-home"

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from midstream.cli import exit_code
+from midstream.cli.main import exit_code
 
 
 def run(folder: str, words: list[str]) -> dict[str, Any]:

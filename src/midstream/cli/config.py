@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from midstream.cli_options import options_of, run_options
-from midstream.start_config import edit, get, listed, put, unset
+from midstream.cli.options import options_of, run_options
+from midstream.cli.start_config import edit, get, listed, put, unset
 
 
 @click.group("config", invoke_without_command=True)

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import MidstreamError
 from midstream.language.mode import Mode
 from midstream.runtime.ports import Face

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from midstream.cli.headless.run_headless import ANSWER, Asking, Given, is_wanted
 from midstream.core.branch_address import branch_at
 from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.headless.run import ANSWER, Asking, Given, is_wanted
 from midstream.runtime.ports import Machine
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.rules import capability_of, covers, is_told_by_name

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from midstream.app.assembly import Options
+from midstream.cli.headless.exit_codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.config.directories import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.config.trust_preview import shown_name, told_files
-from midstream.headless.codes import FAILED, FINISHED, NOT_TRUSTED
 from midstream.language.errors import MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.tui.styled_lines import Line, rows

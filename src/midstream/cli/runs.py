@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import click
 
-from midstream.cli_options import common_options, options_of, run_options
+from midstream.cli.options import common_options, options_of, run_options
+from midstream.cli.start_headless import resume
+from midstream.cli.start_runs import events, listing, send, show, show_graph, stop
 from midstream.language.names import Policy
-from midstream.start_headless import resume
-from midstream.start_runs import events, listing, send, show, show_graph, stop
 
 
 @click.command("runs")

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.cli.headless.exit_codes import FINISHED
 from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
 from midstream.config.open_settings import read_untrusted
 from midstream.config.private_files import shown_path, write_whole
-from midstream.headless.codes import FINISHED
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Definition

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from midstream.app.assembly import Options, SystemClock, configured, opened_store
-from midstream.headless.codes import FAILED, FINISHED
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.language.names import Json
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (

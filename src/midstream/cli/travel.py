@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from midstream.cli_options import json_option, plain_options
-from midstream.start_travel import (
+from midstream.cli.options import json_option, plain_options
+from midstream.cli.start_travel import (
     export_run,
     fork_run,
     import_run,

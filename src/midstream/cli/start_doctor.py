@@ -18,10 +18,10 @@ import msgspec
 
 from midstream import __version__
 from midstream.app.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
-from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.system.programs import found_program

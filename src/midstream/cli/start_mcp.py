@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from midstream.app.assembly import Options, configured, mcp_of
 from midstream.app.commands.mcp_commands import NONE, SLOW_S
-from midstream.headless.codes import FAILED, FINISHED
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import (
     STDIN,

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from midstream.cli_options import common_options, options_of, plain_options
-from midstream.start_language import explain, graph, init_workflow, schema
+from midstream.cli.options import common_options, options_of, plain_options
+from midstream.cli.start_language import explain, graph, init_workflow, schema
 
 
 @click.command("graph")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from midstream.app.assembly import Options, configured, opened_store, parts, unknown_tool
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing, shown_path, write_whole
@@ -18,7 +19,6 @@ from midstream.config.trust import TrustStatus, TrustStore
 from midstream.core.codec import redacted_fact
 from midstream.core.events import Fact, RunStarted
 from midstream.core.notices import Envelope
-from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.system.offloop import in_thread
@@ -75,7 +75,7 @@ async def _ran(
     settings: Sequence[str],
 ) -> tuple[list[Envelope], str | None]:
     """Return the facts of a run of the workflow, and what is to be said of an answer it lacks."""
-    from midstream.headless.run import Given, play, unanswered
+    from midstream.cli.headless.run_headless import Given, play, unanswered
 
     made = await in_thread(lambda: parts(config, options))
     from midstream.tui.jsonlines import line_face

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from midstream import __version__
-from midstream.cli_options import (
+from midstream.cli.headless.exit_codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
+from midstream.cli.options import (
     common_options,
     console_options,
     journal_option,
@@ -23,10 +24,9 @@ from midstream.cli_options import (
     plain_options,
     run_options,
 )
-from midstream.headless.codes import FAILED, INTERRUPTED, NOT_TRUSTED, SIGNALLED, USAGE
+from midstream.cli.start_console import console
 from midstream.language.errors import REPORT_BUG, MidstreamError, NotTrusted
 from midstream.language.nearest import nearest
-from midstream.start_console import console
 from midstream.system.own_process import (
     CleanStderr,
     OutputLost,
@@ -90,12 +90,12 @@ class _Commands(click.Group):
     def _take_families(self) -> None:
         if self._has_families:
             return
-        from midstream.cli_config import CONFIG_COMMANDS
-        from midstream.cli_language import LANGUAGE_COMMANDS
-        from midstream.cli_mcp import MCP_COMMANDS
-        from midstream.cli_rehearse import REHEARSE_COMMANDS
-        from midstream.cli_runs import RUN_COMMANDS
-        from midstream.cli_travel import TRAVEL_COMMANDS
+        from midstream.cli.config import CONFIG_COMMANDS
+        from midstream.cli.language import LANGUAGE_COMMANDS
+        from midstream.cli.mcp import MCP_COMMANDS
+        from midstream.cli.rehearse import REHEARSE_COMMANDS
+        from midstream.cli.runs import RUN_COMMANDS
+        from midstream.cli.travel import TRAVEL_COMMANDS
 
         self._has_families = True
         for command in (
@@ -146,7 +146,7 @@ def run(
     name: str, input: str | None, answer: tuple[str, ...], settings: tuple[str, ...], **common: Any
 ) -> int:
     """Run a workflow without a console: its output on stdout, progress on stderr."""
-    from midstream.start_headless import workflow
+    from midstream.cli.start_headless import workflow
 
     return workflow(options_of(common), name, input=input, answers=answer, settings=settings)
 
@@ -159,13 +159,13 @@ def run(
 @common_options
 def chat_command(prompt: str, role: str, answer: tuple[str, ...], **common: Any) -> int:
     """Say one thing to a role and print the reply."""
-    from midstream.start_headless import chat
+    from midstream.cli.start_headless import chat
 
     return chat(options_of(common), prompt, role=role, answers=answer)
 
 
 def _listing(what: str, common: dict[str, Any]) -> int:
-    from midstream.start_headless import listing
+    from midstream.cli.start_headless import listing
 
     return listing(options_of(common), what)
 
@@ -200,7 +200,7 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
 
     Without FILES, those of this folder's .midstream/. A workflow's name will do, too.
     """
-    from midstream.start_headless import validate
+    from midstream.cli.start_headless import validate
 
     options = plain_options(as_json=as_json)
     own = options.workspace / ".midstream"
@@ -215,7 +215,7 @@ def validate_command(files: tuple[Path, ...], strict: bool, as_json: bool) -> in
 @run_options
 def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
     """Look at what this workspace's .midstream/ would switch on, and trust it."""
-    from midstream.start_trust import revoke_trust, trust, trusted
+    from midstream.cli.start_trust import revoke_trust, trust, trusted
 
     if lists:
         return trusted()
@@ -230,7 +230,7 @@ def trust_command(lists: bool, revoke: bool, **common: Any) -> int:
 @common_options
 def doctor_command(sandbox: bool, attack: bool, salvage: bool, **common: Any) -> int:
     """Say whether everything midstream needs is there, and what to do where it is not."""
-    from midstream.start_doctor import attacked, doctor, salvaged
+    from midstream.cli.start_doctor import attacked, doctor, salvaged
 
     if attack:
         return attacked(options_of(common))
@@ -240,13 +240,13 @@ def doctor_command(sandbox: bool, attack: bool, salvage: bool, **common: Any) ->
 
 
 def _ask_trust(status: "TrustStatus", store: "TrustStore") -> bool:
-    from midstream.start_trust import ask_trust
+    from midstream.cli.start_trust import ask_trust
 
     return ask_trust(status, store)
 
 
 def _examine(config: "ConfigManager", width: int) -> str:
-    from midstream.start_doctor import examined
+    from midstream.cli.start_doctor import examined
 
     return examined(config, width=width)
 
@@ -310,7 +310,7 @@ def _takes_words(context: click.Context | None) -> bool:
     """Return whether a command takes words of a person, which may begin with a dash."""
     if context is None:
         return False
-    from midstream.cli_runs import send_command
+    from midstream.cli.runs import send_command
 
     return context.command in (run, chat_command, send_command)
 

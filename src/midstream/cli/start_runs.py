@@ -12,12 +12,8 @@ from typing import Any
 import msgspec
 
 from midstream.app.assembly import Options, SystemClock, bells, journal_path, opened_store
-from midstream.config.manager import ConfigManager
-from midstream.core.branch_address import addressed
-from midstream.core.notices import Envelope, to_dict
-from midstream.core.run import Run, definition_of
-from midstream.headless.codes import FINISHED
-from midstream.headless.runs import (
+from midstream.cli.headless.exit_codes import FINISHED
+from midstream.cli.headless.run_lines import (
     Shown,
     code_of,
     disposition_line,
@@ -31,6 +27,10 @@ from midstream.headless.runs import (
     shown_lines,
     shown_object,
 )
+from midstream.config.manager import ConfigManager
+from midstream.core.branch_address import addressed
+from midstream.core.notices import Envelope, to_dict
+from midstream.core.run import Run, definition_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Policy
 from midstream.runtime.engine.open_run import found, opened

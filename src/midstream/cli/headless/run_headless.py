@@ -12,13 +12,13 @@ from itertools import takewhile
 
 import msgspec
 
+from midstream.cli.headless.exit_codes import FAILED, FINISHED, PARKED
+from midstream.cli.headless.variables import changed
 from midstream.core.append_only import latest
 from midstream.core.events import AgentResponded, QuestionAsked, RunFailed, WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.headless.codes import FAILED, FINISHED, PARKED
-from midstream.headless.variables import changed
 from midstream.language.errors import (
     AuthorMistake,
     MidstreamError,

@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from midstream.cli.headless.exit_codes import FAILED, FINISHED, PARKED
 from midstream.core.branch_address import as_typed
 from midstream.core.costs import costs, in_words
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.headless.codes import FAILED, FINISHED, PARKED
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.runtime.ports.storage import KeptRun, Letter

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from midstream.cli_options import options_of, run_options
-from midstream.start_mcp import approve, forget, servers
+from midstream.cli.options import options_of, run_options
+from midstream.cli.start_mcp import approve, forget, servers
 
 
 @click.group("mcp", invoke_without_command=True)

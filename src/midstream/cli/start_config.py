@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from midstream.app.assembly import Options
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
@@ -19,7 +20,6 @@ from midstream.config.user_settings import (
     template,
     where,
 )
-from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.problem import has_errors
 from midstream.system.own_process import STDERR, STDIN, columns, is_terminal, write_error, write_out

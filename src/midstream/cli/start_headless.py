@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.cli.headless.exit_codes import FAILED, FINISHED
 from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import read_untrusted, require_trust
 from midstream.config.private_files import CHECK_NAME
 from midstream.core.events import AnswerRefused, RunRecovered, RunStarted
 from midstream.core.notices import Envelope, JournalStalled
-from midstream.headless.codes import FAILED, FINISHED
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
@@ -53,7 +53,7 @@ def workflow(
     settings: Sequence[str],
 ) -> int:
     """Run a workflow to its end; return the exit code. An empty input is none."""
-    from midstream.headless.run import Given, is_result, play
+    from midstream.cli.headless.run_headless import Given, is_result, play
 
     given = Given(answers=tuple(answers), allowed=options.allowed)
     said = input if input and input.strip() else None
@@ -66,7 +66,7 @@ def workflow(
 
 def chat(options: Options, prompt: str, *, role: str, answers: Sequence[str]) -> int:
     """Say one thing to a role and write the reply; return the exit code."""
-    from midstream.headless.run import Given, chat_once, is_last_reply
+    from midstream.cli.headless.run_headless import Given, chat_once, is_last_reply
 
     if not prompt.strip():
         raise UserMistake("The text is missing.", hint='Write midstream chat "YOUR WORDS".')
@@ -86,8 +86,8 @@ def resume(
     answers: Sequence[str],
 ) -> int:
     """Go on here with a run nobody runs, to its end or its next question; return the exit code."""
-    from midstream.headless.resuming import go_on
-    from midstream.headless.run import Asking, Given, is_last_reply, is_result
+    from midstream.cli.headless.resume_headless import go_on
+    from midstream.cli.headless.run_headless import Asking, Given, is_last_reply, is_result
     from midstream.runtime.engine.open_run import found
     from midstream.runtime.engine.resume import letters_taken, take_up
 
@@ -111,7 +111,7 @@ def _headless(options: Options, work: Work, *, is_output: Callable[[Envelope], b
 
     With `--json` the events stand on stdout instead, one a line.
     """
-    from midstream.headless.run import as_text, result_of
+    from midstream.cli.headless.run_headless import as_text, result_of
 
     config = configured(options)
     require_trust(config)
@@ -129,8 +129,8 @@ async def _worked(
 ) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.app.commands.permission_commands import without_sandbox
-    from midstream.headless.resuming import unapproved
-    from midstream.headless.run import unanswered
+    from midstream.cli.headless.resume_headless import unapproved
+    from midstream.cli.headless.run_headless import unanswered
     from midstream.tui.jsonlines import line_face
     from midstream.tui.stdio_capture import redirected
 
@@ -246,7 +246,7 @@ async def _loaded(config: ConfigManager, options: Options, left: list[str]) -> A
         UserMistake: a tool that is to be allowed does not exist.
         WorldTrouble: the journal cannot be opened, and nobody has said that none is wanted.
     """
-    from midstream.headless.run import left_words
+    from midstream.cli.headless.run_headless import left_words
 
     if options.journal == "wanted":
         options = msgspec.structs.replace(options, journal="needed")
@@ -297,7 +297,7 @@ def run_workflow(
         WorldTrouble: the run failed, such as for a model that cannot be reached.
         NotTrusted: the workspace has files of its own that nobody has trusted.
     """
-    from midstream.headless.run import Failures, Given, output_of, play
+    from midstream.cli.headless.run_headless import Failures, Given, output_of, play
 
     options = Options(
         workspace=Path(workspace).resolve(),

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from midstream.cli_options import common_options, options_of
-from midstream.start_rehearse import disturb, record, record_run, rehearse, rehearse_all
+from midstream.cli.options import common_options, options_of
+from midstream.cli.start_rehearse import disturb, record, record_run, rehearse, rehearse_all
 
 if TYPE_CHECKING:
     from midstream.rehearsal.disturbances import Kind
