@@ -26,16 +26,16 @@ REAL_PLACES = (
     "attacks/workspaces/test_attack_opening.py",
     "house/test_benchmarks_run.py",
     "house/test_first_prompt.py",
-    "tool/test_sandbox_measuring.py",
-    "tool/test_sandbox_terminal.py",
+    "tools/test_sandbox_measuring.py",
+    "tools/test_sandbox_terminal.py",
     "torture",
 )
 LONG_SEARCHES = (
     "core/test_any_kind_of_state.py",
-    "core/test_expression_fuzz.py",
-    "engine/test_any_order.py",
+    "language/test_expression_fuzz.py",
+    "runtime/test_any_order.py",
     "rehearsal/test_rehearsals_disturbed.py",
-    "workflow/test_valid_workflows_run.py",
+    "runtime/test_valid_workflows_run.py",
 )
 """What tries so many runs that it takes a good part of a minute; each rule has its quick tests, too."""
 

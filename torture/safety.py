@@ -27,7 +27,7 @@ PROPERTIES = (
     *("tests/core/test_safety_policy.py", "tests/core/test_safety_rules.py"),
     *("tests/core/test_safety_protected.py", "tests/core/test_safety_commands.py"),
     *("tests/core/test_safety_harmless.py", "tests/core/test_redaction.py"),
-    *("tests/attacks/approvals", "tests/attacks/terminal", "tests/console/test_sanitizer.py"),
+    *("tests/attacks/approvals", "tests/attacks/terminal", "tests/tui/test_sanitizer.py"),
 )
 BEFORE = ("git status; ", "ls && ", "cat a.py | ", "pwd\n", "true || ", "ls & ", "  ", "\t")
 BEHIND = (" ", "; git status", " && ls", " | cat", "\n", " # a remark", " > out", " 2>&1")

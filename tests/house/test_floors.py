@@ -1,4 +1,4 @@
-"""The floors: a room imports only from floors below it, and no room from one on its own floor."""
+"""The floors: a package imports only from floors below it, and from its own in the order written."""
 
 import ast
 import re
@@ -7,18 +7,17 @@ from pathlib import Path
 
 from house_kit import HOUSE, SOURCES, check, nodes_of, text_of
 
-ORDER = (
-    *("language", "safety", "core", "views"),
-    *("config", "system", "process", "offloop", "scripts", "ports", "asking", "storage"),
-    *("runtime", "workflow", "codemap", "models", "ai", "tools", "tool", "store", "command"),
-    *("console", "headless", "engine", "desk", "testing", "rehearsal", "assembly"),
-    *("ai_coder_console", "app", "tui", "cli_options"),
-    *("start_config", "start_console", "start_doctor", "start_headless", "start_language"),
-    *("start_mcp", "start_rehearse", "start_runs", "start_travel", "start_trust"),
-    *("cli_config", "cli_language", "cli_mcp", "cli_rehearse", "cli_runs", "cli_travel", "cli"),
-    *("__main__", "__init__"),
+FLOORS = (
+    ("language", "safety", "core", "views"),
+    ("config", "system", "codemap", "runtime"),
+    ("models", "tools", "store"),
+    ("app",),
+    ("testing", "rehearsal", "tui", "cli"),
 )
-"""Packages, the lowest first."""
+"""The packages of each floor, the lowest first, in the order in which they may use each other."""
+
+DOORS = ("__main__", "__init__")
+ORDER = (*(package for floor in FLOORS for package in floor), *DOORS)
 
 PURE = {
     "abc",
@@ -110,3 +109,13 @@ def test_the_heart_asks_nobody_for_the_time() -> None:
 
 def test_every_package_has_a_place() -> None:
     assert {room_of(path) for path in MODULES} <= set(ORDER)
+
+
+def test_the_page_of_the_design_draws_the_same_floors() -> None:
+    page = (HOUSE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"^(\d) .*$", page, re.MULTILINE)
+    lines = [line for line in page.splitlines() if re.match(r"\d ", line)]
+
+    assert drawn == [str(number) for number in range(len(FLOORS), 0, -1)]
+    for line, packages in zip(lines, reversed(FLOORS), strict=True):
+        assert tuple(re.findall(r"(\w+)/", line)) == packages

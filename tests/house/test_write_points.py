@@ -80,7 +80,7 @@ def test_only_the_terminals_own_files_make_control_sequences() -> None:
     paths = [
         path
         for path in MODULES
-        if path.parent.name not in ("console", "testing") and relative(path) not in AT_TERMINALS
+        if path.parent.name not in ("tui", "testing") and relative(path) not in AT_TERMINALS
     ]
     check(rule, paths)
 

@@ -138,13 +138,13 @@ def test_there_are_many_of_them() -> None:
 # --- every message ------------------------------------------------------------------------------
 
 JUDGES = (
-    *sorted((SOURCE / "core").glob("lint*.py")),
-    SOURCE / "core" / "shape.py",
-    SOURCE / "core" / "jsontext.py",
-    SOURCE / "workflow" / "script.py",
+    *sorted((SOURCE / "language").glob("lint*.py")),
+    SOURCE / "language" / "shape.py",
+    SOURCE / "language" / "json_text.py",
+    SOURCE / "runtime" / "script_outline.py",
 )
 ELSEWHERE = {"lint_roles.py"}
-"""What is said of role files: see `tests/core/test_lint_roles.py`."""
+"""What is said of role files: see `tests/language/test_lint_roles.py`."""
 
 
 def patterns_of(path: Path) -> dict[str, str]:

@@ -1,1 +1,6 @@
-"""Settings, roles and workflows in layers, where they live, and whom to trust."""
+"""Settings, roles and workflows in layers, where they live, and whom to trust.
+
+Begin with `manager` (`ConfigManager`): the layers put together. `settings` reads an
+application.json without ever failing, `directories` says where files live, `trust` which of a
+workspace's may be acted on.
+"""

@@ -4,7 +4,7 @@
     apply(run, fact)    -> run        how do things stand then?     fold/
     pending(run)        -> effects    what is the run owed now?     pending.py
 
-Begin with `run` (all that is true of a run), `events` (the facts) and `inputs` (what can happen to it from
-outside). The loop around them is `midstream.runtime.state_machine`. No clock, no chance, no files, no
-threads: what comes from outside arrives in an input.
+Begin with `run` (all that is true of a run), `events` (the facts) and `inputs` (what can happen to
+it from outside). The loop around them is `midstream.runtime.state_machine`. No clock, no chance, no
+files, no threads: what comes from outside arrives in an input.
 """

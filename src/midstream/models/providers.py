@@ -28,7 +28,7 @@ class Speaker(Protocol):
         """Return the answer to a request, its words heard as they come.
 
         Raises:
-            Exception: what `troubles.trouble_of` makes words of.
+            Exception: what `provider_errors.trouble_of` makes words of.
         """
 
 

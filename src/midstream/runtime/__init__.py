@@ -1,1 +1,7 @@
-"""Workflows: the state machine around the core, agents, contexts, handlers and the loader."""
+"""Running a workflow: the loop around the pure functions, its effects, and where runs live.
+
+Begin with `state_machine` (`WorkflowStateMachine`): the loop. `in_flight` keeps exactly what the
+run is owed in flight, `effects` makes each effect, `handlers` runs functions of `script.py`,
+`emitter` tells listeners. `workflow_library` finds workflows and roles, `loader` reads them.
+`engine` starts, keeps and resumes runs, `ports` says what the world around has to give.
+"""

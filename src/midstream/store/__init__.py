@@ -1,1 +1,6 @@
-"""Stores: what keeps runs (`midstream.runtime.ports.storage`), in memory and in SQLite, and nothing else."""
+"""Stores: what keeps runs, in memory and in SQLite; `midstream.runtime.ports.storage` says what one
+owes.
+
+Begin with `sqlite`, which puts the parts together: `facts` and `rows` are its tables, `writer` the
+thread that writes, `schema` the file. `memory` is the same without a file.
+"""

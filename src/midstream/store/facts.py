@@ -97,7 +97,7 @@ def heads(
     begins: str = "",
     since: float = 0.0,
 ) -> Iterator[Head]:
-    """Return the rows of the runs, the oldest first; see `midstream.runtime.ports.storage.Catalogue.listing`."""
+    """Return the rows of the runs, the oldest first; see `storage.Catalogue.listing`."""
     wanted: dict[str, str | float] = {}
     if begins:
         wanted["id >= ? and id < ?"] = begins

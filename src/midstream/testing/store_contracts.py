@@ -1,4 +1,4 @@
-"""What every store keeps (`midstream.runtime.ports.storage.Store`), as tests: subclass it and give it fixtures.
+"""What every store keeps (`runtime.ports.storage.Store`), as tests: subclass it and give it fixtures.
 
     class TestMyStore(StoreContract):
         @pytest.fixture

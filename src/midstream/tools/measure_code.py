@@ -53,7 +53,7 @@ async def measured(
     stop: asyncio.Event | None = None,
     without: Collection[str] = (),
 ) -> str:
-    """Return the figures of a folder as JSON text (the fields of `measurement.Measurement`).
+    """Return the figures of a folder as JSON text (the fields of `code_figures.Measurement`).
 
     Files named in `without`, by their paths below the folder, are not looked at. Setting `stop`, or
     cancelling, ends the measuring and everything it started.

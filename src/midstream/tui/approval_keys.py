@@ -4,7 +4,7 @@ A key decides only if it came alone, on an empty line, and its card has been on 
 a key meant for what stood there before, or a pasted text, must decide nothing. Enter decides as the
 choice's letter does, once an arrow has marked the choice and the mark has been there as long; nothing is
 marked by itself. What allows something takes a key that cannot be a piece of what the terminal says
-(`replies.may_allow`); what refuses does not.
+(`terminal_replies.may_allow`); what refuses does not.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Painting: what happened, as styled lines. Pure; the terminal and the plain face show the same.
 
 Each of our lines begins with a mark. Lines without one belong to the marked line above them, and
-nothing anybody else wrote begins like one (`lines.may_begin`):
+nothing anybody else wrote begins like one (`styled_lines.may_begin`):
 
     ›  what the person typed          ▌  who speaks, in its colour
     →  the run moved on               ✓ ✗ ■  how something ended

@@ -1,6 +1,6 @@
 """The narrator: which event is told by whom; of runs, states and branches it tells itself. No IO.
 
-A tool call is shown with its result (`agent_story`), an answer with its question (`talk_story`), an
+A tool call is shown with its result (`agent_events`), an answer with its question (`talk_events`), an
 interruption with what became of everything it stopped (`halts`), branches that begin together on one
 line (`branches`); so something must be remembered between events, and these rooms are all of it.
 """

@@ -7,7 +7,7 @@ sequence that no key sends mean nothing here.
 
 A person can press Alt with `]` or `[`: that is the two characters with nothing behind them in the same
 piece of input, and stays a key. What is typed is never taken for the rest of an answer, but allows
-nothing where it may be (`asking.Sequences`).
+nothing where it may be (`terminal_questions.Sequences`).
 """
 
 import re

@@ -114,7 +114,7 @@ def test_what_an_agent_asks_for_again_after_a_no_is_asked_again() -> None:
 
 # --- at the keys --------------------------------------------------------------------------------
 
-DESK = str(Path(__file__).parents[2] / "console" / "fake_desk.py")
+DESK = str(Path(__file__).parents[2] / "tui" / "fake_desk.py")
 
 KEYS = {
     "typed ahead of the question": ("y/approve rm -rf build\r", 0.0),

@@ -1,6 +1,6 @@
 """What keeps runs beyond their process, as small protocols. A store is all of them.
 
-`midstream.runtime.ports.Journal` (the facts) is the first; a machine needs no other. An engine uses the rest
+`Journal` (the facts) is the first; a machine needs no other. An engine uses the rest
 to live through crashes and to share a run between processes. Each has its contract in
 `midstream.testing.contracts`; `store/memory.py` and `store/sqlite.py` pass all of them.
 """

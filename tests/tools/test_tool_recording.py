@@ -9,7 +9,7 @@ import pytest
 from toolbench import Bench, files_in
 
 from midstream.language.errors import JournalFull
-from midstream.tools import file_changes as writing_module
+from midstream.system import put_in_place
 
 POEM = "Roses are red,\nviolets are blue.\n"
 EDIT = [{"old_text": "red", "new_text": "white"}]
@@ -154,7 +154,7 @@ async def test_a_call_stopped_while_it_recorded_changes_nothing(
 async def test_a_file_too_large_to_be_kept_is_not_replaced(
     bench: Bench, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing_module, "MAX_KEPT_BYTES", 10)
+    monkeypatch.setattr(put_in_place, "MAX_KEPT_BYTES", 10)
 
     await bench.failure("write_file", path="poem.txt", content="new")
 

@@ -3,8 +3,8 @@
 A story is what a person does; what then stands on the screen and above it is a file, row by row. After a
 wanted change look at what the screens have become, and keep it:
 
-    MIDSTREAM_KEEP_SCREENS=1 pytest tests/console/test_screens_as_text.py
-    git diff tests/console/screens
+    MIDSTREAM_KEEP_SCREENS=1 pytest tests/tui/test_screens_as_text.py
+    git diff tests/tui/screens
 """
 
 import contextlib
