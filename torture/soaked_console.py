@@ -15,20 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from midstream.app.own_commands import run_own_command
+from midstream.core import events as e
 from midstream.core.call_notes import COMMAND
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    ToolCalled,
-    ToolReturned,
-    WorkflowOutput,
-)
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Question
 from midstream.language.names import Json, Policy
@@ -111,21 +100,21 @@ class SoakedDesk:
                 self._show(AgentThinking(agent=agent, state="start"), run)
                 self._show(ThinkingDelta(agent=agent, text=f"hm {MARK} "), run)
             case "lines":
-                self._show(WorkflowOutput(text=f"line {number} of the flood {MARK}"), run)
+                self._show(e.WorkflowOutput(text=f"line {number} of the flood {MARK}"), run)
             case "foreign":
                 attack = ATTACKS[(self._seq + number) % len(ATTACKS)]
                 text = f"{MARK}{attack}{MARK}"
-                self._show(AgentResponded(agent=agent, text=text), run)
+                self._show(e.AgentResponded(agent=agent, text=text), run)
             case "reply":
-                self._show(AgentResponded(agent="ada", text=REPLY))
+                self._show(e.AgentResponded(agent="ada", text=REPLY))
             case "tool":
                 call = f"c{self._seq}"
                 arguments: dict[str, Json] = {"path": f"a{MARK}.py"}
                 self._show(
-                    ToolCalled(call_id=call, name="read_files", arguments=arguments, agent="ada")
+                    e.ToolCalled(call_id=call, name="read_files", arguments=arguments, agent="ada")
                 )
                 result = f"one {MARK}\n" * 30
-                returned = ToolReturned(
+                returned = e.ToolReturned(
                     call_id=call, name="read_files", outcome="completed", result=result
                 )
                 self._show(returned)
@@ -154,7 +143,9 @@ class SoakedDesk:
             case "halt":
                 self.busy = False
                 self._show(
-                    Interrupted(epoch=1, text="x", state="review", agent="ada", partial="half a th")
+                    e.Interrupted(
+                        epoch=1, text="x", state="review", agent="ada", partial="half a th"
+                    )
                 )
             case "refuse":
                 self.refusals += 1
@@ -163,7 +154,7 @@ class SoakedDesk:
             case "dispose":
                 self._dispose()
 
-    def _show(self, event: AnyFact | AnyNotice, run: str = "run00") -> None:
+    def _show(self, event: e.AnyFact | AnyNotice, run: str = "run00") -> None:
         assert self.face is not None
         self._seq += 1
         self.face.show(Envelope(run=run, at=0.0, event=event, seq=self._seq))
@@ -181,7 +172,7 @@ class SoakedDesk:
         )
         self.questions.append(question)
         self.log.append({"what": "asked", "question": question.id, "at": monotonic()})
-        fact = QuestionAsked(
+        fact = e.QuestionAsked(
             question_id=question.id,
             number=question.number,
             kind=question.kind,
@@ -197,13 +188,13 @@ class SoakedDesk:
     def _close(self, question: str, answer: str) -> None:
         if any(open.id == question for open in self.questions):
             self.questions = [open for open in self.questions if open.id != question]
-            self._show(QuestionAnswered(question_id=question, answer=answer))
+            self._show(e.QuestionAnswered(question_id=question, answer=answer))
 
     def _dispose(self) -> None:
         """Have the oldest waiting line come back without having had an effect."""
         if self.waiting:
             line = self.waiting.pop(0)
-            self._show(InputDisposed(input_id=line.id, disposition="rejected"))
+            self._show(e.InputDisposed(input_id=line.id, disposition="rejected"))
 
     def _lane(self, number: int) -> Lane:
         return Lane(
@@ -279,7 +270,7 @@ class SoakedDesk:
             id = f"i{self._seq}"
             fate = f"waits until review is done {MARK}"
             self.waiting.append(Waiting(id=id, text=line, fate=fate, brief="after review"))
-            self._show(InputReceived(input_id=id, text=line, source="console", handling=policy))
+            self._show(e.InputReceived(input_id=id, text=line, source="console", handling=policy))
         if question is not None:
             self._close(question, line)
         return Submitted(kind="taken")

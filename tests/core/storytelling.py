@@ -9,17 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.conversation import Message
 from midstream.core.decide.decide import judged
-from midstream.core.events import (
-    AnyFact,
-    BranchStarted,
-    ContextChange,
-    InputDisposed,
-    InputReceived,
-    StateTransition,
-    Usage,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
@@ -122,23 +114,23 @@ def define(workflow: Workflow, **inner: Workflow) -> Definition:
 
 def tell(
     workflow: Workflow | Definition, *steps: Step | After, input: Json = "tidy", **start: Any
-) -> tuple[Run, list[AnyFact]]:
+) -> tuple[Run, list[e.AnyFact]]:
     """Return a run of the workflow after the steps, and all its facts."""
     definition = define(workflow) if isinstance(workflow, Workflow) else workflow
     begin = Start(definition=definition, input=input, **start)
     return go(Run(id="r"), begin, *steps)
 
 
-def go(run: Run, *steps: Step | After) -> tuple[Run, list[AnyFact]]:
+def go(run: Run, *steps: Step | After) -> tuple[Run, list[e.AnyFact]]:
     """Return the run after further steps, and the facts they made true."""
-    facts: list[AnyFact] = []
+    facts: list[e.AnyFact] = []
     for step in steps:
         before, worked_s = run, 0.0
         if isinstance(step, After):
             worked_s, step = step
         story = judged(run, step(run) if callable(step) else step, worked_s)
         for fact in story.facts:
-            if isinstance(fact, BranchStarted):
+            if isinstance(fact, e.BranchStarted):
                 around = at(run, fact.branch) if fact.branch else run
                 assert fact.name not in around.branches, "a branch begins once"
             run = apply(run, fact)
@@ -151,7 +143,7 @@ def go(run: Run, *steps: Step | After) -> tuple[Run, list[AnyFact]]:
 # --- what can happen --------------------------------------------------------------------------
 
 
-def replies(text: str = "", *calls: RequestedCall, usage: Usage | None = None) -> Step:
+def replies(text: str = "", *calls: RequestedCall, usage: e.Usage | None = None) -> Step:
     """The model answers the request the run is owed."""
     return lambda run: ModelReplied(key=request_key(run), text=text, calls=calls, usage=usage)
 
@@ -182,7 +174,7 @@ def comes(call_id: str, kind: Literal["allow", "ask", "deny"] = "allow", **field
 
 
 def handler(
-    chosen: Json = None, *, contexts: Sequence[ContextChange] = (), **changed: Json
+    chosen: Json = None, *, contexts: Sequence[e.ContextChange] = (), **changed: Json
 ) -> Step:
     """The handler the run is owed returns, having set these keys of common_data."""
     return lambda run: HandlerReturned(
@@ -258,18 +250,18 @@ def at(run: Run, place: str) -> Run:
 # --- looking ----------------------------------------------------------------------------------
 
 
-def of(facts: Iterable[AnyFact], kind: type[T]) -> list[T]:
+def of(facts: Iterable[e.AnyFact], kind: type[T]) -> list[T]:
     """Return the facts of one kind."""
     return [fact for fact in facts if isinstance(fact, kind)]
 
 
-def path(facts: Iterable[AnyFact], branch: str | None = None) -> list[str]:
+def path(facts: Iterable[e.AnyFact], branch: str | None = None) -> list[str]:
     """Return the states entered, in order; by default in whatever branch."""
-    entered = of(facts, StateTransition)
+    entered = of(facts, e.StateTransition)
     return [fact.target for fact in entered if branch is None or fact.branch == branch]
 
 
-def kinds(facts: Iterable[AnyFact]) -> list[str]:
+def kinds(facts: Iterable[e.AnyFact]) -> list[str]:
     """Return the wire names of the facts."""
     return [str(type(fact).__struct_config__.tag) for fact in facts]
 
@@ -292,7 +284,7 @@ def dispositions(run: Run) -> list[str | None]:
 # --- what is always true ----------------------------------------------------------------------
 
 
-def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
+def check(before: Run, run: Run, facts: Sequence[e.AnyFact]) -> None:
     """Fail unless the rules of every run hold of a step from `before` to `run`."""
     assert before.phase != "ended" or not facts, "nothing happens after the end"
     assert run.epoch >= before.epoch
@@ -321,11 +313,11 @@ def check(before: Run, run: Run, facts: Sequence[AnyFact]) -> None:
 
     undisposed = tuple(record for record in run.inbox.values() if record.disposition is None)
     assert run.undelivered == undisposed
-    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+    disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
     assert len(set(disposed)) == len(disposed), "a line ends once"
     for input_id in disposed:
         assert input_id not in before.inbox or before.inbox[input_id].disposition is None
-    received = [fact.input_id for fact in of(facts, InputReceived)]
+    received = [fact.input_id for fact in of(facts, e.InputReceived)]
     assert not set(received) & set(before.inbox), "a line is received once"
     if run.phase == "ended":
         assert not undisposed
@@ -374,9 +366,9 @@ def is_idle_wait(run: Run, key: EffectKey) -> bool:
     return is_deadline and isinstance(ask, Ask) and ask.on_timeout == "wait"
 
 
-def replayed(facts: Iterable[AnyFact]) -> Run:
+def replayed(facts: Iterable[e.AnyFact]) -> Run:
     """Return the run folded from its facts as a journal would give them back."""
     run = Run(id="r")
     for fact in facts:
-        run = apply(run, msgspec.json.decode(msgspec.json.encode(fact), type=AnyFact))
+        run = apply(run, msgspec.json.decode(msgspec.json.encode(fact), type=e.AnyFact))
     return run

@@ -12,20 +12,8 @@ from hypothesis import strategies as st
 from storytelling import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
 from storytelling import state as plain
 
+from midstream.core import events as e
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
-from midstream.core.events import (
-    AnyFact,
-    InputDisposed,
-    InputReceived,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-    RunFailed,
-    ToolCalled,
-    ToolReturned,
-    Usage,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
@@ -284,7 +272,7 @@ class Player:
                 return TimerRang(key=effect.key, shown=self.shown())
 
     def model(self, key: EffectKey) -> AnyInput:
-        usage = Usage(model="m", input_tokens=1, output_tokens=2)
+        usage = e.Usage(model="m", input_tokens=1, output_tokens=2)
         luck = self.data.draw(st.integers(0, 9))
         if luck == 0:
             return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
@@ -350,7 +338,7 @@ class Player:
         return self.data.draw(st.sampled_from(options))
 
 
-def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
+def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
     """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
     from_facts = Run(id="r")
     for fact in facts:
@@ -360,7 +348,7 @@ def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
     return from_facts
 
 
-def to_the_end(run: Run) -> tuple[Run, list[AnyFact]]:
+def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
     """Stop the run and let its tools end."""
     run, facts = go(run, Stop(reason="enough"))
     for effect in pending(run):
@@ -393,7 +381,7 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
         if isinstance(input, Recovered):
             assert not before & once_under_way(run), "no once call goes on in another process"
         else:
-            ended = {fact.call_id for fact in of(facts, ToolReturned)}
+            ended = {fact.call_id for fact in of(facts, e.ToolReturned)}
             assert before - ended <= once_under_way(run), "a once call is never lost sight of"
     deep = max((part.path.count("/") + 1 for part in parts(run) if part.path), default=0)
     event(f"{run.phase}, {deep} deep, {len(facts) // 20 * 20}+ facts")
@@ -407,21 +395,21 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
     check(run, run, [])
 
 
-def rules_of_facts(facts: Sequence[AnyFact]) -> None:
-    received = [fact.input_id for fact in of(facts, InputReceived)]
-    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+def rules_of_facts(facts: Sequence[e.AnyFact]) -> None:
+    received = [fact.input_id for fact in of(facts, e.InputReceived)]
+    disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
     assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
-    asked = [fact.question_id for fact in of(facts, QuestionAsked)]
-    closed = [fact.question_id for fact in of(facts, QuestionAnswered)]
-    closed += [fact.question_id for fact in of(facts, QuestionSuperseded)]
-    closed += [fact.question_id for fact in of(facts, QuestionExpired) if not fact.stays]
+    asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]
+    closed = [fact.question_id for fact in of(facts, e.QuestionAnswered)]
+    closed += [fact.question_id for fact in of(facts, e.QuestionSuperseded)]
+    closed += [fact.question_id for fact in of(facts, e.QuestionExpired) if not fact.stays]
     assert sorted(closed) == sorted(asked), "every question closes once"
-    called = [fact.call_id for fact in of(facts, ToolCalled)]
-    returned = [fact.call_id for fact in of(facts, ToolReturned)]
+    called = [fact.call_id for fact in of(facts, e.ToolCalled)]
+    returned = [fact.call_id for fact in of(facts, e.ToolReturned)]
     assert len(set(called)) == len(called), "no call is made twice"
     assert len(set(returned)) == len(returned), "no call ends twice"
     assert set(called) <= set(returned), "every call that was made has an end"
-    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -13,6 +13,7 @@ from storytelling import define, flow, state
 from test_core_invariants import RESUMES, RICH, told
 
 from midstream.core import append_only
+from midstream.core import events as e
 from midstream.core.append_only import PAGE, Log, is_read, logged
 from midstream.core.codec import (
     FIRST,
@@ -25,29 +26,13 @@ from midstream.core.codec import (
 )
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.costs import costs
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    ContextChange,
-    DefinitionChanged,
-    Fact,
-    FileWritten,
-    HandlerRan,
-    QuestionAsked,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    ToolCalled,
-    Usage,
-    WorkflowOutput,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.spec import Budget, Definition, plan_of
 from midstream.views.difference import first_difference
 
-KINDS: tuple[type[Fact], ...] = get_args(AnyFact)
+KINDS: tuple[type[e.Fact], ...] = get_args(e.AnyFact)
 
 # What a journal meets: any Unicode but half a surrogate pair, any number that is one.
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -95,7 +80,7 @@ st.register_type_strategy(
 )
 
 
-def facts_of(kind: type[Fact]) -> st.SearchStrategy[Any]:
+def facts_of(kind: type[e.Fact]) -> st.SearchStrategy[Any]:
     """Return facts of one kind, every field drawn from its own type."""
     fields: dict[str, st.SearchStrategy[Any]] = {}
     for field in msgspec.structs.fields(kind):
@@ -120,7 +105,7 @@ def _of_type(kind: Any) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__struct_config__.tag))
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_every_fact_is_read_as_it_was_written(kind: type[Fact], data: st.DataObject) -> None:
+def test_every_fact_is_read_as_it_was_written(kind: type[e.Fact], data: st.DataObject) -> None:
     fact = data.draw(facts_of(kind))
     written = encode_fact(fact)
 
@@ -132,7 +117,7 @@ def test_every_fact_is_read_as_it_was_written(kind: type[Fact], data: st.DataObj
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__struct_config__.tag))
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_field_nobody_knows_is_refused(kind: type[Fact], data: st.DataObject) -> None:
+def test_a_field_nobody_knows_is_refused(kind: type[e.Fact], data: st.DataObject) -> None:
     written = msgspec.json.decode(encode_fact(data.draw(facts_of(kind))))
 
     with pytest.raises(Undecodable, match="unknown field `later`"):
@@ -142,26 +127,26 @@ def test_a_field_nobody_knows_is_refused(kind: type[Fact], data: st.DataObject) 
 @pytest.mark.parametrize(
     ("fact", "path"),
     [
-        (AgentResponded(agent="a", text="", usage=Usage(model="m")), ["usage"]),
+        (e.AgentResponded(agent="a", text="", usage=e.Usage(model="m")), ["usage"]),
         (
-            AgentResponded(agent="a", text="", calls=(ToolCall(id="1", name="n", arguments={}),)),
+            e.AgentResponded(agent="a", text="", calls=(ToolCall(id="1", name="n", arguments={}),)),
             ["calls", 0],
         ),
         (
-            HandlerRan(
+            e.HandlerRan(
                 state="s",
                 handler="h",
                 slot="pre_handler",
-                contexts=(ContextChange(context="c", action="clear"),),
+                contexts=(e.ContextChange(context="c", action="clear"),),
             ),
             ["contexts", 0],
         ),
-        (DefinitionChanged(definition=define(flow(state("start")))), ["definition"]),
-        (DefinitionChanged(definition=define(flow(state("start")))), ["definition", "workflow"]),
-        (RunStarted(workflow="w", definition=define(flow(state("start")))), ["definition"]),
+        (e.DefinitionChanged(definition=define(flow(state("start")))), ["definition"]),
+        (e.DefinitionChanged(definition=define(flow(state("start")))), ["definition", "workflow"]),
+        (e.RunStarted(workflow="w", definition=define(flow(state("start")))), ["definition"]),
     ],
 )
-def test_a_field_nobody_knows_deep_inside_is_refused(fact: AnyFact, path: list[Any]) -> None:
+def test_a_field_nobody_knows_deep_inside_is_refused(fact: e.AnyFact, path: list[Any]) -> None:
     written = msgspec.json.decode(encode_fact(fact))
     inner = written
     for step in path:
@@ -214,7 +199,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_flipped_bit_is_refused_or_seen_by_the_checksum(data: st.DataObject) -> None:
-    fact = ToolCalled(call_id="call_1", name="shell", arguments={"a": [1, "é"]}, agent="dude")
+    fact = e.ToolCalled(call_id="call_1", name="shell", arguments={"a": [1, "é"]}, agent="dude")
     written = encode_fact(fact)
     place = data.draw(st.integers(0, len(written) * 8 - 1))
     flipped = bytearray(written)
@@ -224,18 +209,18 @@ def test_a_flipped_bit_is_refused_or_seen_by_the_checksum(data: st.DataObject) -
 
 
 @pytest.mark.parametrize(
-    "fact", [WorkflowOutput(text="half \ud800"), RunFinished(output={"\udfff": 1})]
+    "fact", [e.WorkflowOutput(text="half \ud800"), e.RunFinished(output={"\udfff": 1})]
 )
-def test_half_a_surrogate_pair_is_not_written(fact: AnyFact) -> None:
+def test_half_a_surrogate_pair_is_not_written(fact: e.AnyFact) -> None:
     with pytest.raises(ValueError, match="surrogates"):
         encode_fact(fact)
 
 
 def test_a_fact_is_small_and_plain() -> None:
-    assert encode_fact(RunResumed()) == b'{"type":"run_resumed"}'
-    written = encode_fact(FileWritten(call_id="call_1", path="/w/a", before=None, after="b"))
+    assert encode_fact(e.RunResumed()) == b'{"type":"run_resumed"}'
+    written = encode_fact(e.FileWritten(call_id="call_1", path="/w/a", before=None, after="b"))
     assert b'"before":null' in written, "nothing there is not the same as not said"
-    asked = encode_fact(QuestionAsked(question_id="q1", number=1, kind="input", text="\0\n"))
+    asked = encode_fact(e.QuestionAsked(question_id="q1", number=1, kind="input", text="\0\n"))
     assert b"\\u0000" in asked
 
 
@@ -333,7 +318,9 @@ def test_a_long_run_is_read_from_many_pages() -> None:
     questions = tuple(
         Question(id=f"q{n}", number=n, kind="question", text="Which?") for n in range(size)
     )
-    usages = tuple(("dude", Usage(model="m", input_tokens=n, output_tokens=1)) for n in range(size))
+    usages = tuple(
+        ("dude", e.Usage(model="m", input_tokens=n, output_tokens=1)) for n in range(size)
+    )
     run = Run(
         id="r",
         contexts={"talk\n": words, "empty": ()},

@@ -24,20 +24,9 @@ from storytelling import (
     tell,
 )
 
+from midstream.core import events as e
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import Message, seen_by
-from midstream.core.events import (
-    AnyFact,
-    ContextChange,
-    InputDisposed,
-    InputReceived,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionSuperseded,
-    RunFailed,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     AnyInput,
@@ -160,8 +149,8 @@ class Player:
             st.sampled_from(
                 [
                     (),
-                    (ContextChange(context="talk", action="add", text="by hand"),),
-                    (ContextChange(context="talk", action="clear"),),
+                    (e.ContextChange(context="talk", action="add", text="by hand"),),
+                    (e.ContextChange(context="talk", action="clear"),),
                 ]
             )
         )
@@ -224,7 +213,7 @@ class Player:
         return self.data.draw(st.sampled_from(options))
 
 
-def to_the_end(run: Run) -> tuple[Run, list[AnyFact]]:
+def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
     """Stop the run and let its tools end."""
     run, facts = go(run, Stop(reason="enough"))
     for effect in pending(run):
@@ -271,17 +260,17 @@ def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
 
     assert run.phase == "ended"
     assert None not in dispositions(run)
-    assert len(of(facts, InputDisposed)) == len(run.inbox)
-    asked = [fact.question_id for fact in of(facts, QuestionAsked)]
-    answered = [fact.question_id for fact in of(facts, QuestionAnswered)]
-    superseded = [fact.question_id for fact in of(facts, QuestionSuperseded)]
+    assert len(of(facts, e.InputDisposed)) == len(run.inbox)
+    asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]
+    answered = [fact.question_id for fact in of(facts, e.QuestionAnswered)]
+    superseded = [fact.question_id for fact in of(facts, e.QuestionSuperseded)]
     assert sorted(answered + superseded) == sorted(asked), "every question closes once"
-    called = [fact.call_id for fact in of(facts, ToolCalled)]
-    returned = [fact.call_id for fact in of(facts, ToolReturned)]
+    called = [fact.call_id for fact in of(facts, e.ToolCalled)]
+    returned = [fact.call_id for fact in of(facts, e.ToolReturned)]
     assert len(set(called)) == len(called), "no call is made twice"
     assert len(set(returned)) == len(returned), "no call ends twice"
     assert set(called) <= set(returned), "every call that was made has an end"
-    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
     check(run, run, [])
 
 
@@ -305,7 +294,7 @@ def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -
     to_the_end(run)
 
 
-def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run, list[AnyFact]]:
+def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run, list[e.AnyFact]]:
     """Return a run to which up to so many random things happened, and its facts."""
     workflow = RICH if resume is None else with_state(RICH, resume)
     run, facts = tell(workflow, input=data.draw(st.sampled_from(["tidy", None, {"a": 1}])))
@@ -316,7 +305,7 @@ def told(data: st.DataObject, resume: State | None, most: int = 30) -> tuple[Run
     return run, facts
 
 
-def reopened(run: Run, facts: Sequence[AnyFact]) -> Run:
+def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
     """Return the run as the next process has it: from its facts, and from a snapshot, as bytes."""
     from_facts = Run(id="r")
     for fact in facts:
@@ -345,15 +334,15 @@ def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataOb
     run, more = to_the_end(run)
     facts += more
     assert replayed(facts) == run
-    received = [fact.input_id for fact in of(facts, InputReceived)]
-    disposed = [fact.input_id for fact in of(facts, InputDisposed)]
+    received = [fact.input_id for fact in of(facts, e.InputReceived)]
+    disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
     assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
-    begun = [fact.call_id for fact in of(facts, ToolCalled)]
-    ended = [fact.call_id for fact in of(facts, ToolReturned)]
+    begun = [fact.call_id for fact in of(facts, e.ToolCalled)]
+    ended = [fact.call_id for fact in of(facts, e.ToolReturned)]
     assert len(set(begun)) == len(begun), "no call is begun twice"
     assert len(set(ended)) == len(ended), "no call ends twice"
     assert set(begun) <= set(ended)
-    assert all(fact.fault != "bug" for fact in of(facts, RunFailed))
+    assert all(fact.fault != "bug" for fact in of(facts, e.RunFailed))
 
 
 def once_under_way(run: Run) -> set[str]:

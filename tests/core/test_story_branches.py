@@ -31,20 +31,9 @@ from storytelling import (
     words,
 )
 
+from midstream.core import events as e
 from midstream.core.codec import decode_run, encode_run
 from midstream.core.decide.decide import judged
-from midstream.core.events import (
-    BranchStarted,
-    BranchStopped,
-    Interrupted,
-    Prompted,
-    QuestionAsked,
-    QuestionSuperseded,
-    ReplyCut,
-    ToolCalled,
-    ToolReturned,
-    WorkDone,
-)
 from midstream.core.inputs import (
     AnyInput,
     Halt,
@@ -104,7 +93,7 @@ def test_a_bare_stop_waits_for_a_once_call_in_a_branch() -> None:
     assert in_flight(run) == ["call_1"], "the call is not lost sight of"
     run, facts = go(run, within("right", done("call_1", "done after all")))
     assert (run.phase, at(run, "right").phase) == ("held", "held")
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["completed"]
+    assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["completed"]
 
 
 def test_what_was_held_goes_on_and_nothing_is_done_twice() -> None:
@@ -112,9 +101,9 @@ def test_what_was_held_goes_on_and_nothing_is_done_twice() -> None:
     run, facts = go(run, says("go on"), replies("Sure."), within("left", replies("layers")))
 
     assert run.output == {"left": "layers", "right": "made"}
-    assert of(facts, ToolCalled) == []
-    assert of(facts, BranchStarted) == []
-    assert [p.branch for p in of(facts, Prompted)] == [], "the prompt was put before the halt"
+    assert of(facts, e.ToolCalled) == []
+    assert of(facts, e.BranchStarted) == []
+    assert [p.branch for p in of(facts, e.Prompted)] == [], "the prompt was put before the halt"
 
 
 def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() -> None:
@@ -126,7 +115,7 @@ def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() ->
     assert path(facts, "") == ["start"], "the run goes on where it was, without its resume"
     assert path(facts, "left") == ["l"]
     assert words(at(run, "left").contexts["talk"])[-2:] == [("@user", "only src"), ("user", "L")]
-    assert [f.branch for f in of(facts, Prompted)] == ["left"], "the other one goes on"
+    assert [f.branch for f in of(facts, e.Prompted)] == ["left"], "the other one goes on"
     assert dispositions(run) == ["interrupted"]
 
 
@@ -149,7 +138,7 @@ def test_a_branch_that_is_stopped_takes_no_words() -> None:
     assert dispositions(run) == ["rejected"]
     run, facts = go(run, within("right", done("call_1", outcome="stopped")))
     assert run.output == {"left": "enough"}
-    assert [fact.branch for fact in of(facts, BranchStopped)] == ["right"]
+    assert [fact.branch for fact in of(facts, e.BranchStopped)] == ["right"]
 
 
 def test_words_for_a_branch_wait_while_the_run_around_it_is_being_halted() -> None:
@@ -180,7 +169,7 @@ def test_words_while_a_state_that_took_too_long_is_ending_win() -> None:
     run, facts = go(run, replies("Sorry."))
 
     assert run.phase == "branches"
-    assert of(facts, BranchStarted) == [], "they go on"
+    assert of(facts, e.BranchStarted) == [], "they go on"
     assert at(run, "left").phase == "turn"
     assert [question.branch for question in run.open_questions] == ["right"], "did it happen?"
 
@@ -195,7 +184,7 @@ def test_words_twice_and_a_bare_stop_between() -> None:
     assert path(facts, "") == ["start", "resume", "resume", "resume", "start"]
     assert run.common_data["resume_input"] == "well?"
     assert [b.phase for b in run.branches.values()] == ["turn", "turn"]
-    assert len(of(facts, Prompted)) == 2
+    assert len(of(facts, e.Prompted)) == 2
     assert dispositions(run) == ["interrupted"] * 3
 
 
@@ -206,9 +195,9 @@ def test_a_finished_branch_is_not_run_again_and_an_open_question_is_asked_again(
     (first,) = run.open_questions
     run, facts = go(run, says("wait", policy="interrupt"), replies("Yes."))
 
-    assert [fact.question_id for fact in of(facts, QuestionSuperseded)] == [first.id]
+    assert [fact.question_id for fact in of(facts, e.QuestionSuperseded)] == [first.id]
     assert at(run, "left").output == "done"
-    assert [f.name for f in of(facts, BranchStarted)] == []
+    assert [f.name for f in of(facts, e.BranchStarted)] == []
     run, _ = go(run, within("right", replies("", asks("Which?"))))
     assert run.open_questions[0].id != first.id
     run, _ = go(run, says("src", run.open_questions[0].id), within("right", replies("all")))
@@ -220,7 +209,7 @@ def test_a_state_in_a_branch_asks_again_after_a_halt() -> None:
     assert run.open_questions == ()
     run, facts = go(run, replies("Well."))
 
-    (question,) = of(facts, QuestionAsked)
+    (question,) = of(facts, e.QuestionAsked)
     assert (question.branch, question.text) == ("right", "Which?")
     run, _ = go(run, says("src", question.question_id))
     assert at(run, "right").output == "src", "the answer ends the branch, whatever others do"
@@ -230,11 +219,11 @@ def test_a_once_call_of_unknown_outcome_in_a_branch_is_asked_about_after_a_halt(
     run, _ = tell(fan(LEFT, SHELL), Halt(), within("right", done("call_1", outcome="unknown")))
     run, facts = go(run, says("go on"), replies("Sure."))
 
-    (question,) = of(facts, QuestionAsked)
+    (question,) = of(facts, e.QuestionAsked)
     assert (question.branch, question.call_id) == ("right", "call_1")
     run, facts = go(run, says("It happened", question.question_id))
-    assert not of(facts, ToolCalled)
-    assert not of(facts, ToolReturned)
+    assert not of(facts, e.ToolCalled)
+    assert not of(facts, e.ToolReturned)
     assert at(run, "right").status == "finished"
 
 
@@ -243,7 +232,7 @@ def test_a_call_that_did_not_happen_is_made_then() -> None:
     (question,) = run.open_questions
     run, facts = go(run, says("It did not happen", question.id))
 
-    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
+    assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
     assert at(run, "right").phase == "call"
 
 
@@ -252,7 +241,7 @@ def test_a_crash_while_branches_are_halted_ends_the_halt() -> None:
 
     assert run.state == "resume", "of a call being stopped nobody knows more than that"
     run, facts = go(run, replies("Sure."))
-    assert [fact.call_id for fact in of(facts, QuestionAsked)] == ["call_1"]
+    assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
 
 
 def test_words_may_come_before_a_sub_workflow_has_its_own_words() -> None:
@@ -299,14 +288,14 @@ def test_stop_ends_every_branch_once_its_tools_have_stopped() -> None:
     run, facts = go(run, within("right", done("call_1", outcome="stopped")))
 
     assert run.status == "stopped"
-    assert [fact.branch for fact in of(facts, BranchStopped)] == ["right"]
+    assert [fact.branch for fact in of(facts, e.BranchStopped)] == ["right"]
 
 
 def test_a_line_is_for_the_branch_it_names_though_another_waits_for_words() -> None:
     patient = side("right", state("r", "dude", awaits_input=True))
     run, facts = tell(fan(LEFT, patient), says("@left quick"))
 
-    assert [fact.branch for fact in of(facts, Interrupted)] == ["left"]
+    assert [fact.branch for fact in of(facts, e.Interrupted)] == ["left"]
     assert at(run, "right").phase == "waiting"
 
 
@@ -328,7 +317,7 @@ def test_steering_words_for_a_branch_join_its_next_request() -> None:
     assert words(at(run, "left").contexts["talk"])[-1] == ("@user", "and tests")
     assert words(at(run, "right").contexts["talk"])[-1] == ("user", "R")
     assert dispositions(run) == ["steered"]
-    assert of(facts, Interrupted) == []
+    assert of(facts, e.Interrupted) == []
 
 
 # --- approvals ----------------------------------------------------------------------------------
@@ -343,9 +332,9 @@ def test_a_yes_for_the_run_counts_in_every_branch() -> None:
     assert [q.branch for q in run.open_questions] == ["left", "right"]
     run, facts = go(run, approves(run.open_questions[0].id, for_run=True))
 
-    assert [fact.branch for fact in of(facts, ToolCalled)] == ["left", "right"]
+    assert [fact.branch for fact in of(facts, e.ToolCalled)] == ["left", "right"]
     run, facts = go(run, within("left", done("call_1")), within("left", replies("", call("write"))))
-    assert len(of(facts, ToolCalled)) == 1
+    assert len(of(facts, e.ToolCalled)) == 1
 
 
 # --- joining ------------------------------------------------------------------------------------
@@ -401,7 +390,7 @@ def test_losers_with_a_once_call_are_awaited() -> None:
 
     assert (run.phase, in_flight(run)) == ("branches", ["call_1"])
     run, facts = go(run, within("right", done("call_1", "late", "completed")))
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["completed"]
+    assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["completed"]
     assert run.output == {"left": "first"}
 
 
@@ -414,7 +403,7 @@ def test_enough_can_no_longer_finish() -> None:
         within("right", fails("no luck")),
     )
 
-    assert [fact.branch for fact in of(facts, BranchStopped)] == ["third"]
+    assert [fact.branch for fact in of(facts, e.BranchStopped)] == ["third"]
     assert run.output["error"] == "The branch left of 'start' failed: no line"
 
 
@@ -436,7 +425,7 @@ def test_a_parallel_state_is_tried_again_without_what_is_done() -> None:
     assert run.phase == "retrying"
     run, facts = go(run, begins("retry", 1.0), rings("retry"))
 
-    assert [fact.name for fact in of(facts, BranchStarted)] == ["right"]
+    assert [fact.name for fact in of(facts, e.BranchStarted)] == ["right"]
     run, _ = go(run, within("right", replies("at last")))
     assert run.output == {"left": "done", "right": "at last"}
 
@@ -476,7 +465,7 @@ def test_items_that_joined_the_list_meanwhile_are_run_and_no_other_again() -> No
         within("9", done("call_9", "no", "failed")),
         handler(items=list(range(10))),
     )
-    made = [fact.arguments["n"] for fact in of([*facts, *more], ToolCalled)]
+    made = [fact.arguments["n"] for fact in of([*facts, *more], e.ToolCalled)]
     run, _ = go(run, within("9", done("call_10", "9")), within("10", done("call_11", "10")))
 
     assert made == [*range(9), 8, 9], "the one that was cut is made again, as it failed"
@@ -639,7 +628,9 @@ def test_an_ended_branch_keeps_little() -> None:
 
     assert (left.contexts, left.common_data, left.base) == ({}, {}, None)
     assert left.output == "x" * 1_000
-    assert of(tell(fan(LEFT), within("left", replies("x")))[1], WorkDone)[0].value == {"left": "x"}
+    assert of(tell(fan(LEFT), within("left", replies("x")))[1], e.WorkDone)[0].value == {
+        "left": "x"
+    }
 
 
 def shows(text: str) -> Step:
@@ -653,7 +644,7 @@ def test_what_branches_had_shown_is_kept_over_a_crash_each_its_own() -> None:
     assert replayed(told) == run
     run, facts = go(run, Recovered(was_cut=True))
 
-    cuts = [(fact.branch, fact.partial) for fact in of(facts, ReplyCut)]
+    cuts = [(fact.branch, fact.partial) for fact in of(facts, e.ReplyCut)]
     assert cuts == [("left", "Some layers"), ("right", "The te")]
     run, _ = go(run, within("left", replies("layers")), within("right", replies("tests")))
     assert run.output == {"left": "layers", "right": "tests"}

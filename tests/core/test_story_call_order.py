@@ -24,14 +24,9 @@ from storytelling import (
     within,
 )
 
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
 from midstream.core.decide.decide import judged
-from midstream.core.events import (
-    AgentResponded,
-    QuestionAsked,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.inputs import Recovered, ToolFinished
 from midstream.core.run import Run
 from midstream.language.names import Outcome
@@ -80,7 +75,7 @@ def test_two_changes_are_made_one_after_the_other() -> None:
         run, more = go(run, comes(f"call_{number}"), done(f"call_{number}"))
         facts += more
 
-    assert [f.call_id for f in facts if isinstance(f, ToolCalled | ToolReturned)] == [
+    assert [f.call_id for f in facts if isinstance(f, e.ToolCalled | e.ToolReturned)] == [
         each for number in (1, 2, 3) for each in [f"call_{number}"] * 2
     ]
 
@@ -104,7 +99,7 @@ def test_a_call_is_looked_at_when_its_turn_comes_and_so_is_its_card_drawn() -> N
     run, _ = go(run, done("call_1"))
     assert owed(run) == ["review 2"]
     run, facts = go(run, comes("call_2", "ask", asks=("exec: b", "shown: 2")))
-    assert [fact.question_id for fact in of(facts, QuestionAsked)] == ["q2"]
+    assert [fact.question_id for fact in of(facts, e.QuestionAsked)] == ["q2"]
 
 
 def test_after_a_no_the_next_call_is_looked_at() -> None:
@@ -144,7 +139,7 @@ def test_what_can_only_fail_waits_for_nothing() -> None:
         DUDE, replies("", call("shell"), call("lok"), call("put", problem="at is required"))
     )
 
-    assert [f.call_id for f in of(facts, ToolReturned)] == ["call_2", "call_3"]
+    assert [f.call_id for f in of(facts, e.ToolReturned)] == ["call_2", "call_3"]
     assert owed(run) == ["tool 1"]
     run, _ = go(run, done("call_1"))
     assert [r.outcome for r in run.contexts["talk"][-1].results] == [
@@ -157,7 +152,7 @@ def test_what_can_only_fail_waits_for_nothing() -> None:
 def test_unasked_words_close_what_has_not_begun_as_not_run_in_order() -> None:
     run, _ = tell(DUDE, made("look", "shell", "put", "run", "look"), done("call_1"))
     run, facts = go(run, comes("call_2"), says("no"))
-    closed = [(f.call_id, f.outcome) for f in of(facts, ToolReturned)]
+    closed = [(f.call_id, f.outcome) for f in of(facts, e.ToolReturned)]
     assert closed == [(f"call_{n}", "not_run") for n in (3, 4, 5)]
     assert owed(run) == ["tool 2"]
 
@@ -201,14 +196,14 @@ def test_each_branch_has_an_order_of_its_own() -> None:
 
 def test_calls_that_an_older_version_began_all_at_once_go_on_one_by_one() -> None:
     run, facts = tell(DUDE, made("look"))
-    (reply,) = of(facts, AgentResponded)
+    (reply,) = of(facts, e.AgentResponded)
     calls = tuple(
         ToolCall(id=f"call_{n}", name=name, arguments={})
         for n, name in enumerate(("put", "look", "put"), 1)
     )
-    began = [ToolCalled(call_id=c.id, name=c.name, arguments={}, agent="dude") for c in calls]
+    began = [e.ToolCalled(call_id=c.id, name=c.name, arguments={}, agent="dude") for c in calls]
     older = facts[: facts.index(reply)]
-    new = AgentResponded(agent="dude", text="", calls=calls, is_final=False)
+    new = e.AgentResponded(agent="dude", text="", calls=calls, is_final=False)
     run = replayed([*older, new, *began])
 
     run = judged(run, DIED).run

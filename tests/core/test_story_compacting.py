@@ -8,22 +8,11 @@ from hypothesis import strategies as st
 from storytelling import call, dispositions, done, go, of, replies, says, tell
 from test_core_invariants import Player, a_request_is_valid, reopened, to_the_end
 
+from midstream.core import events as e
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import SUMMARY, Message, seen_by
 from midstream.core.decide.compacting import CHANGED, NO_SHORTER, NO_SUMMARY
 from midstream.core.decide.decide import decide
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    CompactionBegan,
-    CompactionEnded,
-    ConversationCompacted,
-    InputDisposed,
-    InputReceived,
-    RunRenamed,
-    Usage,
-    WordsJoined,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     Compact,
@@ -56,7 +45,7 @@ def chat() -> Definition:
     return chat_definition("dude", Role(systemMessage="Be kind."), TOOLS)
 
 
-def talked(turns: int = 4, *steps: Any) -> tuple[Run, list[AnyFact]]:
+def talked(turns: int = 4, *steps: Any) -> tuple[Run, list[e.AnyFact]]:
     """Return a chat of so many turns that waits for its next line."""
     told: list[Any] = []
     for number in range(1, turns + 1):
@@ -76,8 +65,8 @@ def test_a_summary_takes_the_place_of_all_but_the_last_two_turns() -> None:
     run, _ = talked(4)
     run, facts = go(run, Compact(note="the second"), summary("  They asked.  "))
 
-    assert [type(fact) for fact in facts] == [CompactionBegan, ConversationCompacted]
-    assert facts[0] == CompactionBegan(agent="dude", context="chat", count=4, note="the second")
+    assert [type(fact) for fact in facts] == [e.CompactionBegan, e.ConversationCompacted]
+    assert facts[0] == e.CompactionBegan(agent="dude", context="chat", count=4, note="the second")
     first, *rest = run.contexts["chat"]
     assert first == Message(role="user", text=f"{MARK}\n\nThey asked.", author=SUMMARY)
     assert [message.text[:10] for message in rest] == [
@@ -104,13 +93,13 @@ def test_it_says_how_many_tokens_there_were_and_are() -> None:
     _, facts = go(run, Compact(), summary())
     told = facts[-1]
 
-    assert isinstance(told, ConversationCompacted)
+    assert isinstance(told, e.ConversationCompacted)
     assert told.tokens_before > 1000
     assert told.tokens_after < told.tokens_before * 0.6
 
 
 def test_what_the_summary_used_counts() -> None:
-    usage = Usage(model="m", input_tokens=9, output_tokens=2, cost_usd="0.5")
+    usage = e.Usage(model="m", input_tokens=9, output_tokens=2, cost_usd="0.5")
     run, _ = talked(4)
     run, _ = go(run, Compact(), summary(usage=usage))
 
@@ -141,7 +130,7 @@ def test_a_call_is_never_parted_from_its_result() -> None:
     run, facts = go(run, Compact())
     began = facts[0]
 
-    assert isinstance(began, CompactionBegan)
+    assert isinstance(began, e.CompactionBegan)
     assert began.count == len(run.contexts["chat"]) - 4
     run, _ = go(run, summary())
     for message in run.contexts["chat"]:
@@ -246,7 +235,7 @@ def test_a_bare_stop_leaves_the_conversation_as_it_was() -> None:
     before, _ = talked(4)
     run, facts = go(before, Compact(), Halt())
 
-    assert facts[1:] == [CompactionEnded(agent="dude", reason=INTERRUPTED)]
+    assert facts[1:] == [e.CompactionEnded(agent="dude", reason=INTERRUPTED)]
     assert run.contexts == before.contexts
     assert pending(run) == ()
     assert decide(run, summary()) == ()
@@ -256,8 +245,8 @@ def test_words_interrupt_the_summary_and_are_answered_from_the_whole_conversatio
     run, _ = talked(4, Compact())
     run, facts = go(run, says("wait", id="w"))
 
-    assert CompactionEnded(agent="dude", reason=INTERRUPTED) in facts
-    assert isinstance(facts[0], InputReceived)
+    assert e.CompactionEnded(agent="dude", reason=INTERRUPTED) in facts
+    assert isinstance(facts[0], e.InputReceived)
     assert run.phase == "turn"
     assert len(run.contexts["chat"]) == 9
 
@@ -266,12 +255,14 @@ def test_queued_words_wait_for_the_summary_and_are_heard_after_it() -> None:
     run, _ = talked(4, Compact())
     run, facts = go(run, says("then this", id="w1", policy="queue"))
     run, more = go(run, says("and that", id="w2", policy="queue"))
-    assert [type(fact) for fact in (*facts, *more)] == [InputReceived, InputReceived]
+    assert [type(fact) for fact in (*facts, *more)] == [e.InputReceived, e.InputReceived]
     assert run.compacting is not None
 
     run, facts = go(run, summary())
-    assert [type(fact) for fact in facts if isinstance(fact, InputDisposed)] == [InputDisposed] * 2
-    assert WordsJoined(context="chat", text="then this\nand that") in facts
+    assert [type(fact) for fact in facts if isinstance(fact, e.InputDisposed)] == [
+        e.InputDisposed
+    ] * 2
+    assert e.WordsJoined(context="chat", text="then this\nand that") in facts
     assert run.phase == "turn"
     assert texts(run)[0] == MARK[:12].strip()
 
@@ -281,7 +272,7 @@ def test_a_failed_request_is_told_and_changes_nothing() -> None:
     failure = ModelFailed(key=summary_key(1), error="the line is dead", hint="Mend it.")
     run, facts = go(before, Compact(), failure)
 
-    assert facts[-1] == CompactionEnded(
+    assert facts[-1] == e.CompactionEnded(
         agent="dude", reason="the line is dead", hint="Mend it.", is_error=True
     )
     assert run.contexts == before.contexts
@@ -292,7 +283,7 @@ def test_a_summary_that_is_none_changes_nothing(text: str, reason: str) -> None:
     before, _ = talked(4)
     run, facts = go(before, Compact(), summary(text))
 
-    assert facts[-1] == CompactionEnded(agent="dude", reason=reason)
+    assert facts[-1] == e.CompactionEnded(agent="dude", reason=reason)
     assert run.contexts == before.contexts
 
 
@@ -302,7 +293,7 @@ def test_a_crash_in_the_middle_of_it_has_the_model_asked_again() -> None:
 
     assert pending(run) == (AskModel(key=summary_key(1), agent="dude"),)
     run, facts = go(run, summary())
-    assert isinstance(facts[0], ConversationCompacted)
+    assert isinstance(facts[0], e.ConversationCompacted)
 
 
 def test_the_turn_that_is_under_way_goes_on_beside_it() -> None:
@@ -311,7 +302,7 @@ def test_the_turn_that_is_under_way_goes_on_beside_it() -> None:
 
     run, _ = go(run, summary())
     run, facts = go(run, replies("here is more"))
-    assert isinstance(facts[0], AgentResponded)
+    assert isinstance(facts[0], e.AgentResponded)
     assert run.contexts["chat"][-1].text == "here is more"
     assert run.contexts["chat"][0].author == SUMMARY
 
@@ -322,7 +313,7 @@ def test_a_conversation_that_was_cleared_meanwhile_is_left_alone() -> None:
 
     changed = msgspec.structs.replace(run, contexts={"chat": run.contexts["chat"][1:]})
     (fact,) = decide(changed, summary())
-    assert fact == CompactionEnded(agent="dude", reason=CHANGED)
+    assert fact == e.CompactionEnded(agent="dude", reason=CHANGED)
 
 
 # --- kept -----------------------------------------------------------------------------------------
@@ -348,9 +339,9 @@ def test_a_snapshot_in_the_middle_of_it_gives_the_same_run() -> None:
 
 def test_a_run_is_renamed_once_for_each_name() -> None:
     run, facts = talked(1, Rename(name="blue"), Rename(name="blue"), Rename(name=""))
-    assert [fact for fact in facts if isinstance(fact, RunRenamed)] == [
-        RunRenamed(name="blue"),
-        RunRenamed(name=""),
+    assert [fact for fact in facts if isinstance(fact, e.RunRenamed)] == [
+        e.RunRenamed(name="blue"),
+        e.RunRenamed(name=""),
     ]
     assert run.name == ""
     assert Summary().name == ""
@@ -375,10 +366,10 @@ def test_whatever_happens_around_it_the_rules_hold(data: st.DataObject) -> None:
         run, more = go(run, step)
         facts += more
         assert a_request_is_valid(seen_by(run.contexts["chat"], agent="dude", side="assistant"))
-    event("compacted" if of(facts, ConversationCompacted) else "not compacted")
+    event("compacted" if of(facts, e.ConversationCompacted) else "not compacted")
 
-    began, through = of(facts, CompactionBegan), of(facts, ConversationCompacted)
-    ended = len(through) + len(of(facts, CompactionEnded))
+    began, through = of(facts, e.CompactionBegan), of(facts, e.ConversationCompacted)
+    ended = len(through) + len(of(facts, e.CompactionEnded))
     assert ended == len(began) - (run.compacting is not None) or run.is_over
     run, more = to_the_end(run)
     assert None not in dispositions(run)

@@ -28,15 +28,8 @@ from storytelling import (
     words,
 )
 
+from midstream.core import events as e
 from midstream.core.decide.run_to_completion import MAX_SILENT_TRANSITIONS
-from midstream.core.events import (
-    Prompted,
-    RunFailed,
-    StateFailed,
-    ToolCalled,
-    ToolReturned,
-    Usage,
-)
 from midstream.core.inputs import Halt, HandlerFailed, Recovered
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
@@ -47,7 +40,7 @@ AGAIN = Retry(max_attempts=3, backoff_s=2)
 SORRY = state("sorry", "dude", prompt="${common_data.trouble.error}")
 CAUGHT = (Catch(to="sorry", save_as="trouble"),)
 CATCH = [{"to": "sorry", "save_as": "trouble"}]
-USED = Usage(model="m", input_tokens=30, output_tokens=30, cost_usd="0.5")
+USED = e.Usage(model="m", input_tokens=30, output_tokens=30, cost_usd="0.5")
 
 
 def again(run: Run) -> Run:
@@ -62,12 +55,12 @@ def test_a_prompt_is_not_put_twice_however_often_the_turn_fails() -> None:
     run, facts = tell(
         flow(state("start", "dude", prompt="Write.", retry=AGAIN)), fails(shown="Onc")
     )
-    assert [(f.then, f.attempt, f.of, f.wait_s) for f in of(facts, StateFailed)] == [
+    assert [(f.then, f.attempt, f.of, f.wait_s) for f in of(facts, e.StateFailed)] == [
         ("retry", 1, 3, 2.0)
     ]
     run = again(run)
     run, facts = go(run, fails())
-    assert of(facts, StateFailed)[0].wait_s == 4.0
+    assert of(facts, e.StateFailed)[0].wait_s == 4.0
     run = again(run)
 
     assert words(run.contexts["talk"])[0] == ("user", "Write.")
@@ -83,9 +76,9 @@ def test_words_while_a_state_waits_to_be_tried_again() -> None:
     run, facts = go(run, replies("Yes."))
 
     assert run.state == "start"
-    assert of(facts, Prompted) == [], "it stands in the conversation"
+    assert of(facts, e.Prompted) == [], "it stands in the conversation"
     run, facts = go(run, fails())
-    assert of(facts, StateFailed)[0].attempt == 2, "it is the same visit: tries are not forgotten"
+    assert of(facts, e.StateFailed)[0].attempt == 2, "it is the same visit: tries are not forgotten"
 
 
 def test_a_bare_stop_while_a_state_waits_to_be_tried_again() -> None:
@@ -125,7 +118,7 @@ def test_a_once_call_that_may_have_happened_is_asked_about_and_not_tried_again(
     (question,) = run.open_questions
     run, facts = go(run, says("Not known: let the agent verify", question.id))
 
-    assert of(facts, ToolCalled) == []
+    assert of(facts, e.ToolCalled) == []
     assert path(facts) == ["sorry"]
 
 
@@ -146,7 +139,7 @@ def test_a_handler_is_tried_again_alone() -> None:
     run, facts = go(run, begins("retry", 9.0), rings("retry"))
 
     assert run.phase == "post"
-    assert of(facts, Prompted) == []
+    assert of(facts, e.Prompted) == []
 
 
 def test_an_error_is_over_once_an_agent_has_had_its_turn() -> None:
@@ -196,7 +189,7 @@ def test_a_state_that_catches_itself_turns_for_ever_and_is_stopped() -> None:
 
     assert run.status == "failed"
     assert f"{MAX_SILENT_TRANSITIONS} transitions in a row" in run.error
-    assert len(of(facts, RunFailed)) == 1
+    assert len(of(facts, e.RunFailed)) == 1
 
 
 def test_states_that_catch_each_others_visits_turn_for_ever_and_are_stopped() -> None:
@@ -289,7 +282,7 @@ def test_a_budget_of_a_sub_workflow_is_its_own() -> None:
     look = replies("", call("look"), usage=USED)
     run, facts = go(run, within("inner", look))
 
-    assert [call.outcome for call in of(facts, ToolReturned)] == ["not_run"]
+    assert [call.outcome for call in of(facts, e.ToolReturned)] == ["not_run"]
     assert run.state == "sorry"
     assert "50 tokens" in run.common_data["trouble"]["error"]
 
@@ -334,4 +327,4 @@ def test_transitions_choose_unless_a_handler_does() -> None:
 def test_what_cannot_be_filled_in_is_its_authors_to_mend(start: State) -> None:
     _, facts = tell(define(flow(start), inner=flow(state("start", "dude"))))
 
-    assert of(facts, RunFailed)[0].fault == "author"
+    assert of(facts, e.RunFailed)[0].fault == "author"

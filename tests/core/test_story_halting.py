@@ -22,16 +22,8 @@ from storytelling import (
     words,
 )
 
+from midstream.core import events as e
 from midstream.core.conversation import seen_by
-from midstream.core.events import (
-    AgentResponded,
-    HandlerRan,
-    InputDisposed,
-    Interrupted,
-    RunStopped,
-    StateTransition,
-    ToolReturned,
-)
 from midstream.core.inputs import (
     Halt,
     HandlerReturned,
@@ -70,8 +62,8 @@ def test_unasked_words_halt_every_phase_and_enter_resume(phase: str) -> None:
         "state_transition",
         "words_joined",
     ]
-    assert of(facts, StateTransition) == [
-        StateTransition(source="start", target="resume", reason="interrupted")
+    assert of(facts, e.StateTransition) == [
+        e.StateTransition(source="start", target="resume", reason="interrupted")
     ]
     assert run.common_data["resume_input"] == "no, rename"
     assert run.common_data["interrupted_state"] == "start"
@@ -102,7 +94,7 @@ def test_interrupted_goes_on_where_it_was_cut_and_runs_nothing_twice(phase: str,
     run, _ = tell(RESUMING, *PHASES[phase], says("also rename"))
     run, facts = go(run, replies("noted"))
 
-    assert facts[-1] == StateTransition(
+    assert facts[-1] == e.StateTransition(
         source="resume", target="start", reason="next", resumes=True
     )
     assert [key[1] for key in keys(run)] == [owed]
@@ -112,7 +104,7 @@ def test_interrupted_goes_on_where_it_was_cut_and_runs_nothing_twice(phase: str,
     run, facts = go(run, *left)
     assert run.status == "finished"
     ran = {"pre": 3, "turn": 2, "post": 2, "transition": 1}[phase]
-    assert len(of(facts, HandlerRan)) == ran
+    assert len(of(facts, e.HandlerRan)) == ran
 
 
 def test_what_the_cut_state_had_said_is_there_for_its_handlers() -> None:
@@ -205,7 +197,7 @@ def test_read_and_idempotent_calls_stop_at_once() -> None:
         run, facts = go(run, says("no"))
 
         ended = ["stopped", "stopped" if one == "look" else "not_run"]
-        assert [fact.outcome for fact in of(facts, ToolReturned)] == ended
+        assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ended
         assert path(facts) == ["start"]
 
 
@@ -251,7 +243,7 @@ def test_words_during_resume_are_a_new_halt() -> None:
     run, _ = tell(RESUMING, says("no"))
     run, facts = go(run, says("again", shown="Yes, I"))
 
-    assert of(facts, Interrupted)[0].epoch == 2
+    assert of(facts, e.Interrupted)[0].epoch == 2
     assert run.state == "resume"
     assert run.resume_input == "again"
     assert [text for _, text in words(run.contexts["talk"])] == ["no", "Yes, I", "again"]
@@ -369,11 +361,11 @@ def test_esc_where_nothing_runs_changes_nothing(where: str) -> None:
 def test_stop_waits_for_once_tools_and_refuses_words_meanwhile() -> None:
     run, _ = tell(PLAIN, replies("", call("shell")), Stop(reason="bye"))
     run, facts = go(run, says("wait"))
-    assert of(facts, InputDisposed)[0].reason == "the run is stopping"
+    assert of(facts, e.InputDisposed)[0].reason == "the run is stopping"
 
     run, facts = go(run, done("call_1", "", "stopped"))
 
-    assert facts[-1] == RunStopped(reason="bye")
+    assert facts[-1] == e.RunStopped(reason="bye")
     assert run.contexts["talk"][-1].results[0].outcome == "stopped"
 
 
@@ -382,7 +374,7 @@ def test_stop_overtakes_a_halt(first: Step) -> None:
     run, _ = tell(PLAIN, replies("", call("shell")), first, Stop(reason="bye"))
     run, facts = go(run, done("call_1", "", "stopped"))
 
-    assert facts[-1] == RunStopped(reason="bye")
+    assert facts[-1] == e.RunStopped(reason="bye")
     assert set(dispositions(run)) <= {"rejected"}
 
 
@@ -395,11 +387,11 @@ def test_stop_ends_a_held_run() -> None:
 def test_the_conversation_after_a_halt_ends_with_the_users_words() -> None:
     run, facts = tell(PLAIN, replies("a", call("look"), call("look")), says("no"), replies("ok"))
 
-    assert of(facts, AgentResponded)[-1].is_final
+    assert of(facts, e.AgentResponded)[-1].is_final
     assert [text for _, text in words(run.contexts["talk"])] == ["tidy", "a", "no", "ok"]
 
 
 def test_calls_of_a_run_that_is_stopped_do_not_say_the_user_interrupted() -> None:
     _, facts = tell(PLAIN, replies("", call("look"), asks("Which?")), Stop(reason="bye"))
 
-    assert [fact.result for fact in of(facts, ToolReturned)] == ["The run was stopped."] * 2
+    assert [fact.result for fact in of(facts, e.ToolReturned)] == ["The run was stopped."] * 2

@@ -30,15 +30,8 @@ from storytelling import (
     words,
 )
 
+from midstream.core import events as e
 from midstream.core.codec import decode_run, encode_run
-from midstream.core.events import (
-    CallPlanned,
-    Prompted,
-    QuestionAsked,
-    QuestionSuperseded,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.inputs import Halt, Recovered, Stop
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -137,13 +130,15 @@ def test_words_lead_to_resume_and_back_and_nothing_is_done_twice(kind: str, mome
     assert run.state == "start"
     assert run.visits["start"] == 1
     facts = [*before, *halting, *stopped, *after]
-    prompted = [fact.branch for fact in of(facts, Prompted)]
+    prompted = [fact.branch for fact in of(facts, e.Prompted)]
     assert len(set(prompted)) == len(prompted), "a prompt is put once"
-    unsure = {f.call_id for f in of(facts, ToolReturned) if f.outcome in ("unknown", "stopped")}
-    by_states = {f.call.id for f in of(facts, CallPlanned) if f.call.name == "shell"}
-    asked = {f.call_id for f in of(after, QuestionAsked)}
+    unsure = {f.call_id for f in of(facts, e.ToolReturned) if f.outcome in ("unknown", "stopped")}
+    by_states = {f.call.id for f in of(facts, e.CallPlanned) if f.call.name == "shell"}
+    asked = {f.call_id for f in of(after, e.QuestionAsked)}
     assert unsure & by_states == asked & by_states, "what may have happened is asked about"
-    assert not [f for f in of(after, ToolCalled) if f.name == "shell"], "no once call is made again"
+    assert not [f for f in of(after, e.ToolCalled) if f.name == "shell"], (
+        "no once call is made again"
+    )
 
 
 @EVERY_MOMENT
@@ -216,10 +211,10 @@ def test_a_crash_repeats_nothing_that_may_have_happened(kind: str, moment: int) 
     run, after = go(again, Recovered())
 
     assert run.state == "start"
-    assert not of(after, ToolCalled)
-    assert not of(after, Prompted)
+    assert not of(after, e.ToolCalled)
+    assert not of(after, e.Prompted)
     in_doubt = [k for k in keys(again) if k[-2] == "tool" and kind not in ("retried", "approved")]
-    assert len(of(after, QuestionAsked)) == len(in_doubt) or kind == "approved"
+    assert len(of(after, e.QuestionAsked)) == len(in_doubt) or kind == "approved"
 
 
 @EVERY_MOMENT
@@ -239,7 +234,7 @@ def test_a_definition_that_is_the_same_fits_anywhere(kind: str, moment: int) -> 
     run, facts = go(run, Recovered(definition=same))
 
     assert run.definition == same
-    assert of(facts, Prompted) == []
+    assert of(facts, e.Prompted) == []
     assert decode_run(*encode_run(run)) == run
 
 
@@ -248,7 +243,7 @@ def test_it_leads_on_when_it_is_done(kind: str) -> None:
     run, facts = begun(kind, len(KINDS[kind][1]))
 
     assert run.state == "then"
-    assert of(facts, QuestionSuperseded) == []
+    assert of(facts, e.QuestionSuperseded) == []
 
 
 # --- a state's own call ---------------------------------------------------------------------------
@@ -264,8 +259,8 @@ def test_a_halt_while_a_person_is_asked_what_became_of_a_call_asks_again() -> No
     assert (question.call_id, again.call_id) == ("call_1", "call_1")
     assert question.id != again.id
     run, facts = go(run, says("It did not happen", again.id))
-    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
-    assert of(facts, ToolReturned) == [], "a call has one end"
+    assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
+    assert of(facts, e.ToolReturned) == [], "a call has one end"
 
 
 @pytest.mark.parametrize("said", ["It happened", "It did not happen"])
@@ -274,13 +269,13 @@ def test_a_run_that_begins_anew_asks_of_the_call_in_doubt_first(said: str) -> No
     run, facts = go(run, done("call_1", outcome="unknown"))
     (question,) = run.open_questions
     assert path(facts) == ["start"], "there is no resume"
-    assert of(facts, ToolCalled) == []
+    assert of(facts, e.ToolCalled) == []
     run, facts = go(run, says(said, question.id))
 
     assert run.state == ("then" if said == "It happened" else "start")
-    assert len(of(facts, ToolCalled)) == (said != "It happened")
+    assert len(of(facts, e.ToolCalled)) == (said != "It happened")
     run, facts = go(run, Recovered())
-    assert len(of(facts, QuestionAsked)) == (said != "It happened"), "it is asked about once"
+    assert len(of(facts, e.QuestionAsked)) == (said != "It happened"), "it is asked about once"
 
 
 def test_a_call_in_doubt_is_not_forgotten_over_a_halt_before_it_is_asked_about() -> None:
@@ -290,7 +285,7 @@ def test_a_call_in_doubt_is_not_forgotten_over_a_halt_before_it_is_asked_about()
     assert run.phase == "pre"
     run, facts = go(run, handler())
 
-    assert [fact.call_id for fact in of(facts, QuestionAsked)] == ["call_1"]
+    assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
 
 
 def test_a_call_that_is_completed_while_it_is_stopped_has_done_the_states_work() -> None:
@@ -300,7 +295,7 @@ def test_a_call_that_is_completed_while_it_is_stopped_has_done_the_states_work()
     run, facts = go(run, says("hm"), replies("Yes."))
 
     assert path(facts) == ["resume", "start", "then"]
-    assert of(facts, ToolCalled) == []
+    assert of(facts, e.ToolCalled) == []
 
 
 def test_an_answer_of_a_state_may_be_of_a_schema() -> None:
@@ -338,7 +333,7 @@ def test_a_sub_workflow_leaves_what_its_mapping_says() -> None:
     outer = flow(State(name="start", workflow=sub, save_as="all"), variables={"w": [1]})
     run, facts = tell(define(outer, inner=inner), within("inner", replies("ok")), input=7)
 
-    assert [fact.text for fact in of(facts, Prompted)] == ["7: [1]"]
+    assert [fact.text for fact in of(facts, e.Prompted)] == ["7: [1]"]
     report: Json = {"text": "ok"}
     assert run.common_data == {"a": {"b": "ok", "c": report}, "d": None, "all": report}
 
@@ -408,7 +403,7 @@ def test_handlers_and_prompts_of_one_state_come_in_their_order() -> None:
     )
     run, facts = tell(flow(begin), handler(a="hello"), replies("hi"), handler(b=2))
 
-    assert [fact.text for fact in of(facts, Prompted)] == ["hello"]
+    assert [fact.text for fact in of(facts, e.Prompted)] == ["hello"]
     assert words(run.contexts["talk"])[0] == ("user", "hello")
     assert run.common_data == {"a": "hello", "b": 2}
 

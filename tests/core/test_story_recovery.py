@@ -29,23 +29,10 @@ from storytelling import (
 )
 
 from midstream.app.run_sentences import way_on_here
+from midstream.core import events as e
 from midstream.core.decide import steering
 from midstream.core.decide.decide import CRASH_LOOP, CRASHES
 from midstream.core.decide.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
-from midstream.core.events import (
-    FileWritten,
-    InputDisposed,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionSuperseded,
-    RunRecovered,
-    RunResumed,
-    RunStarted,
-    RunSuspended,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.inputs import (
     FileChanging,
@@ -66,8 +53,8 @@ RESUMING = flow(state("start", "dude"), state("resume", "dude", next="$interrupt
 HANDLED = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go")
 )
-CUT = RunRecovered(was_cut=True)
-IDLE = RunRecovered(was_cut=True, was_idle=True)
+CUT = e.RunRecovered(was_cut=True)
+IDLE = e.RunRecovered(was_cut=True, was_idle=True)
 DIED = Recovered(was_cut=True)
 LEFT = Recovered(was_cut=False)
 
@@ -102,7 +89,7 @@ def test_an_open_question_stays_open_and_takes_its_answer() -> None:
     run, _ = tell(PLAIN, replies("", asks("Which?")), DIED)
     run, facts = go(run, says("src", "q1"))
 
-    assert [fact.result for fact in of(facts, ToolReturned)] == ["src"]
+    assert [fact.result for fact in of(facts, e.ToolReturned)] == ["src"]
 
 
 def test_an_open_approval_stays_open_and_takes_its_yes() -> None:
@@ -116,7 +103,7 @@ def test_an_open_approval_stays_open_and_takes_its_yes() -> None:
 def test_calls_that_harm_nothing_are_made_again_and_of_a_once_call_a_person_is_asked() -> None:
     run, _ = tell(PLAIN, replies("", call("look"), call("look"), asks("Which?"), call("put")))
     run, facts = go(run, DIED)
-    assert of(facts, QuestionAsked) == []
+    assert of(facts, e.QuestionAsked) == []
     assert keys(run) == [(1, "tool", "call_1"), (1, "tool", "call_2")]
     run, _ = go(run, done("call_1"), done("call_2"), says("it", "q1"), comes("call_4"), DIED)
     assert keys(run) == [(1, "tool", "call_4")]
@@ -124,7 +111,7 @@ def test_calls_that_harm_nothing_are_made_again_and_of_a_once_call_a_person_is_a
     run, _ = tell(PLAIN, replies("", call("shell", n=1), call("look"), asks("Which?")))
     run, facts = go(run, DIED)
 
-    (asked,) = of(facts, QuestionAsked)
+    (asked,) = of(facts, e.QuestionAsked)
     assert (asked.call_id, asked.choices) == ("call_1", tuple(OUTCOMES))
     assert 'shell {"n":1}' in asked.text
     assert facts[-1] == CUT
@@ -144,7 +131,7 @@ def test_a_halt_that_waited_for_a_tool_is_finished() -> None:
         "state_transition",
         "words_joined",
     ]
-    (returned,) = of(facts, ToolReturned)
+    (returned,) = of(facts, e.ToolReturned)
     assert (returned.outcome, returned.result) == ("unknown", UNKNOWN)
 
 
@@ -153,7 +140,7 @@ def test_a_bare_halt_that_waited_for_a_tool_holds() -> None:
     run, facts = go(run, DIED)
 
     assert run.phase == "held"
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["unknown"]
+    assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
 
 
 def test_a_stop_that_waited_for_a_tool_ends_the_run() -> None:
@@ -201,7 +188,7 @@ def test_words_not_yet_delivered_are_delivered_once() -> None:
 
     assert dispositions(run) == ["steered"]
     assert words(run.contexts["talk"])[-1] == ("@user", "faster")
-    assert [fact.input_id for fact in of(facts, InputDisposed)] == ["a"]
+    assert [fact.input_id for fact in of(facts, e.InputDisposed)] == ["a"]
 
 
 # --- what became of it --------------------------------------------------------------------------
@@ -226,11 +213,11 @@ def _asked(*more: Step) -> Run:
 def test_what_the_person_says_becomes_the_calls_result(line: str, outcome: str) -> None:
     run, facts = go(_asked(), says(line, "q1"))
 
-    (returned,) = of(facts, ToolReturned)
+    (returned,) = of(facts, e.ToolReturned)
     assert returned.outcome == outcome
     assert returned.result == next(text for name, text in OUTCOMES.values() if name == outcome)
     assert keys(run) == [(1, "model", 2)]
-    assert not of(facts, ToolCalled)
+    assert not of(facts, e.ToolCalled)
 
 
 def test_a_command_that_was_cut_is_shown_as_it_is() -> None:
@@ -249,9 +236,9 @@ def test_anything_else_goes_back_to_the_editor() -> None:
 def test_unasked_words_instead_leave_the_outcome_unknown() -> None:
     run, facts = go(_asked(), says("leave that"))
 
-    (returned,) = of(facts, ToolReturned)
+    (returned,) = of(facts, e.ToolReturned)
     assert (returned.outcome, returned.result) == ("unknown", UNKNOWN)
-    assert of(facts, QuestionSuperseded)[0].question_id == "q1"
+    assert of(facts, e.QuestionSuperseded)[0].question_id == "q1"
     assert path(facts) == ["start"]
     assert words(run.contexts["talk"])[-1] == ("@user", "leave that")
 
@@ -259,14 +246,14 @@ def test_unasked_words_instead_leave_the_outcome_unknown() -> None:
 def test_esc_instead_leaves_the_outcome_unknown() -> None:
     run, facts = go(_asked(), Halt())
 
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["unknown"]
+    assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
     assert run.phase == "held"
 
 
 def test_a_stop_instead_leaves_the_outcome_unknown() -> None:
     run, facts = go(_asked(), Stop(reason="bye"))
 
-    assert [fact.outcome for fact in of(facts, ToolReturned)] == ["unknown"]
+    assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
     assert run.status == "stopped"
 
 
@@ -282,7 +269,7 @@ def test_an_approval_beside_it_is_its_own() -> None:
     assert facts == [], "no key press says what became of it"
     run, facts = go(run, says("1", "q1"), comes("call_2"), approves("q2"))
     assert keys(run) == [(1, "tool", "call_2")]
-    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
+    assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
 
     run, _ = go(run, done("call_2"))
     assert [result.outcome for result in run.contexts["talk"][-1].results] == ["completed"] * 2
@@ -329,7 +316,7 @@ def test_five_crashes_without_progress_suspend_the_run() -> None:
 
     run, facts = go(run, DIED)
 
-    assert facts == [CUT, RunSuspended(reason=CRASH_LOOP)]
+    assert facts == [CUT, e.RunSuspended(reason=CRASH_LOOP)]
     assert run.suspended == CRASH_LOOP
     assert pending(run) == ()
     assert run.is_parked
@@ -339,7 +326,7 @@ def test_a_suspended_run_that_is_taken_up_again_stays_suspended() -> None:
     run, _ = tell(HANDLED, *[DIED] * CRASHES)
     run, facts = go(run, DIED, LEFT, DIED)
 
-    assert facts == [IDLE, RunRecovered(), IDLE]
+    assert facts == [IDLE, e.RunRecovered(), IDLE]
     assert pending(run) == ()
 
 
@@ -384,7 +371,7 @@ def _suspended(*steps: Step) -> Run:
 def test_a_person_lets_it_go_on() -> None:
     run, facts = go(_suspended(), Resume())
 
-    assert facts == [RunResumed()]
+    assert facts == [e.RunResumed()]
     assert (run.suspended, run.crashes) == ("", 0)
     assert keys(run) == [(1, "model", 1)]
 
@@ -400,7 +387,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_cut() -> None:
     run, facts = go(held, Resume())
 
     assert facts == [
-        StateTransition(source="start", target="start", reason="going on", resumes=True)
+        e.StateTransition(source="start", target="start", reason="going on", resumes=True)
     ]
     assert (run.phase, keys(run)) == ("turn", [(2, "model", 2)])
     assert go(run, Resume()) == (run, [])
@@ -462,7 +449,7 @@ def _changing(call_id: str = "call_1", **fields: str) -> Callable[[Run], FileCha
 def test_a_write_is_recorded_before_it_happens(tool: str) -> None:
     run, facts = tell(PLAIN, replies("", call(tool)), _changing(before="abad"))
 
-    written = FileWritten(call_id="call_1", path="/w/a.txt", before="abad", after="beef")
+    written = e.FileWritten(call_id="call_1", path="/w/a.txt", before="abad", after="beef")
     assert facts[-1] == written
     assert keys(run) == [(1, "tool", "call_1")]
 
@@ -470,7 +457,7 @@ def test_a_write_is_recorded_before_it_happens(tool: str) -> None:
 def test_a_call_that_is_being_stopped_may_still_say_what_it_writes() -> None:
     _, facts = tell(PLAIN, replies("", call("shell")), Halt(), _changing())
 
-    assert of(facts, FileWritten)
+    assert of(facts, e.FileWritten)
 
 
 @pytest.mark.parametrize(
@@ -511,15 +498,15 @@ def test_a_recovered_run_folds_to_the_same() -> None:
 def test_a_start_in_a_folder_keeps_it() -> None:
     run, facts = tell(PLAIN, workspace="/w")
 
-    assert of(facts, RunStarted)[0].workspace == run.workspace == "/w"
+    assert of(facts, e.RunStarted)[0].workspace == run.workspace == "/w"
 
 
 def test_an_answer_to_a_question_a_model_asked_is_not_taken_for_an_outcome() -> None:
     run, _ = tell(PLAIN, replies("", asks("Well?", choices=list(OUTCOMES))), DIED)
     _, facts = go(run, says(HAPPENED, "q1"))
 
-    assert of(facts, ToolReturned)[0].result == HAPPENED
-    assert of(facts, QuestionAnswered)[0].answer == HAPPENED
+    assert of(facts, e.ToolReturned)[0].result == HAPPENED
+    assert of(facts, e.QuestionAnswered)[0].answer == HAPPENED
 
 
 def test_recovery_of_a_cut_run_goes_back_to_where_it_was_cut() -> None:

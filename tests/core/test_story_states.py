@@ -21,19 +21,8 @@ from storytelling import (
     words,
 )
 
+from midstream.core import events as e
 from midstream.core.decide.decide import decide
-from midstream.core.events import (
-    AgentFailed,
-    ContextChange,
-    HandlerRan,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunStopped,
-    StateTransition,
-    WordsJoined,
-    WorkflowOutput,
-)
 from midstream.core.inputs import (
     AnyInput,
     HandlerFailed,
@@ -71,7 +60,7 @@ def test_a_state_runs_pre_then_the_turn_then_post_then_the_transition() -> None:
         "workflow_output",
         "run_finished",
     ]
-    assert [fact.slot for fact in of(facts, HandlerRan)] == [
+    assert [fact.slot for fact in of(facts, e.HandlerRan)] == [
         "pre_handler",
         "post_handler",
         "transition_handler",
@@ -88,7 +77,7 @@ def test_without_a_post_handler_the_reply_joins_the_context() -> None:
 
 def test_with_a_post_handler_the_handler_decides_what_joins_the_context() -> None:
     workflow = flow(state("start", "dude", post_handler="post"))
-    add = ContextChange(context="talk", action="add", role="assistant", text="HELLO")
+    add = e.ContextChange(context="talk", action="add", role="assistant", text="HELLO")
     run, _ = tell(workflow, replies("hello"), handler(contexts=[add]), input=None)
 
     assert words(run.contexts["talk"]) == [("assistant", "HELLO")]
@@ -102,7 +91,7 @@ def test_a_handler_can_clear_a_context_to_its_starting_messages() -> None:
     workflow = flow(
         state("start", "dude", transition_handler="go"), contexts=(context, Context(name="court"))
     )
-    clear = ContextChange(context="talk", action="clear")
+    clear = e.ContextChange(context="talk", action="clear")
     run, _ = tell(workflow, replies("hello"), handler(contexts=[clear]))
 
     assert words(run.contexts["talk"]) == [("system", "be brief")]
@@ -137,7 +126,7 @@ def test_a_transition_says_who_chose_it() -> None:
     )
     _, facts = tell(workflow, handler("next"))
 
-    assert [(f.source, f.target, f.reason) for f in of(facts, StateTransition)] == [
+    assert [(f.source, f.target, f.reason) for f in of(facts, e.StateTransition)] == [
         ("", "start", "started"),
         ("start", "next", "go"),
         ("next", "last", "next"),
@@ -166,7 +155,7 @@ def test_a_handler_that_chooses_what_is_no_state_fails_the_run(
     workflow = flow(state("start", transition_handler="go"), state("next"))
     run, facts = tell(workflow, handler(chosen))
 
-    (failed,) = of(facts, RunFailed)
+    (failed,) = of(facts, e.RunFailed)
     assert error in failed.error
     assert hint in failed.hint
     assert (failed.fault, failed.state) == ("author", "start")
@@ -174,11 +163,11 @@ def test_a_handler_that_chooses_what_is_no_state_fails_the_run(
 
 
 def test_a_handler_that_changes_an_unknown_context_fails_the_run() -> None:
-    change = ContextChange(context="tlak", action="add", text="x")
+    change = e.ContextChange(context="tlak", action="add", text="x")
     run, facts = tell(flow(state("start", pre_handler="pre")), handler(contexts=[change]))
 
     assert "'tlak'" in run.error
-    assert of(facts, RunFailed)[0].hint == "Did you mean 'talk'?"
+    assert of(facts, e.RunFailed)[0].hint == "Did you mean 'talk'?"
 
 
 def test_a_handler_that_raises_fails_the_run_and_returns_what_was_typed() -> None:
@@ -199,7 +188,7 @@ def test_states_that_lead_round_in_silence_fail_the_run() -> None:
 
     assert run.status == "failed"
     assert "transitions in a row" in run.error
-    assert of(facts, RunFailed)[0].fault == "author"
+    assert of(facts, e.RunFailed)[0].fault == "author"
 
 
 def test_a_line_a_running_handler_logs_is_output() -> None:
@@ -208,7 +197,7 @@ def test_a_line_a_running_handler_logs_is_output() -> None:
 
     _, facts = tell(flow(state("start", pre_handler="pre")), logs)
 
-    assert facts[-1] == WorkflowOutput(text="half-way")
+    assert facts[-1] == e.WorkflowOutput(text="half-way")
 
 
 # --- the turn fails ---------------------------------------------------------------------------
@@ -218,7 +207,7 @@ def test_a_failing_model_fails_the_run() -> None:
     run, facts = tell(flow(state("start", "dude")), fails("429 ten times", shown="I thi"))
 
     assert kinds(facts)[-2:] == ["agent_failed", "run_failed"]
-    assert of(facts, RunFailed)[0].fault == "world"
+    assert of(facts, e.RunFailed)[0].fault == "world"
     assert run.contexts["talk"][-1].interrupted
     assert run.contexts["talk"][-1].text == "I thi"
 
@@ -228,7 +217,7 @@ def test_on_failure_says_where_a_failed_turn_leads() -> None:
     run, facts = tell(workflow, fails())
 
     assert run.state == "sorry"
-    assert facts[-1] == StateTransition(source="start", target="sorry", reason="model error")
+    assert facts[-1] == e.StateTransition(source="start", target="sorry", reason="model error")
 
 
 def test_on_failure_to_no_state_fails_the_run() -> None:
@@ -256,7 +245,7 @@ def test_stop_names_the_output_by_its_path() -> None:
     run, facts = tell(workflow, handler(report={"lines": ["a", "b"]}))
 
     assert run.output == "b"
-    assert of(facts, WorkflowOutput) == [WorkflowOutput(text="b", kind="result")]
+    assert of(facts, e.WorkflowOutput) == [e.WorkflowOutput(text="b", kind="result")]
 
 
 @pytest.mark.parametrize(
@@ -269,9 +258,9 @@ def test_an_output_nobody_wrote_is_said_and_the_last_reply_stands_in(where: str)
     run, facts = tell(workflow, replies("fine"), handler(a=1, list=[1]))
 
     assert run.output == "fine"
-    log, result = of(facts, WorkflowOutput)
+    log, result = of(facts, e.WorkflowOutput)
     assert where in log.text
-    assert result == WorkflowOutput(text="fine", kind="result")
+    assert result == e.WorkflowOutput(text="fine", kind="result")
 
 
 def test_without_a_path_the_last_reply_is_the_output() -> None:
@@ -284,8 +273,8 @@ def test_an_output_that_is_no_text_is_kept_as_it_is() -> None:
     workflow = flow(state("start", pre_handler="pre"), State(name="stop", input="common_data"))
     _, facts = tell(workflow, handler(a=1))
 
-    assert of(facts, WorkflowOutput) == []
-    assert facts[-1] == RunFinished(output={"a": 1})
+    assert of(facts, e.WorkflowOutput) == []
+    assert facts[-1] == e.RunFinished(output={"a": 1})
 
 
 def test_after_the_end_nothing_is_true_any_more() -> None:
@@ -323,7 +312,7 @@ def test_on_user_input_the_first_line_becomes_the_input() -> None:
     )
     run, facts = tell(workflow, input=None)
 
-    (question,) = of(facts, QuestionAsked)
+    (question,) = of(facts, e.QuestionAsked)
     assert (question.kind, question.text, question.schema) == ("input", "What shall I build?", None)
     assert run.phase == "waiting"
 
@@ -349,7 +338,7 @@ def test_an_input_that_is_no_text_is_asked_with_a_schema(type_name: str, schema:
     workflow = flow(state("start"), start_condition="on_user_input", input=wanted)
     _, facts = tell(workflow, input=None)
 
-    assert of(facts, QuestionAsked)[0].schema == schema
+    assert of(facts, e.QuestionAsked)[0].schema == schema
 
 
 def test_a_state_that_awaits_input_waits_and_its_agent_hears_the_words() -> None:
@@ -359,7 +348,7 @@ def test_a_state_that_awaits_input_waits_and_its_agent_hears_the_words() -> None
 
     run, facts = go(run, says("hello"))
 
-    assert WordsJoined(context="talk", text="hello") in facts
+    assert e.WordsJoined(context="talk", text="hello") in facts
     assert run.phase == "pre"
 
 
@@ -388,7 +377,7 @@ def test_a_failing_model_leaves_the_chat_alive() -> None:
     run = chat()
     run, facts = go(run, says("hi"), fails("500"))
 
-    assert of(facts, AgentFailed)[0].error == "500"
+    assert of(facts, e.AgentFailed)[0].error == "500"
     assert run.phase == "waiting"
 
 
@@ -430,7 +419,7 @@ def test_stop_ends_the_run_in_every_phase(steps: int) -> None:
     before = [handler(), replies("hello"), handler()][:steps]
     run, facts = tell(FULL, *before, Stop(reason="bye"))
 
-    assert facts[-1] == RunStopped(reason="bye")
+    assert facts[-1] == e.RunStopped(reason="bye")
     assert run.status == "stopped"
 
 

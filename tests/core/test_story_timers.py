@@ -24,17 +24,7 @@ from storytelling import (
     words,
 )
 
-from midstream.core.events import (
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-    RunFailed,
-    StateFailed,
-    TimerSet,
-    ToolCalled,
-    ToolReturned,
-    WorkflowOutput,
-)
+from midstream.core import events as e
 from midstream.core.inputs import Halt, Recovered, TimerRang, TimerStarted
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run
@@ -59,7 +49,7 @@ def test_a_wait_that_was_halted_goes_on_to_the_same_time() -> None:
     run, facts = go(run, says("how long?"), replies("An hour."))
 
     assert until(run) == [5000.0]
-    assert of(facts, TimerSet) == []
+    assert of(facts, e.TimerSet) == []
     assert run.visits["start"] == 1
     run, _ = go(run, rings("wait"))
     assert run.status == "finished"
@@ -70,7 +60,7 @@ def test_a_wait_until_a_time_needs_no_clock_to_begin() -> None:
         flow(State(name="start", wait=Wait(until="${input}"))), input="2030-01-01 00:00"
     )
 
-    assert [fact.until for fact in of(facts, TimerSet)] == [1893456000.0]
+    assert [fact.until for fact in of(facts, e.TimerSet)] == [1893456000.0]
     assert until(run) == [1893456000.0]
 
 
@@ -81,7 +71,7 @@ def test_a_wait_until_what_is_no_time_is_an_error_of_its_author(time: object) ->
     run, facts = tell(flow(State(name="start", wait=Wait(until="${input}"))), input=time)
 
     assert "which is no time" in run.error
-    assert of(facts, RunFailed)[0].fault == "author"
+    assert of(facts, e.RunFailed)[0].fault == "author"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +113,7 @@ def test_a_timeout_counts_while_a_question_is_open() -> None:
     run, facts = go(run, rings("timeout"))
 
     assert run.state == "late"
-    assert len(of(facts, QuestionSuperseded)) == 1
+    assert len(of(facts, e.QuestionSuperseded)) == 1
     assert words(run.contexts["talk"])[-1][1] == "", (
         "the call has its result before the next request"
     )
@@ -169,7 +159,7 @@ def test_a_call_that_was_done_in_spite_of_its_timeout_is_done() -> None:
 
     assert run.state == "then"
     assert run.common_data["out"] == "deployed"
-    assert of(facts, StateFailed) == []
+    assert of(facts, e.StateFailed) == []
 
 
 @pytest.mark.parametrize("outcome", ["stopped", "unknown"])
@@ -189,7 +179,7 @@ def test_a_call_that_harms_nothing_is_made_again_after_a_timeout() -> None:
     assert run.phase == "retrying"
     run, facts = go(run, begins("retry", 8.0), rings("retry"))
 
-    assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
+    assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
     assert until(run) == [None], "each try has its own time"
 
 
@@ -201,7 +191,7 @@ def test_a_bare_stop_while_a_timeout_ends_a_call_holds() -> None:
     assert (run.phase, kinds(facts)) == ("held", ["tool_returned"])
     run, facts = go(run, says("well?"), replies("Hm."))
 
-    assert [fact.call_id for fact in of(facts, QuestionAsked)] == ["call_1"]
+    assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
 
 
 def test_words_while_a_timeout_ends_a_call_are_heard_and_the_call_is_not_forgotten() -> None:
@@ -227,8 +217,10 @@ def test_a_question_that_waits_for_its_answer_says_so_once() -> None:
     assert run.is_parked, "nobody but a person moves it on"
     run, facts = go(run, rings("deadline"))
 
-    assert [fact.stays for fact in of(facts, QuestionExpired)] == [True]
-    assert [fact.text for fact in of(facts, WorkflowOutput)] == ["Question #1 still waits for you."]
+    assert [fact.stays for fact in of(facts, e.QuestionExpired)] == [True]
+    assert [fact.text for fact in of(facts, e.WorkflowOutput)] == [
+        "Question #1 still waits for you."
+    ]
     assert keys(run) == []
     run, _ = go(run, says("blue", "q1"))
     assert run.common_data["out"] == "blue"
@@ -259,7 +251,7 @@ def test_a_deadline_is_the_questions_own_after_a_halt() -> None:
     run, _ = tell(flow(asking(on_timeout="fail"), LATE, BACK), begins("deadline", 60.0), Halt())
     run, facts = go(run, says("hm"), replies("Well."))
 
-    assert [fact.question_id for fact in of(facts, QuestionAsked)] == ["q2"]
+    assert [fact.question_id for fact in of(facts, e.QuestionAsked)] == ["q2"]
     assert until(run) == [None]
 
 
@@ -293,7 +285,7 @@ def test_a_call_an_agent_made_ends_with_the_turn_that_took_too_long() -> None:
         run, begins("timeout", 5.0), rings("timeout"), done("call_1", outcome="unknown")
     )
 
-    assert [f.outcome for f in of(facts, ToolReturned)] == ["not_run", "not_run", "unknown"]
+    assert [f.outcome for f in of(facts, e.ToolReturned)] == ["not_run", "not_run", "unknown"]
     assert [r.outcome for r in run.contexts["talk"][-1].results] == [
         "unknown",
         "not_run",

@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 from scene_kit import WORKFLOWS, scene
 
-from midstream.core.events import (
-    AgentResponded,
-    QuestionAnswered,
-    RunRecovered,
-    RunStarted,
-    RunStopped,
-)
+from midstream.core import events as e
 from midstream.core.notices import JournalWorks
 from midstream.language.errors import JournalFull
 from midstream.language.names import Json
@@ -45,7 +39,7 @@ async def test_leaving_says_which_runs_go_on_later_and_ends_none(tmp_path: Path)
         f"review ({id}) is kept: `midstream send {id[:4]} TEXT` answers it, and /resume {id[:4]} or "
         f"`midstream resume {id[:4]}` goes on."
     )
-    assert made.face.of(RunStopped) == []
+    assert made.face.of(e.RunStopped) == []
     [kept] = await store.listing()
     assert (kept.summary.status, kept.summary.asking, kept.owner) == ("running", ("q1",), "")
 
@@ -84,7 +78,7 @@ async def test_a_run_that_was_left_is_announced_and_not_started_again(tmp_path: 
             f"{id}  review [start]: was left, waits for your answer: /resume {id[:4]} goes on."
         )
         assert "The mode is role:dude: review is not started again" in made.face.said[1]
-        assert made.face.of(RunStarted) == []
+        assert made.face.of(e.RunStarted) == []
         assert str(made.console.mode) == "role:dude"
 
 
@@ -96,7 +90,7 @@ async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: P
         await owner.asked()
         id = owner.engine.machines()[0].id
         async with scene(tmp_path, store=store.beside()) as other:
-            assert other.face.of(RunStarted) == []
+            assert other.face.of(e.RunStarted) == []
             assert str(other.console.mode) == "role:dude"
             assert f"/attach {id[:4]} sends your lines to it" in other.face.said[0]
 
@@ -111,7 +105,7 @@ async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: P
         assert made.console.status().enter == "answers #1"
         await made.type("the first")
         await made.face.until("run_finished")
-        assert [fact.answer for fact in made.face.of(QuestionAnswered)] == ["the first"]
+        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the first"]
 
 
 async def test_with_auto_resume_a_run_that_was_cut_goes_on_at_once_and_has_the_lines(
@@ -126,8 +120,8 @@ async def test_with_auto_resume_a_run_that_was_cut_goes_on_at_once_and_has_the_l
         dying.die()
     async with scene(tmp_path, "All of it.", store=store.beside()) as made:
         await made.face.until("run_finished")
-        assert [fact.was_cut for fact in made.face.of(RunRecovered)] == [True]
-        assert [fact.text for fact in made.face.of(AgentResponded)] == ["All of it."]
+        assert [fact.was_cut for fact in made.face.of(e.RunRecovered)] == [True]
+        assert [fact.text for fact in made.face.of(e.AgentResponded)] == ["All of it."]
 
 
 async def test_words_that_waited_when_the_process_died_are_delivered_once(tmp_path: Path) -> None:
@@ -202,7 +196,7 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         await owner.face.until("run_finished")
         await other.face.until("run_finished")
         assert str(other.console.mode) == "role:dude"
-        assert [fact.answer for fact in owner.face.of(QuestionAnswered)] == ["the second"]
+        assert [fact.answer for fact in owner.face.of(e.QuestionAnswered)] == ["the second"]
 
 
 async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_path: Path) -> None:
@@ -224,7 +218,7 @@ async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_pat
         assert other.face.said[-1].endswith(f"/resume {id[:4]} goes on with it here.")
         await other.type(f"/resume {id[:4]}")
         await other.face.until("run_finished")
-        assert [fact.answer for fact in other.face.of(QuestionAnswered)] == ["the second"]
+        assert [fact.answer for fact in other.face.of(e.QuestionAnswered)] == ["the second"]
 
 
 async def test_a_question_that_resuming_asks_is_not_announced_as_one_out_of_sight(
@@ -252,7 +246,7 @@ async def test_a_question_out_of_sight_is_answered_without_going_there(tmp_path:
         assert (await made.type(f"/answer {id[:4]} the third")).kind == "taken"
         await made.face.until("run_finished")
         assert str(made.console.mode) == "role:coder"
-        assert [fact.answer for fact in made.face.of(QuestionAnswered)] == ["the third"]
+        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the third"]
 
 
 async def test_words_to_a_run_that_asks_nothing_are_no_answer(tmp_path: Path) -> None:
@@ -274,10 +268,10 @@ async def test_words_for_a_run_nobody_runs_are_kept_for_whoever_takes_it_up(
     id = await left_at_a_question(tmp_path, store.beside())
     async with scene(tmp_path, "As you say.", store=store.beside()) as made:
         assert (await made.type(f"/answer {id[:4]} the fourth")).kind == "taken"
-        assert made.face.of(QuestionAnswered) == []
+        assert made.face.of(e.QuestionAnswered) == []
         await made.type("/resume")
         await made.face.until("run_finished")
-        assert [fact.answer for fact in made.face.of(QuestionAnswered)] == ["the fourth"]
+        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the fourth"]
 
 
 async def test_a_run_that_goes_on_elsewhere_cannot_be_resumed_here(tmp_path: Path) -> None:
@@ -357,7 +351,7 @@ async def test_a_run_whose_reply_cannot_be_kept_waits_for_room_and_goes_on(tmp_p
             made.clock.jump(1.0)
             await asyncio.sleep(0)
         await made.face.until("run_finished")
-        assert [fact.text for fact in made.face.of(AgentResponded)] == ["Hello."]
+        assert [fact.text for fact in made.face.of(e.AgentResponded)] == ["Hello."]
 
 
 async def test_a_run_that_took_its_process_down_too_often_waits_for_a_person(

@@ -10,15 +10,8 @@ from scene_kit import Listener, Scene, scene
 
 from midstream.app.agents_file_draft import template_for
 from midstream.app.chats import GoesOn, Sessions
+from midstream.core import events as e
 from midstream.core.conversation import SUMMARY
-from midstream.core.events import (
-    CompactionEnded,
-    ConversationCompacted,
-    RunRecovered,
-    RunStarted,
-    RunStopped,
-    Usage,
-)
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports.storage import KeptRun
 from midstream.store.memory import MemoryStore
@@ -65,7 +58,7 @@ async def test_continue_goes_on_with_the_newest_chat_and_shows_where_it_was(tmp_
         assert made.face.said[2] == "Chat with dude: waiting for your words"
         await said(made, "how far?")
         assert heard(made) == ["and about birds", "They fly.", "how far?"]
-        assert made.face.of(RunStarted) == []
+        assert made.face.of(e.RunStarted) == []
 
 
 async def test_continue_without_an_earlier_chat_says_so_and_begins_a_new_one(
@@ -288,7 +281,7 @@ async def test_clear_leaves_the_chat_as_it_is_for_later(tmp_path: Path) -> None:
         await made.type("/clear")
         await said(made, "anew")
         assert heard(made) == ["anew"]
-        assert made.face.of(RunStopped) == []
+        assert made.face.of(e.RunStopped) == []
         assert first is not None
         await made.type(f"/resume {first.run.id}")
         await said(made, "and?")
@@ -374,8 +367,8 @@ async def test_compact_is_interrupted_by_escape_and_by_words(tmp_path: Path) -> 
         await made.console.halt()
         await made.type("/compact")
         await said(made, "five")
-        assert [fact.reason for fact in made.face.of(CompactionEnded)] == ["interrupted"] * 2
-        assert made.face.of(ConversationCompacted) == []
+        assert [fact.reason for fact in made.face.of(e.CompactionEnded)] == ["interrupted"] * 2
+        assert made.face.of(e.ConversationCompacted) == []
         assert heard(made)[0] == "one"
 
 
@@ -412,14 +405,14 @@ async def test_a_console_that_dies_in_the_middle_of_it_leaves_the_old_conversati
         await asyncio.sleep(0)
     async with scene(tmp_path, "They counted.", store=store.beside(), goes_on=NEWEST) as later:
         await later.face.until("conversation_compacted")
-        assert len(later.face.of(RunRecovered)) == 1
+        assert len(later.face.of(e.RunRecovered)) == 1
         active = later.console.active()
         assert active is not None
         assert active.run.contexts["chat"][0].author == SUMMARY
 
 
 async def test_a_conversation_near_the_models_window_is_told_of_once(tmp_path: Path) -> None:
-    used = Usage(model="scripted", input_tokens=80_000, output_tokens=500)
+    used = e.Usage(model="scripted", input_tokens=80_000, output_tokens=500)
     async with scene(
         tmp_path, *(Scripted(pieces=(words,), usage=used) for words in ("One.", "Two.", "Three."))
     ) as made:

@@ -7,18 +7,8 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
 
+from midstream.core import events as e
 from midstream.core.decide import transitions
-from midstream.core.events import (
-    AnyFact,
-    BranchFinished,
-    BranchStarted,
-    Interrupted,
-    QuestionAsked,
-    RunStarted,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.rehearsal import format as form
@@ -30,7 +20,7 @@ from midstream.testing.reference import reference
 from midstream.testing.stage import Reference
 
 
-def broken(*facts: AnyFact, run: Run | None = None) -> list[str]:
+def broken(*facts: e.AnyFact, run: Run | None = None) -> list[str]:
     return list(broken_by(run or Run(id="r"), facts, [], {}))
 
 
@@ -146,25 +136,25 @@ async def test_a_halt_of_a_branch_that_leads_elsewhere_is_found(
 
 
 def test_a_branch_that_goes_on_after_its_end_is_found() -> None:
-    started = RunStarted(workflow="w", definition=reference("three branches").definition)
-    entered = StateTransition(source="", target="start", reason="started")
-    facts = (started, entered, BranchStarted(name="tests"), BranchFinished(branch="tests"))
-    late = Interrupted(branch="tests", epoch=1, text=None, leads_to="hold")
+    started = e.RunStarted(workflow="w", definition=reference("three branches").definition)
+    entered = e.StateTransition(source="", target="start", reason="started")
+    facts = (started, entered, e.BranchStarted(name="tests"), e.BranchFinished(branch="tests"))
+    late = e.Interrupted(branch="tests", epoch=1, text=None, leads_to="hold")
     assert "fact 5 is of the branch tests, which had ended" in broken(*facts, late)
-    again = (started, entered, BranchStarted(name="tests"), BranchStarted(name="tests"))
+    again = (started, entered, e.BranchStarted(name="tests"), e.BranchStarted(name="tests"))
     assert "the branch tests was begun again while it was under way" in broken(*again)
 
 
 def test_a_once_call_that_a_state_makes_again_is_found() -> None:
-    started = RunStarted(workflow="w", definition=reference("tool states").definition)
-    entered = StateTransition(source="", target="do", reason="started")
-    called = ToolCalled(call_id="c1", name="record", arguments={}, agent="")
-    unknown = ToolReturned(call_id="c1", name="record", outcome="unknown", result="?")
-    refused = ToolReturned(call_id="c1", name="record", outcome="not_run", result="no")
-    again = ToolCalled(call_id="c2", name="record", arguments={}, agent="")
+    started = e.RunStarted(workflow="w", definition=reference("tool states").definition)
+    entered = e.StateTransition(source="", target="do", reason="started")
+    called = e.ToolCalled(call_id="c1", name="record", arguments={}, agent="")
+    unknown = e.ToolReturned(call_id="c1", name="record", outcome="unknown", result="?")
+    refused = e.ToolReturned(call_id="c1", name="record", outcome="not_run", result="no")
+    again = e.ToolCalled(call_id="c2", name="record", arguments={}, agent="")
     told = (started, entered)
 
-    def calls(*facts: AnyFact) -> list[str]:
+    def calls(*facts: e.AnyFact) -> list[str]:
         return list(calls_of_states([*told, *facts]))
 
     assert calls(called, unknown, again) == ["the state do called record again"]
@@ -176,5 +166,5 @@ def test_questions_left_open_or_alike_are_found() -> None:
     question = Question(id="q1", number=1, kind="question", text="?")
     over = Run(id="r", phase="ended", questions=(question,), open_questions=(question,))
     assert broken(run=over) == ["the question q1 is open though the run is over"]
-    asked = QuestionAsked(question_id="q1", number=1, kind="question", text="?")
+    asked = e.QuestionAsked(question_id="q1", number=1, kind="question", text="?")
     assert broken(asked, asked) == ["2 questions have the id q1"]

@@ -9,16 +9,7 @@ from typing import Any
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.events import (
-    AnyFact,
-    Fact,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    ReplyCut,
-    StateTransition,
-    ToolCalled,
-)
+from midstream.core import events as e
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.run import Run
@@ -159,13 +150,13 @@ async def all_of(*waiting: Awaitable[Any]) -> list[Any]:
 async def check(here: Scene) -> None:
     """Fail unless what holds of every run that has ended holds of this one."""
     journaled = await here.journal.read(here.machine.id)
-    told = [envelope for envelope in here.told.events if isinstance(envelope.event, Fact)]
+    told = [envelope for envelope in here.told.events if isinstance(envelope.event, e.Fact)]
     assert told == journaled, "what was told is what was journaled, in the same order"
     assert [envelope.seq for envelope in journaled] == list(range(1, len(journaled) + 1))
     assert replayed(here.machine.id, journaled) == here.run
 
-    received = [fact.input_id for fact in here.told.of(InputReceived)]
-    disposed = [fact.input_id for fact in here.told.of(InputDisposed)]
+    received = [fact.input_id for fact in here.told.of(e.InputReceived)]
+    disposed = [fact.input_id for fact in here.told.of(e.InputDisposed)]
     assert len(set(received)) == len(received), "a line is received once"
     assert sorted(received) == sorted(disposed), "a line ends in exactly one way"
 
@@ -173,7 +164,7 @@ async def check(here: Scene) -> None:
         check_request(request)
     specs = here.tools.specs()
     made = Counter((call.name, str(call.arguments)) for call in here.tools.calls)
-    begun = Counter((fact.name, str(fact.arguments)) for fact in here.told.of(ToolCalled))
+    begun = Counter((fact.name, str(fact.arguments)) for fact in here.told.of(e.ToolCalled))
     for key, count in made.items():
         assert count <= begun[key], "no call is made without being told first"
     assert {call.name for call in here.tools.calls} <= set(specs)
@@ -196,18 +187,18 @@ def check_shown(events: Iterable[Envelope]) -> None:
         match event:
             case TextDelta(agent=agent, text=text, branch=branch):
                 shown[branch, agent] = shown.get((branch, agent), "") + text
-            case Interrupted(agent=agent, partial=partial, branch=branch) if partial:
+            case e.Interrupted(agent=agent, partial=partial, branch=branch) if partial:
                 assert shown.get((branch, agent), "") == partial
-            case ReplyCut(agent=agent, partial=partial, branch=branch):
+            case e.ReplyCut(agent=agent, partial=partial, branch=branch):
                 assert shown.get((branch, agent), "") == partial
             case _:
                 pass
-        if isinstance(event, Fact) and _ends_reply(event):
+        if isinstance(event, e.Fact) and _ends_reply(event):
             # A reply, a halt: whatever streams next there is another reply.
             shown = {key: text for key, text in shown.items() if key[0] != event.branch}
 
 
-def _ends_reply(event: Fact) -> bool:
+def _ends_reply(event: e.Fact) -> bool:
     name = type(event).__name__
     return name in ("AgentResponded", "AgentFailed", "Interrupted", "ReplyCut", "RunFailed")
 
@@ -217,11 +208,11 @@ def replayed(run_id: str, journaled: Iterable[Envelope]) -> Run:
     run = Run(id=run_id)
     for envelope in journaled:
         text = msgspec.json.encode(envelope.event)
-        fact: AnyFact = msgspec.json.decode(text, type=AnyFact)
+        fact: e.AnyFact = msgspec.json.decode(text, type=e.AnyFact)
         run = apply(run, fact)
     return run
 
 
 def resumed(here: Scene) -> int:
     """Return how often the run entered `resume`."""
-    return [t.target for t in here.told.of(StateTransition)].count("resume")
+    return [t.target for t in here.told.of(e.StateTransition)].count("resume")

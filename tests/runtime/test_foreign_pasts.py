@@ -10,16 +10,9 @@ import pytest
 from travel_kit import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    QuestionAsked,
-    RunStarted,
-    StateTransition,
-    ToolCalled,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -63,12 +56,12 @@ class Here:
         config = ConfigManager(folder, environ={"MIDSTREAM_CONFIG_HOME": str(folder / "config")})
         self.library = WorkflowLibrary(config, self.tools.specs())
 
-    def started(self, definition: Definition, *allowed: str) -> RunStarted:
-        return RunStarted(
+    def started(self, definition: Definition, *allowed: str) -> e.RunStarted:
+        return e.RunStarted(
             workflow="test", definition=definition, allowed=allowed, workspace=str(self.folder)
         )
 
-    async def adopted_fork(self, facts: Iterable[AnyFact]) -> str:
+    async def adopted_fork(self, facts: Iterable[e.AnyFact]) -> str:
         envelopes, run = [], Run(id="import")
         for seq, fact in enumerate(facts, 1):
             run = apply(run, fact)
@@ -82,7 +75,7 @@ def here(tmp_path: Path) -> Here:
     return Here(tmp_path)
 
 
-ENTER = StateTransition(source="", target="start", reason="started")
+ENTER = e.StateTransition(source="", target="start", reason="started")
 
 
 async def test_its_script_is_not_run(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +137,8 @@ async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
     facts = (
         here.started(define(FLOW, tools=here.tools)),
         ENTER,
-        AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
-        ToolCalled(call_id="c1", name="write", arguments=call.arguments, agent="dude"),
+        e.AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
+        e.ToolCalled(call_id="c1", name="write", arguments=call.arguments, agent="dude"),
     )
     async with asyncio.timeout(DEADLINE_S):
         id = await here.adopted_fork(facts)
@@ -158,13 +151,13 @@ async def test_a_call_it_had_begun_is_not_made(here: Here) -> None:
 
 async def test_a_yes_it_asks_for_is_not_given_on_its_own_words(here: Here) -> None:
     call = ToolCall(id="c1", name="write", arguments={"path": ".bashrc"})
-    asked = QuestionAsked(
+    asked = e.QuestionAsked(
         question_id="q1", number=1, kind="approval", text='read {"path":"a"}', call_id="c1"
     )
     facts = (
         here.started(define(FLOW, tools=here.tools)),
         ENTER,
-        AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
+        e.AgentResponded(agent="dude", text="", calls=(call,), is_final=False),
         asked,
     )
     async with asyncio.timeout(DEADLINE_S):

@@ -4,12 +4,7 @@ from typing import Any
 
 from machine_kit import begin, end, flow, rounds, scene
 
-from midstream.core.events import (
-    BranchStarted,
-    BranchStopped,
-    InputDisposed,
-    Interrupted,
-)
+from midstream.core import events as e
 from midstream.language.errors import WorldTrouble
 from midstream.language.names import Json
 from midstream.runtime.ports import ModelRequest
@@ -81,7 +76,7 @@ async def test_the_first_branches_are_enough() -> None:
         run = await end(here)
 
         assert run.common_data["found"] == {"structure": "layers", "tests": "few"}
-        assert len(here.told.of(BranchStopped)) == 1
+        assert len(here.told.of(e.BranchStopped)) == 1
 
 
 async def test_words_halt_every_branch_and_they_go_on_where_they_were() -> None:
@@ -102,10 +97,10 @@ async def test_words_halt_every_branch_and_they_go_on_where_they_were() -> None:
         assert run.status == "finished", run.error
         assert run.common_data["found"]["structure"] == "layers"
         assert run.common_data["found"]["tests"] == "few"
-        assert [d.disposition for d in here.told.of(InputDisposed)] == ["interrupted"]
+        assert [d.disposition for d in here.told.of(e.InputDisposed)] == ["interrupted"]
         asked = [r.state for r in here.model.requests]
         assert asked.count("tests") == 1, "a branch that is done is not run again"
-        assert len(here.told.of(BranchStarted)) == 3
+        assert len(here.told.of(e.BranchStarted)) == 3
 
 
 async def test_a_question_in_one_branch_stops_no_other() -> None:
@@ -136,13 +131,13 @@ async def test_words_can_be_addressed_to_one_branch() -> None:
         await here.machine.say("@spots only src")
         await rounds()
         assert here.run.phase == "branches"
-        assert [i.branch for i in here.told.of(Interrupted)] == ["spots"]
+        assert [i.branch for i in here.told.of(e.Interrupted)] == ["spots"]
         gates[0].open()
         run = await end(here)
 
         assert run.common_data["found"]["spots"] == "one in src"
         assert run.common_data["found"]["structure"] == "lay"
-        assert [d.disposition for d in here.told.of(InputDisposed)] == ["interrupted"]
+        assert [d.disposition for d in here.told.of(e.InputDisposed)] == ["interrupted"]
 
 
 async def test_a_branch_for_each_item_few_at_once() -> None:

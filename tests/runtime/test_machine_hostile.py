@@ -11,18 +11,9 @@ import msgspec
 import pytest
 from machine_kit import PLAIN, RESUMING, START, Scene, flow, scene
 
+from midstream.core import events as e
 from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    AgentFailed,
-    Fact,
-    Interrupted,
-    RunFailed,
-    ToolCalled,
-    ToolReturned,
-    Usage,
-    WorkflowOutput,
-)
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import AuthorMistake, JournalFull, UserMistake
 from midstream.language.names import Json
@@ -82,7 +73,7 @@ each_keepable = pytest.mark.parametrize("name", KEEPABLE)
 def written(here: Scene) -> None:
     """Fail unless every fact can be written and read again."""
     for told in here.told.events:
-        if isinstance(told.event, Fact):
+        if isinstance(told.event, e.Fact):
             assert decode_fact(encode_fact(told.event)) == told.event
 
 
@@ -153,7 +144,7 @@ async def test_arguments_that_cannot_be_kept_are_refused_in_words_to_the_model(n
     async with scene(PLAIN, Scripted(calls=(sent,)), "Done.", tools=[look]) as here:
         await here.machine.start("tidy")
         assert (await here.machine.wait()).output == "Done."
-        (returned,) = here.told.of(ToolReturned)
+        (returned,) = here.told.of(e.ToolReturned)
         assert returned.outcome == "failed"
         assert "arguments" in returned.result
         assert here.tools.calls == []
@@ -168,7 +159,7 @@ async def test_arguments_that_are_only_odd_reach_the_tool(name: str) -> None:
         await here.machine.start("tidy")
         await here.machine.wait()
         assert repr(here.tools.calls[0].arguments) == repr({"a": KEEPABLE[name]})
-        assert len(here.told.of(ToolCalled)) == 1
+        assert len(here.told.of(e.ToolCalled)) == 1
     written(here)
 
 
@@ -178,7 +169,7 @@ async def test_the_name_of_a_tool_that_is_none_is_told_to_the_model(tool: str) -
     async with scene(PLAIN, sent, "Done.") as here:
         await here.machine.start("tidy")
         assert (await here.machine.wait()).output == "Done."
-        (returned,) = here.told.of(ToolReturned)
+        (returned,) = here.told.of(e.ToolReturned)
         assert returned.outcome == "failed"
         assert len(returned.name) <= json_values.MAX_NAME
     written(here)
@@ -196,9 +187,9 @@ async def test_a_question_whose_arguments_cannot_be_kept_is_not_asked(key: str) 
 @pytest.mark.parametrize(
     "usage",
     [
-        Usage(model="m", input_tokens=1.5),  # type: ignore[arg-type]
-        Usage(model=None),  # type: ignore[arg-type]
-        Usage(model="m", cost_usd=float("nan")),  # type: ignore[arg-type]
+        e.Usage(model="m", input_tokens=1.5),  # type: ignore[arg-type]
+        e.Usage(model=None),  # type: ignore[arg-type]
+        e.Usage(model="m", cost_usd=float("nan")),  # type: ignore[arg-type]
         "free",
     ],
 )
@@ -213,7 +204,7 @@ async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
     async with scene(PLAIN, ValueError("\ud800" + "x" * 1_000_000)) as here:
         await here.machine.start("tidy")
         await here.machine.wait()
-        (failed,) = here.told.of(AgentFailed)
+        (failed,) = here.told.of(e.AgentFailed)
         assert len(failed.error) < text_limits.MAX_ERROR + 100
     written(here)
 
@@ -227,7 +218,7 @@ async def test_a_long_result_is_capped_and_the_whole_is_on_the_shelf(short: int)
     async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
         await here.machine.start("tidy")
         await here.machine.wait()
-        assert is_capped(here.told.of(ToolReturned)[0].result, whole, here)
+        assert is_capped(here.told.of(e.ToolReturned)[0].result, whole, here)
 
 
 async def test_a_long_result_that_finds_no_room_is_cut_and_the_call_has_not_failed(
@@ -242,7 +233,7 @@ async def test_a_long_result_that_finds_no_room_is_cut_and_the_call_has_not_fail
         here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Full())
         await here.machine.start("tidy")
         await here.machine.wait()
-        (returned,) = here.told.of(ToolReturned)
+        (returned,) = here.told.of(e.ToolReturned)
         assert returned.outcome == "completed"
         assert "could not be kept: There is no room." in returned.result
         assert len(returned.result) < 300
@@ -263,7 +254,7 @@ async def test_an_outcome_that_is_none_fails_the_call(ended: ToolOutcome) -> Non
     async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
         await here.machine.start("tidy")
         assert (await here.machine.wait()).output == "Done."
-        assert here.told.of(ToolReturned)[0].outcome == "failed"
+        assert here.told.of(e.ToolReturned)[0].outcome == "failed"
     written(here)
 
 
@@ -287,7 +278,7 @@ async def test_data_that_cannot_be_kept_is_its_authors_mistake(name: str, where:
         getattr(run, where)["a"] = UNKEEPABLE[name]
 
     here = await handled(go)
-    (failed,) = here.told.of(RunFailed)
+    (failed,) = here.told.of(e.RunFailed)
     assert (failed.fault, bool(failed.hint)) == ("author", True)
     assert where in failed.error
 
@@ -306,7 +297,7 @@ async def test_data_of_many_megabytes_is_its_authors_mistake() -> None:
     def go(run: HandlerRun) -> None:
         run.common_data["a"] = "x" * (json_values.MAX_BYTES + 1)
 
-    (failed,) = (await handled(go)).told.of(RunFailed)
+    (failed,) = (await handled(go)).told.of(e.RunFailed)
     assert failed.fault == "author"
     assert "a file" in failed.hint
 
@@ -315,7 +306,7 @@ async def test_a_message_of_many_megabytes_is_its_authors_mistake() -> None:
     def go(run: HandlerRun) -> None:
         run.contexts["talk"].add_message("user", "x" * (json_values.MAX_BYTES + 1))
 
-    (failed,) = (await handled(go)).told.of(RunFailed)
+    (failed,) = (await handled(go)).told.of(e.RunFailed)
     assert failed.fault == "author"
 
 
@@ -325,7 +316,7 @@ async def test_log_lines_are_made_readable_and_not_endless(short: int) -> None:
         run.log("\ud800" * 10_000)
 
     here = await handled(go)
-    first, second = (fact.text for fact in here.told.of(WorkflowOutput) if fact.kind == "log")
+    first, second = (fact.text for fact in here.told.of(e.WorkflowOutput) if fact.kind == "log")
     assert first == "half \ufffd\ufffd"
     assert len(second) < 200
 
@@ -338,7 +329,7 @@ async def test_a_choice_that_is_no_state_is_its_authors_mistake(chosen: Any) -> 
     async with scene(workflow, "Done.", handlers={"go": lambda run: chosen}) as here:
         await here.machine.start("tidy")
         await here.machine.wait()
-        (failed,) = here.told.of(RunFailed)
+        (failed,) = here.told.of(e.RunFailed)
         assert failed.fault == "author"
         assert len(failed.error) < 1_000
     written(here)
@@ -348,7 +339,7 @@ async def test_what_a_handler_raises_is_kept_short_and_readable() -> None:
     def go(run: HandlerRun) -> None:
         raise ValueError("\ud800" + "x" * 1_000_000)
 
-    (failed,) = (await handled(go)).told.of(RunFailed)
+    (failed,) = (await handled(go)).told.of(e.RunFailed)
     assert failed.fault == "author"
     assert len(failed.error) < text_limits.MAX_ERROR + 100
 
@@ -434,7 +425,7 @@ async def test_an_answer_may_be_a_large_number(number: int) -> None:
         await here.machine.settled()
         await here.machine.say(str(number))
         await here.machine.wait()
-        assert here.told.of(ToolReturned)[0].result == str(number)
+        assert here.told.of(e.ToolReturned)[0].result == str(number)
     written(here)
 
 
@@ -489,7 +480,7 @@ async def test_a_reply_cut_after_many_characters_is_kept_in_its_ends(short: int)
         await gate.reached()
         await here.machine.say("no")
         await here.machine.wait()
-        (cut,) = here.told.of(Interrupted)
+        (cut,) = here.told.of(e.Interrupted)
         assert cut.partial.startswith(whole[:50])
         assert cut.partial.endswith(whole[-50:])
         assert len(cut.partial) < 200

@@ -5,14 +5,7 @@ from typing import Any
 import pytest
 from machine_kit import begin, end, flow, rounds, scene
 
-from midstream.core.events import (
-    Prompted,
-    QuestionExpired,
-    StateFailed,
-    StateTransition,
-    ToolCalled,
-    Usage,
-)
+from midstream.core import events as e
 from midstream.language.names import Json
 from midstream.runtime.effects import LONGEST_SLEEP_S
 from midstream.runtime.ports import ToolOutcome
@@ -39,7 +32,7 @@ async def test_a_prompt_is_filled_in_and_its_reply_saved() -> None:
 
         assert run.output == "Cat."
         assert run.common_data["plan"] == {"text": "A ${input} cat."}
-        assert [p.text for p in here.told.of(Prompted)] == [
+        assert [p.text for p in here.told.of(e.Prompted)] == [
             "Describe cats.",
             "Shorten: A ${input} cat.",
         ]
@@ -67,7 +60,7 @@ async def test_the_first_true_transition_is_taken() -> None:
 
         assert run.output == "oh"
         assert here.told.path() == ["start", "start", "start", "worse", "stop"]
-        assert here.told.of(StateTransition)[1].reason.startswith("when 'bad' in")
+        assert here.told.of(e.StateTransition)[1].reason.startswith("when 'bad' in")
 
 
 async def test_a_tool_is_called_without_a_model() -> None:
@@ -89,7 +82,7 @@ async def test_a_tool_is_called_without_a_model() -> None:
 
         assert run.common_data["found"] == {"hits": [1, 2]}
         assert here.tools.calls[0].arguments == {"for": "later", "in": [{}]}
-        assert here.told.of(Prompted)[0].text == "[1,2]"
+        assert here.told.of(e.Prompted)[0].text == "[1,2]"
 
 
 async def test_a_state_asks_by_itself() -> None:
@@ -140,7 +133,7 @@ async def test_a_question_closes_when_its_time_is_over(
 
         assert run.output == out
         assert here.told.path() == path
-        assert len(here.told.of(QuestionExpired)) == 1
+        assert len(here.told.of(e.QuestionExpired)) == 1
         assert run.questions[0].status == "expired"
 
 
@@ -242,7 +235,7 @@ async def test_a_tool_that_fails_is_tried_again_and_then_caught() -> None:
 
         assert run.output == "sorry"
         assert len(here.tools.calls) == 3
-        assert [(f.then, f.wait_s) for f in here.told.of(StateFailed)] == [
+        assert [(f.then, f.wait_s) for f in here.told.of(e.StateFailed)] == [
             ("retry", 10.0),
             ("retry", 20.0),
             ("catch", 0.0),
@@ -290,7 +283,7 @@ async def test_a_state_is_visited_so_often_and_no_more() -> None:
 
 async def test_a_budget_ends_the_work() -> None:
     workflow = flow(state("start", agent="dude", next="start"), budget={"tokens": 100})
-    usage = Usage(model="m", input_tokens=30, output_tokens=30)
+    usage = e.Usage(model="m", input_tokens=30, output_tokens=30)
     reply = Scripted(pieces=("x",), usage=usage)
     async with scene(workflow, reply, reply, reply) as here:
         await here.machine.start(approvals="deny")
@@ -327,7 +320,7 @@ async def test_words_lead_to_the_resume_of_the_state_and_back() -> None:
 
         assert here.told.path() == ["start", "listen", "start", "stop"]
         assert run.output == "Twice"
-        assert len(here.told.of(Prompted)) == 1, "the prompt stands in the conversation already"
+        assert len(here.told.of(e.Prompted)) == 1, "the prompt stands in the conversation already"
 
 
 async def test_a_once_call_of_a_state_that_was_cut_is_never_made_again_by_itself() -> None:
@@ -345,4 +338,4 @@ async def test_a_once_call_of_a_state_that_was_cut_is_never_made_again_by_itself
         await rounds()
         await here.machine.settled()
 
-        assert len(here.told.of(ToolCalled)) == 1
+        assert len(here.told.of(e.ToolCalled)) == 1

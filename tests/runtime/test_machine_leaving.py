@@ -24,17 +24,8 @@ from machine_kit import (
     scene,
 )
 
+from midstream.core import events as e
 from midstream.core.conversation import GO_ON
-from midstream.core.events import (
-    FileWritten,
-    Interrupted,
-    QuestionAsked,
-    ReplyCut,
-    ReplyShown,
-    RunFailed,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.notices import JournalStalled, JournalWorks, RunTaken
 from midstream.core.run import Run
 from midstream.language.errors import JournalFull, JournalMoved, UserMistake, WorldTrouble
@@ -145,20 +136,20 @@ async def test_what_is_shown_is_journaled_at_most_a_second_later_and_only_what_i
     async with scene(PLAIN, held) as here:
         await here.machine.start("tidy")
         await first.reached()
-        assert here.told.of(ReplyShown) == []
+        assert here.told.of(e.ReplyShown) == []
 
         here.clock.jump(CHECKPOINT_S)
         await rounds()
-        assert [fact.text for fact in here.told.of(ReplyShown)] == ["one two "]
+        assert [fact.text for fact in here.told.of(e.ReplyShown)] == ["one two "]
 
         here.clock.jump(100 * CHECKPOINT_S)
         await rounds()
-        assert len(here.told.of(ReplyShown)) == 1, "nothing is told where nothing was shown"
+        assert len(here.told.of(e.ReplyShown)) == 1, "nothing is told where nothing was shown"
 
         first.open()
         await end(here)
         assert here.run.output == "one two three four"
-        assert len(here.told.of(ReplyShown)) == 1
+        assert len(here.told.of(e.ReplyShown)) == 1
 
 
 async def test_a_crash_keeps_what_was_checkpointed_and_never_runs_half_a_call() -> None:
@@ -175,7 +166,7 @@ async def test_a_crash_keeps_what_was_checkpointed_and_never_runs_half_a_call() 
 
         machine, told, model = await taken_up(here, "Done.", was_cut=True)
         assert (await machine.wait()).output == "Done."
-        assert [fact.partial for fact in told.of(ReplyCut)] == ["I look. "]
+        assert [fact.partial for fact in told.of(e.ReplyCut)] == ["I look. "]
         assert here.tools.calls == []
         check_request(model.requests[0])
 
@@ -192,7 +183,7 @@ async def test_a_chat_holds_after_a_crash_as_after_esc_and_the_next_words_go_on(
 
         machine, told, model = await taken_up(here, "Done.", was_cut=True)
         assert machine.run.phase == "held"
-        assert [(fact.partial, fact.leads_to) for fact in told.of(Interrupted)] == [
+        assert [(fact.partial, fact.leads_to) for fact in told.of(e.Interrupted)] == [
             ("one ", "hold")
         ]
         await rounds()
@@ -216,12 +207,12 @@ async def test_a_checkpoint_without_room_is_made_later_and_nothing_of_it_is_lost
         here.clock.jump(CHECKPOINT_S)
         await rounds()
         journal.trouble = None
-        assert here.told.of(ReplyShown) == []
+        assert here.told.of(e.ReplyShown) == []
         assert here.told.of(JournalStalled) == []
 
         here.clock.jump(CHECKPOINT_S)
         await rounds()
-        assert [fact.text for fact in here.told.of(ReplyShown)] == ["one two "]
+        assert [fact.text for fact in here.told.of(e.ReplyShown)] == ["one two "]
         gate.open()
         await end(here)
 
@@ -275,8 +266,8 @@ async def test_a_read_tool_is_cancelled_and_called_again() -> None:
         machine, told, _ = await taken_up(here, "Done.", tools=again)
         assert (await machine.wait()).output == "Done."
         assert [called.arguments for called in again.calls] == [{"n": 1}]
-        assert [fact.outcome for fact in told.of(ToolReturned)] == ["completed"]
-        assert not told.of(ToolCalled), "its intent is journaled already"
+        assert [fact.outcome for fact in told.of(e.ToolReturned)] == ["completed"]
+        assert not told.of(e.ToolCalled), "its intent is journaled already"
 
 
 async def test_a_once_tool_that_listens_is_stopped_softly_and_its_end_is_journaled() -> None:
@@ -291,7 +282,7 @@ async def test_a_once_tool_that_listens_is_stopped_softly_and_its_end_is_journal
 
         machine, told, model = await taken_up(here, "Done.", tools=FakeTools())
         assert (await machine.wait()).output == "Done."
-        assert not told.of(ToolCalled)
+        assert not told.of(e.ToolCalled)
         check_request(model.requests[0])
 
 
@@ -337,7 +328,7 @@ async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
         gate.open()
         machine, _, _ = await taken_up(here, "Done.", was_cut=False)
         assert (await machine.wait()).output == "Done."
-        assert here.told.of(QuestionAsked) == []
+        assert here.told.of(e.QuestionAsked) == []
 
 
 async def test_a_run_at_rest_is_left_at_once_and_its_question_stays() -> None:
@@ -568,7 +559,7 @@ async def test_the_result_of_a_once_call_is_kept_once_there_is_room() -> None:
         here.clock.jump(STALL_RETRY_S)
         await here.machine.wait()
 
-        assert [fact.result for fact in here.told.of(ToolReturned)] == ["made"]
+        assert [fact.result for fact in here.told.of(e.ToolReturned)] == ["made"]
         assert len(here.tools.calls) == 1
 
 
@@ -745,7 +736,7 @@ async def test_a_run_another_process_took_is_let_go_of_and_has_not_failed() -> N
         assert run == before
         assert here.machine.is_closed
         assert here.told.of(RunTaken) == [RunTaken()]
-        assert not here.told.of(RunFailed)
+        assert not here.told.of(e.RunFailed)
         receipt = await here.machine.say("no")
         assert receipt.handling == "reject"
         assert receipt.reason == "another process goes on with the run"
@@ -827,8 +818,8 @@ async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> Non
         await here.machine.start("tidy")
         await here.machine.wait()
 
-        (written,) = here.told.of(FileWritten)
-        assert written == FileWritten(
+        (written,) = here.told.of(e.FileWritten)
+        assert written == e.FileWritten(
             call_id="call_1", path="/w/a.txt", before=digest(b"old"), after=digest(b"new")
         )
         assert shelf.kept == {digest(b"old"): b"old"}
@@ -864,7 +855,7 @@ async def test_a_call_that_was_halted_meanwhile_writes_nothing() -> None:
         await here.machine.wait()
 
         assert tools.files == {tools.path: b"old"}
-        assert not here.told.of(FileWritten)
+        assert not here.told.of(e.FileWritten)
 
 
 async def test_a_halted_tool_that_ignores_its_cancellation_is_refused() -> None:
@@ -895,7 +886,7 @@ async def test_a_halted_tool_that_ignores_its_cancellation_is_refused() -> None:
         await here.machine.say("no", unasked=True)
         await refused.wait()
         await here.machine.wait()
-        assert not here.told.of(FileWritten)
+        assert not here.told.of(e.FileWritten)
 
 
 @pytest.mark.parametrize("where", ["shelf", "journal"])
@@ -925,7 +916,7 @@ async def test_without_room_a_file_is_left_as_it_is(where: str) -> None:
 
         assert tools.files == {tools.path: b"old"}
         assert [type(error) for error in tools.raised] == [JournalFull]
-        assert here.told.of(ToolReturned)[0].outcome == "failed"
+        assert here.told.of(e.ToolReturned)[0].outcome == "failed"
 
 
 async def test_a_file_whose_name_is_no_text_is_left_as_it_is() -> None:

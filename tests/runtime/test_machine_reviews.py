@@ -5,14 +5,8 @@ from typing import Any
 import pytest
 from machine_kit import PLAIN, RESUMING, flow, scene
 
+from midstream.core import events as e
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    PermissionGranted,
-    PermissionRevoked,
-    QuestionAsked,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN
@@ -40,7 +34,7 @@ async def test_a_call_that_needs_nothing_is_made_unasked() -> None:
         await here.machine.wait()
 
         assert [called.ended for called in here.tools.calls] == ["completed"]
-        assert here.told.of(QuestionAsked) == []
+        assert here.told.of(e.QuestionAsked) == []
 
 
 async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None:
@@ -51,7 +45,7 @@ async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None
         assert asked.text == "run\n$ exec: make"
         assert asked.why == "Commands ask."
         assert asked.asks == ("exec: make", f"{SHOWN}exec: make")
-        assert here.told.of(ToolCalled) == []
+        assert here.told.of(e.ToolCalled) == []
         await here.machine.approve(asked.id, Decision(granted=True))
         await here.machine.wait()
 
@@ -66,7 +60,7 @@ async def test_a_refused_call_tells_the_model_which_rule_refused_it() -> None:
         await here.machine.wait()
 
         assert here.tools.calls == []
-        told = here.told.of(ToolReturned)[0]
+        told = here.told.of(e.ToolReturned)[0]
         assert told.outcome == "denied"
         assert told.result == "Refused: exec: rm is denied by your rules. Remove the rule."
 
@@ -86,7 +80,7 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
         assert [c.arguments["command"] for c in here.tools.calls] == ["make"] * 3
         assert here.run.allowed == ("exec: make",)
         assert [q.asks[0] for q in here.run.open_questions] == ["exec: rm"]
-        assert here.told.of(PermissionGranted)[0].capabilities == ("exec: make",)
+        assert here.told.of(e.PermissionGranted)[0].capabilities == ("exec: make",)
 
 
 async def test_what_was_granted_can_be_taken_back() -> None:
@@ -98,7 +92,7 @@ async def test_what_was_granted_can_be_taken_back() -> None:
         await here.machine.settled()
 
         assert here.run.allowed == ("exec: ls",)
-        assert [fact.permission for fact in here.told.of(PermissionRevoked)] == ["exec: make"]
+        assert [fact.permission for fact in here.told.of(e.PermissionRevoked)] == ["exec: make"]
         assert len(here.run.open_questions) == 1
 
 
@@ -144,7 +138,7 @@ async def test_a_changed_call_for_a_closed_question_or_none_makes_no_call() -> N
         await here.machine.wait()
 
         assert here.tools.calls == []
-        assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["denied"]
+        assert [fact.outcome for fact in here.told.of(e.ToolReturned)] == ["denied"]
 
 
 async def test_a_changed_call_that_is_denied_is_not_made() -> None:
@@ -163,7 +157,7 @@ async def test_a_changed_call_that_is_denied_is_not_made() -> None:
         await here.machine.wait()
 
         assert here.tools.calls == []
-        assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["denied"]
+        assert [fact.outcome for fact in here.told.of(e.ToolReturned)] == ["denied"]
 
 
 async def test_where_nobody_can_say_yes_the_refusal_says_what_to_allow() -> None:
@@ -172,7 +166,7 @@ async def test_where_nobody_can_say_yes_the_refusal_says_what_to_allow() -> None
         await here.machine.wait()
 
         assert here.tools.calls == []
-        assert here.told.of(ToolReturned)[0].result == (
+        assert here.told.of(e.ToolReturned)[0].result == (
             "Refused: Commands ask. Nobody is there to give a yes. "
             "A person can allow it with --allow 'exec: a b'."
         )
@@ -190,7 +184,7 @@ async def test_words_during_a_review_stop_the_call_before_it_is_made() -> None:
         await here.machine.wait()
 
         assert here.tools.calls == []
-        assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["not_run"]
+        assert [fact.outcome for fact in here.told.of(e.ToolReturned)] == ["not_run"]
 
 
 async def test_a_tool_state_is_asked_about_like_an_agents_call() -> None:
@@ -214,7 +208,7 @@ async def test_reviewed_calls_of_one_reply_keep_to_the_budget() -> None:
         await here.machine.wait()
 
         assert len(here.tools.calls) == 2
-        assert "not_run" in [fact.outcome for fact in here.told.of(ToolReturned)]
+        assert "not_run" in [fact.outcome for fact in here.told.of(e.ToolReturned)]
 
 
 @pytest.mark.parametrize("broken", [ValueError("boom"), None])
@@ -230,4 +224,4 @@ async def test_a_review_that_goes_wrong_allows_nothing(broken: Exception | None)
         await here.machine.wait()
 
         assert here.tools.calls == []
-        assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["denied"]
+        assert [fact.outcome for fact in here.told.of(e.ToolReturned)] == ["denied"]

@@ -18,15 +18,9 @@ from machine_kit import (
     scene,
 )
 
+from midstream.core import events as e
 from midstream.core.decide import decide
 from midstream.core.decide.decide import MAX_BREAKS
-from midstream.core.events import (
-    AgentFailed,
-    InputDisposed,
-    ReplyCut,
-    RunFailed,
-    ToolReturned,
-)
 from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Notice, RunTaken
 from midstream.language.errors import WorldTrouble
@@ -106,7 +100,7 @@ async def test_tools_that_misbehave_fail_their_call(does: object) -> None:
         run = await here.machine.wait()
 
         assert run.output == "Done."
-        assert here.told.of(ToolReturned)[0].outcome == "failed"
+        assert here.told.of(e.ToolReturned)[0].outcome == "failed"
 
 
 async def test_a_tool_cannot_change_what_is_known_of_its_call() -> None:
@@ -131,7 +125,7 @@ async def test_words_no_store_can_keep_are_made_readable() -> None:
 
         assert run.output == "half \ufffd pair"
         assert here.told.shown() == "half \ufffd pair"
-        assert here.told.of(ToolReturned)[0].result == "a\ufffdb\ufffd"
+        assert here.told.of(e.ToolReturned)[0].result == "a\ufffdb\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +144,7 @@ async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> 
         assert run.status == "failed"
         assert receipt.handling == "reject"
         assert receipt.reason == f"the run has failed: {run.error}"
-        (failed,) = here.told.of(RunFailed)
+        (failed,) = here.told.of(e.RunFailed)
         assert failed.error in ("The disk is full.", f"The journal failed: {trouble}")
         assert (failed.fault, bool(failed.hint)) == ("world", True)
         assert await journal.read(here.machine.id) == kept
@@ -199,8 +193,8 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
         run = await here.machine.wait()
 
         assert (run.status, run.error) == ("failed", "ZeroDivisionError: division by zero")
-        assert [fact.disposition for fact in here.told.of(InputDisposed)] == ["rejected"]
-        assert "report it" in here.told.of(RunFailed)[0].hint
+        assert [fact.disposition for fact in here.told.of(e.InputDisposed)] == ["rejected"]
+        assert "report it" in here.told.of(e.RunFailed)[0].hint
 
 
 async def test_another_writer_ends_the_run_here() -> None:
@@ -216,7 +210,7 @@ async def test_another_writer_ends_the_run_here() -> None:
         assert run.status == "running", "it goes on there"
         assert here.machine.is_closed
         assert here.told.of(RunTaken)
-        assert not here.told.of(RunFailed)
+        assert not here.told.of(e.RunFailed)
         assert len(await journal.read(here.machine.id)) == len(facts) + 1
 
 
@@ -350,7 +344,7 @@ async def test_a_reply_that_broke_off_is_asked_on_with_what_was_shown_of_it() ->
         await begin(here)
         run = await end(here)
         assert (run.status, run.output) == ("finished", "three.")
-        cuts = [(fact.partial, fact.reason) for fact in here.told.of(ReplyCut)]
+        cuts = [(fact.partial, fact.reason) for fact in here.told.of(e.ReplyCut)]
         assert cuts == [("one two ", BROKEN.what)]
         shown = here.model.requests[1].messages[-2]
         assert (shown.text, shown.interrupted) == ("one two ", True)
@@ -386,5 +380,5 @@ async def test_in_a_chat_the_person_says_how_it_goes_on() -> None:
         here.machine._definition = msgspec.structs.replace(here.machine._definition, kind="chat")
         await begin(here)
         await end(here)
-        assert [fact.partial for fact in here.told.of(AgentFailed)] == ["one "]
+        assert [fact.partial for fact in here.told.of(e.AgentFailed)] == ["one "]
         assert len(here.model.requests) == 1

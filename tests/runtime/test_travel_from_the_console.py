@@ -7,15 +7,8 @@ import pytest
 from travel_kit import CHAT, DEADLINE_S, store_engine
 
 from midstream.config.manager import ConfigManager
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    FileWritten,
-    RunStarted,
-    StateTransition,
-    ToolCalled,
-)
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.run_repository import WorkspaceRuns
@@ -30,12 +23,12 @@ async def written(store: MemoryStore, folder: Path) -> None:
     """Keep a run that wrote `a.txt`."""
     path = folder / "a.txt"
     path.write_bytes(b"new")
-    facts: tuple[AnyFact, ...] = (
-        RunStarted(workflow="test", definition=define(CHAT), workspace=str(folder)),
-        StateTransition(source="", target="start", reason="started"),
-        AgentResponded(agent="dude", text="", calls=(CALL,), is_final=False),
-        ToolCalled(call_id="c1", name="write_file", arguments=CALL.arguments, agent="dude"),
-        FileWritten(
+    facts: tuple[e.AnyFact, ...] = (
+        e.RunStarted(workflow="test", definition=define(CHAT), workspace=str(folder)),
+        e.StateTransition(source="", target="start", reason="started"),
+        e.AgentResponded(agent="dude", text="", calls=(CALL,), is_final=False),
+        e.ToolCalled(call_id="c1", name="write_file", arguments=CALL.arguments, agent="dude"),
+        e.FileWritten(
             call_id="c1",
             path=str(path),
             before=await store.put(b"old"),

@@ -17,15 +17,8 @@ from deadline import DEADLINE_S
 from hypothesis import HealthCheck, event, given, settings
 from random_workflows import HANDLERS, INNER, ROLES, TOOLS, WORK, every_key, keys_of, workflows
 
+from midstream.core import events as e
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    AnyFact,
-    BranchFailed,
-    RunFailed,
-    StateFailed,
-    StateTransition,
-    Usage,
-)
 from midstream.core.inputs import RequestedCall
 from midstream.core.pending import AwaitTime, pending
 from midstream.core.run import Run
@@ -136,13 +129,13 @@ def reply(request: ModelRequest) -> Scripted:
     if not request.must_call:
         return Scripted(pieces=("x",))
     tool = request.tools[-1]
-    usage = Usage(model="m", input_tokens=60, output_tokens=9)
+    usage = e.Usage(model="m", input_tokens=60, output_tokens=9)
     value = smallest(tool.parameters)
     arguments = value if isinstance(value, dict) else {}
     return Scripted(calls=(RequestedCall(name=tool.name, arguments=arguments),), usage=usage)
 
 
-async def played(workflow: Workflow) -> tuple[Run, list[AnyFact]]:
+async def played(workflow: Workflow) -> tuple[Run, list[e.AnyFact]]:
     """Return a run of a workflow, and its facts: ended, or stopped after so many acts."""
     story, clock = Chronicle(), JumpingClock()
     world = fake_world(ScriptedModel(reply), tools=tools(), clock=clock)
@@ -191,11 +184,11 @@ async def _act(machine: WorkflowStateMachine, clock: JumpingClock) -> None:
     clock.jump(max(0.0, min(until for until in times if until is not None) - clock.now()))
 
 
-def reasons(run: Run, facts: list[AnyFact]) -> Iterator[str]:
+def reasons(run: Run, facts: list[e.AnyFact]) -> Iterator[str]:
     """Yield what went wrong in a run, whether it was caught or not."""
     yield run.error
     for fact in facts:
-        if isinstance(fact, StateFailed | BranchFailed | RunFailed):
+        if isinstance(fact, e.StateFailed | e.BranchFailed | e.RunFailed):
             yield f"{fact.error} {fact.hint}"
 
 
@@ -211,11 +204,11 @@ def deciding(data: Json) -> set[str]:
     return found
 
 
-def turns_idly(facts: list[AnyFact], decides: set[str]) -> bool:
+def turns_idly(facts: list[e.AnyFact], decides: set[str]) -> bool:
     """Return whether a run failed in a circle in which nothing was decided on."""
-    ends = [f for f in facts if isinstance(f, RunFailed | BranchFailed) and IDLE in f.error]
+    ends = [f for f in facts if isinstance(f, e.RunFailed | e.BranchFailed) and IDLE in f.error]
     for end in ends:
-        ways = [f for f in facts if isinstance(f, StateTransition) and f.branch == end.branch]
+        ways = [f for f in facts if isinstance(f, e.StateTransition) and f.branch == end.branch]
         is_plain = all(way.reason in ("next", "transition") for way in ways[-100:])
         if is_plain and not decides & {way.source for way in ways[-100:]}:
             return True
@@ -247,7 +240,7 @@ def test_what_the_validator_takes_does_not_fail_for_what_it_promises_to_find(
         bugs = [
             fact
             for fact in facts
-            if isinstance(fact, RunFailed | BranchFailed) and fact.fault == "bug"
+            if isinstance(fact, e.RunFailed | e.BranchFailed) and fact.fault == "bug"
         ]
         assert not bugs
         assert run.is_over

@@ -14,19 +14,8 @@ from typing import Any
 import msgspec
 
 from midstream.app.own_commands import run_own_command
+from midstream.core import events as e
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    RunFinished,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-    WorkflowOutput,
-)
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -84,7 +73,7 @@ class FakeDesk:
         self.run: Run | None = None
         self.last_run = Run(id="r1", definition=GRAPHED, state="start", visits={"start": 1})
 
-    def tell(self, event: AnyFact | AnyNotice) -> None:
+    def tell(self, event: e.AnyFact | AnyNotice) -> None:
         """Show an event of the one run."""
         assert self.face is not None
         self.seq += 1
@@ -100,7 +89,7 @@ class FakeDesk:
         """Open a question."""
         self.questions.append(question)
         self.tell(
-            QuestionAsked(
+            e.QuestionAsked(
                 question_id=question.id,
                 number=question.number,
                 kind=question.kind,
@@ -117,7 +106,7 @@ class FakeDesk:
     def close(self, question: str, answer: str) -> None:
         """Close a question by an answer."""
         self.questions = [q for q in self.questions if q.id != question]
-        self.tell(QuestionAnswered(question_id=question, answer=answer))
+        self.tell(e.QuestionAnswered(question_id=question, answer=answer))
         assert self.face is not None
         self.face.refresh()
 
@@ -205,15 +194,15 @@ class FakeDesk:
             "flood": lambda: self._soon_flood(int(rest or 1000)),
             "stream": self._stream,
             "cut": lambda: self.tell(
-                Interrupted(epoch=1, text="x", state="review", agent="ada", partial="half a th")
+                e.Interrupted(epoch=1, text="x", state="review", agent="ada", partial="half a th")
             ),
-            "md": lambda: self.tell(AgentResponded(agent="ada", text=MARKDOWN)),
-            "hostile": lambda: self.tell(AgentResponded(agent="ada", text=HOSTILE)),
+            "md": lambda: self.tell(e.AgentResponded(agent="ada", text=MARKDOWN)),
+            "hostile": lambda: self.tell(e.AgentResponded(agent="ada", text=HOSTILE)),
             "tool": self._tool,
             "refuse": lambda: setattr(self, "returns", 1),
             "busy": lambda: setattr(self, "busy", True),
             "boom": self._boom,
-            "respond": lambda: self.tell(AgentResponded(agent="ada", text=rest)),
+            "respond": lambda: self.tell(e.AgentResponded(agent="ada", text=rest)),
             "turns": lambda: setattr(self, "earlier", turns(int(rest))),
             "follow": self._follow,
             "move": lambda: self._move(rest),
@@ -240,14 +229,14 @@ class FakeDesk:
 
     def _move(self, state: str) -> None:
         run = self.last_run
-        self.tell(StateTransition(source=run.state, target=state, reason="next"))
+        self.tell(e.StateTransition(source=run.state, target=state, reason="next"))
         visits = {**run.visits, state: run.visits.get(state, 0) + 1}
         self.last_run = self.run = msgspec.structs.replace(run, state=state, visits=visits)
 
     def _over(self) -> None:
         ended = msgspec.structs.replace(self.last_run, status="finished", phase="ended")
         self.last_run, self.run = ended, None
-        self.tell(RunFinished())
+        self.tell(e.RunFinished())
 
     def _turn(self) -> None:
         assert self.face is not None
@@ -272,7 +261,7 @@ class FakeDesk:
     def _soon_flood(self, count: int) -> None:
         async def flood() -> None:
             for number in range(count):
-                self.tell(WorkflowOutput(text=f"line {number} of the flood"))
+                self.tell(e.WorkflowOutput(text=f"line {number} of the flood"))
                 if number % 100 == 99:
                     await asyncio.sleep(0.01)
             self.note("flood over")
@@ -286,10 +275,10 @@ class FakeDesk:
 
     def _tool(self) -> None:
         self.tell(
-            ToolCalled(call_id="c1", name="read_files", arguments={"path": "a.py"}, agent="ada")
+            e.ToolCalled(call_id="c1", name="read_files", arguments={"path": "a.py"}, agent="ada")
         )
         self.tell(
-            ToolReturned(
+            e.ToolReturned(
                 call_id="c1", name="read_files", outcome="completed", result="one\ntwo\nthree"
             )
         )

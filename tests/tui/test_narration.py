@@ -5,33 +5,8 @@ from typing import Any
 
 import pytest
 
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    AnyFact,
-    DefinitionChanged,
-    FileWritten,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    PermissionGranted,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionSuperseded,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    RunSuspended,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-    WordsJoined,
-    WorkflowOutput,
-)
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -50,7 +25,7 @@ from midstream.tui.event_renderer import Narrator
 from midstream.tui.styled_lines import Line, rows, to_plain
 
 
-def narrated(*events: AnyFact | AnyNotice, with_cards: bool = False) -> str:
+def narrated(*events: e.AnyFact | AnyNotice, with_cards: bool = False) -> str:
     narrator = Narrator(with_cards=with_cards)
     blocks = []
     for number, event in enumerate(events, 1):
@@ -61,18 +36,18 @@ def narrated(*events: AnyFact | AnyNotice, with_cards: bool = False) -> str:
     )
 
 
-def called(name: str = "read_files", call_id: str = "c1", **arguments: Any) -> ToolCalled:
-    return ToolCalled(call_id=call_id, name=name, arguments=arguments, agent="ada")
+def called(name: str = "read_files", call_id: str = "c1", **arguments: Any) -> e.ToolCalled:
+    return e.ToolCalled(call_id=call_id, name=name, arguments=arguments, agent="ada")
 
 
 def returned(
     result: str, *, name: str = "read_files", call_id: str = "c1", outcome: Outcome = "completed"
-) -> ToolReturned:
-    return ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result)
+) -> e.ToolReturned:
+    return e.ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result)
 
 
 def test_a_transition_is_told_to_those_who_want_all() -> None:
-    fact = StateTransition(source="write", target="review", reason="no transition given")
+    fact = e.StateTransition(source="write", target="review", reason="no transition given")
     narrator = Narrator(with_cards=True)
     narrator.is_verbose = True
 
@@ -83,20 +58,20 @@ def test_a_transition_is_told_to_those_who_want_all() -> None:
 
 
 def test_an_agents_words_stand_under_its_name_behind_a_gutter() -> None:
-    fact = AgentResponded(agent="ada", text="Hello.\n› /exit")
+    fact = e.AgentResponded(agent="ada", text="Hello.\n› /exit")
 
     assert narrated(fact) == "▌ ada\nHello.\n  › /exit\n"
 
 
 def test_a_reply_that_only_calls_tools_says_nothing() -> None:
-    assert narrated(AgentResponded(agent="ada", text="", is_final=False)) == ""
+    assert narrated(e.AgentResponded(agent="ada", text="", is_final=False)) == ""
 
 
 def test_a_structured_reply_is_shown_as_its_values() -> None:
     call = ToolCall(
         id="c1", name="judge", arguments={"is_good": False, "advice": "shorter", "points": 3}
     )
-    reply = AgentResponded(agent="critic", text="", calls=(call,), is_final=True)
+    reply = e.AgentResponded(agent="critic", text="", calls=(call,), is_final=True)
 
     assert narrated(reply) == "▌ critic  is_good no · advice: shorter · points 3\n"
 
@@ -120,7 +95,7 @@ def test_a_failed_call_says_so() -> None:
 
 
 def test_a_question_shows_its_number_and_choices() -> None:
-    fact = QuestionAsked(
+    fact = e.QuestionAsked(
         question_id="q2", number=2, kind="question", text="Which?", agent="ada", choices=("a", "b")
     )
 
@@ -128,7 +103,7 @@ def test_a_question_shows_its_number_and_choices() -> None:
 
 
 def test_an_approval_shows_every_byte_with_controls_escaped() -> None:
-    fact = QuestionAsked(
+    fact = e.QuestionAsked(
         question_id="q1", number=1, kind="approval", text="run " + "x" * 500 + "\x1b[8m; rm -rf /"
     )
 
@@ -136,8 +111,8 @@ def test_an_approval_shows_every_byte_with_controls_escaped() -> None:
 
 
 def test_with_cards_a_question_is_told_when_it_is_answered() -> None:
-    asked = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")
-    answered = QuestionAnswered(question_id="q1", answer="red")
+    asked = e.QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")
+    answered = e.QuestionAnswered(question_id="q1", answer="red")
 
     assert narrated(asked, with_cards=True) == ""
     assert narrated(asked, answered, with_cards=True) == "✓ #1 Which?  red\n"
@@ -148,15 +123,15 @@ def test_with_cards_a_question_is_told_when_it_is_answered() -> None:
     [("approval", "no", "✗"), ("approval", "yes", "✓"), ("question", "no", "✓")],
 )
 def test_a_refusal_has_no_tick(kind: QuestionKind, answer: str, mark: str) -> None:
-    asked = QuestionAsked(question_id="q1", number=1, kind=kind, text="edit_file", agent="ada")
-    answered = QuestionAnswered(question_id="q1", answer=answer)
+    asked = e.QuestionAsked(question_id="q1", number=1, kind=kind, text="edit_file", agent="ada")
+    answered = e.QuestionAnswered(question_id="q1", answer=answer)
 
     assert narrated(asked, answered, with_cards=True) == f"{mark} #1 edit_file  {answer}\n"
 
 
 def test_a_superseded_question_says_why() -> None:
-    asked = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?")
-    closed = QuestionSuperseded(question_id="q1", reason="interrupted")
+    asked = e.QuestionAsked(question_id="q1", number=1, kind="question", text="Which?")
+    closed = e.QuestionSuperseded(question_id="q1", reason="interrupted")
 
     story = narrated(asked, closed, with_cards=True)
 
@@ -168,12 +143,12 @@ def test_an_interruption_is_one_line_that_says_what_became_of_each_call() -> Non
         called("read_files", "c1"),
         called("execute_terminal", "c2"),
         called("write_file", "c3"),
-        Interrupted(epoch=1, text="stop", agent="ada"),
+        e.Interrupted(epoch=1, text="stop", agent="ada"),
         returned("", name="read_files", call_id="c1", outcome="stopped"),
         returned("", name="measure_code", call_id="c4", outcome="not_run"),
         returned("", name="write_file", call_id="c3", outcome="completed"),
         returned("", name="execute_terminal", call_id="c2", outcome="unknown"),
-        StateTransition(source="write", target="resume", reason="interrupted"),
+        e.StateTransition(source="write", target="resume", reason="interrupted"),
     )
 
     assert story == (
@@ -183,7 +158,7 @@ def test_an_interruption_is_one_line_that_says_what_became_of_each_call() -> Non
 
 
 def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
-    story = narrated(Interrupted(epoch=1, text="no", agent="ada", partial="I would li"))
+    story = narrated(e.Interrupted(epoch=1, text="no", agent="ada", partial="I would li"))
 
     assert story == "▌ ada\nI would li\n▌ [interrupted]\n⏹ interrupted · ada cut off\n"
 
@@ -191,7 +166,7 @@ def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     narrator = Narrator(with_cards=True)
     narrator.streamed("r1", "ada", "I would like")
-    fact = Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
+    fact = e.Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
 
     blocks = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
 
@@ -200,42 +175,46 @@ def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
 
 def test_an_interruption_waits_for_the_tools_that_still_stop() -> None:
     narrator = Narrator(with_cards=True)
-    for event in (called("execute_terminal"), Interrupted(epoch=1, text=None, leads_to="hold")):
+    for event in (called("execute_terminal"), e.Interrupted(epoch=1, text=None, leads_to="hold")):
         narrator.told(Envelope(run="r1", at=0.0, event=event, seq=1))
 
     assert narrator.settle() == []
 
 
 def test_a_failed_run_says_where_why_and_what_to_do() -> None:
-    story = narrated(RunFailed(error="boom", hint="Fix script.py.", fault="author", state="write"))
+    story = narrated(
+        e.RunFailed(error="boom", hint="Fix script.py.", fault="author", state="write")
+    )
 
     assert story == "✗ failed in write: boom\n  Fix script.py.\n"
 
 
 def test_the_other_ends_of_a_run() -> None:
-    assert narrated(RunFinished(output="x")) == "✓ finished\n"
-    assert narrated(RunStopped(reason="by the user")) == "■ stopped: by the user\n"
+    assert narrated(e.RunFinished(output="x")) == "✓ finished\n"
+    assert narrated(e.RunStopped(reason="by the user")) == "■ stopped: by the user\n"
 
 
 def test_a_workflow_says_that_it_started_and_a_chat_does_not() -> None:
     workflow = Workflow(workflow_name="review", states=(State(name="start"), State(name="stop")))
-    started = RunStarted(workflow="review", definition=Definition(workflow=workflow, roles={}))
-    chat = RunStarted(workflow="role:dude", definition=chat_definition("dude", Role(), {}))
+    started = e.RunStarted(workflow="review", definition=Definition(workflow=workflow, roles={}))
+    chat = e.RunStarted(workflow="role:dude", definition=chat_definition("dude", Role(), {}))
 
     assert narrated(started) == "▶ review  started, run r1\n"
-    assert narrated(chat, StateTransition(source="", target="start", reason="started")) == ""
+    assert narrated(chat, e.StateTransition(source="", target="start", reason="started")) == ""
 
 
 def test_output_of_a_workflow_and_its_result() -> None:
-    story = narrated(WorkflowOutput(text="1 of 3"), WorkflowOutput(text="# Report", kind="result"))
+    story = narrated(
+        e.WorkflowOutput(text="1 of 3"), e.WorkflowOutput(text="# Report", kind="result")
+    )
 
     assert story == "· 1 of 3\n▌ result\n# Report\n"
 
 
 def test_a_line_that_was_never_delivered_is_shown_again() -> None:
     story = narrated(
-        InputReceived(input_id="i1", text="and rename it", source="user", handling="queue"),
-        InputDisposed(input_id="i1", disposition="rejected", reason="the run ended first"),
+        e.InputReceived(input_id="i1", text="and rename it", source="user", handling="queue"),
+        e.InputDisposed(input_id="i1", disposition="rejected", reason="the run ended first"),
     )
 
     assert story.endswith("! Not delivered: and rename it (the run ended first)\n")
@@ -243,11 +222,11 @@ def test_a_line_that_was_never_delivered_is_shown_again() -> None:
 
 def test_words_whose_turn_has_come_are_told_as_no_interruption() -> None:
     story = narrated(
-        InputReceived(input_id="i1", text="and the tests?", source="user", handling="queue"),
-        AgentResponded(agent="ada", text="Done."),
-        Interrupted(epoch=1, text="and the tests?", state="start"),
-        InputDisposed(input_id="i1", disposition="queued"),
-        StateTransition(source="start", target="resume", reason="queued words"),
+        e.InputReceived(input_id="i1", text="and the tests?", source="user", handling="queue"),
+        e.AgentResponded(agent="ada", text="Done."),
+        e.Interrupted(epoch=1, text="and the tests?", state="start"),
+        e.InputDisposed(input_id="i1", disposition="queued"),
+        e.StateTransition(source="start", target="resume", reason="queued words"),
     )
 
     assert story == (
@@ -257,14 +236,14 @@ def test_words_whose_turn_has_come_are_told_as_no_interruption() -> None:
 
 def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed() -> None:
     story = narrated(
-        InputReceived(
+        e.InputReceived(
             input_id="i1", text="in German\nplease\nnow", source="user", handling="steer"
         ),
         called(),
         returned("one"),
-        WordsJoined(context="chat", text="in German\nplease\nnow"),
-        InputDisposed(input_id="i1", disposition="steered"),
-        AgentResponded(agent="ada", text="Ja."),
+        e.WordsJoined(context="chat", text="in German\nplease\nnow"),
+        e.InputDisposed(input_id="i1", disposition="steered"),
+        e.AgentResponded(agent="ada", text="Ja."),
     )
 
     assert story == (
@@ -275,9 +254,9 @@ def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed(
 
 def test_words_heard_take_one_row() -> None:
     narrator = Narrator(with_cards=True)
-    received = InputReceived(input_id="i1", text="word " * 99, source="user", handling="queue")
+    received = e.InputReceived(input_id="i1", text="word " * 99, source="user", handling="queue")
     narrator.told(Envelope(run="r1", at=0.0, event=received, seq=1))
-    heard = InputDisposed(input_id="i1", disposition="queued")
+    heard = e.InputDisposed(input_id="i1", disposition="queued")
 
     (line,) = narrator.told(Envelope(run="r1", at=0.0, event=heard, seq=2))
 
@@ -289,22 +268,22 @@ def test_words_heard_take_one_row() -> None:
 def test_a_line_that_waited_for_nothing_or_was_taken_back_is_not_heard(
     disposition: Disposition,
 ) -> None:
-    received = InputReceived(input_id="i1", text="no", source="user", handling="interrupt")
+    received = e.InputReceived(input_id="i1", text="no", source="user", handling="interrupt")
 
-    assert narrated(received, InputDisposed(input_id="i1", disposition=disposition)) == ""
+    assert narrated(received, e.InputDisposed(input_id="i1", disposition=disposition)) == ""
 
 
 def test_words_from_elsewhere_say_where_they_came_from() -> None:
-    fact = InputReceived(input_id="i1", text="hurry", source="web", handling="interrupt")
+    fact = e.InputReceived(input_id="i1", text="hurry", source="web", handling="interrupt")
 
     assert narrated(fact) == "· web says: hurry\n"
 
 
 def test_the_rest_of_what_can_be_seen() -> None:
     story = narrated(
-        PermissionGranted(tool="write_file"),
-        PermissionGranted(tool="run", capabilities=("exec: make", "net: \\*")),
-        AgentFailed(agent="ada", error="HTTP 500.", hint="Try again.", partial="half"),
+        e.PermissionGranted(tool="write_file"),
+        e.PermissionGranted(tool="run", capabilities=("exec: make", "net: \\*")),
+        e.AgentFailed(agent="ada", error="HTTP 500.", hint="Try again.", partial="half"),
         ListenerFailed(listener="spy", error="boom"),
     )
 
@@ -326,14 +305,15 @@ def test_a_request_that_waits_to_be_tried_again_says_so() -> None:
 
 def test_a_failure_is_told_once() -> None:
     told = narrated(
-        AgentFailed(agent="bob", error="The line is dead.", hint="Try again."),
-        RunFailed(error="The line is dead.", hint="Try again.", fault="world", state="start"),
+        e.AgentFailed(agent="bob", error="The line is dead.", hint="Try again."),
+        e.RunFailed(error="The line is dead.", hint="Try again.", fault="world", state="start"),
     )
 
     assert told.count("The line is dead.") == 1
     assert "failed in start" in told
     assert "The disk is full." in narrated(
-        AgentFailed(agent="bob", error="The line is dead."), RunFailed(error="The disk is full.")
+        e.AgentFailed(agent="bob", error="The line is dead."),
+        e.RunFailed(error="The disk is full."),
     )
 
 
@@ -343,7 +323,7 @@ def test_a_failure_is_told_once() -> None:
 FLOW = Definition(workflow=Workflow(workflow_name="w", states=(State(name="start"),)), roles={})
 
 
-def taken_up(definition: Definition, fact: RunRecovered) -> str:
+def taken_up(definition: Definition, fact: e.RunRecovered) -> str:
     """Return what is told once it is known what run it is, whichever comes first."""
     known = Run(id="r1", definition=definition)
     late, early = Narrator(with_cards=True), Narrator(with_cards=True)
@@ -356,23 +336,23 @@ def taken_up(definition: Definition, fact: RunRecovered) -> str:
 
 
 def test_a_run_that_is_taken_up_says_whether_it_was_cut() -> None:
-    assert taken_up(FLOW, RunRecovered(was_cut=True)) == (
+    assert taken_up(FLOW, e.RunRecovered(was_cut=True)) == (
         "· Run r1 goes on in this process. It had been cut off.\n"
     )
-    for whole in (RunRecovered(), RunRecovered(was_cut=True, was_idle=True)):
+    for whole in (e.RunRecovered(), e.RunRecovered(was_cut=True, was_idle=True)):
         assert taken_up(FLOW, whole) == "· Run r1 goes on in this process.\n"
 
 
 def test_of_a_chat_that_is_taken_up_only_that_it_was_cut_is_news() -> None:
     chat = chat_definition("dude", Role(), {})
 
-    assert taken_up(chat, RunRecovered()) == ""
-    assert taken_up(chat, RunRecovered(was_cut=True, was_idle=True)) == ""
-    assert taken_up(chat, RunRecovered(was_cut=True)) == "· It had been cut off.\n"
+    assert taken_up(chat, e.RunRecovered()) == ""
+    assert taken_up(chat, e.RunRecovered(was_cut=True, was_idle=True)) == ""
+    assert taken_up(chat, e.RunRecovered(was_cut=True)) == "· It had been cut off.\n"
 
 
 def test_a_suspended_run_says_why_and_how_it_goes_on() -> None:
-    shown = narrated(RunSuspended(reason="crash_loop"), RunResumed())
+    shown = narrated(e.RunSuspended(reason="crash_loop"), e.RunResumed())
 
     assert shown == (
         "! Run r1 is suspended: its process died several times without progress. "
@@ -398,9 +378,9 @@ def test_a_new_definition_is_told_and_a_written_file_is_not() -> None:
     definition = Definition(
         workflow=Workflow(workflow_name="w", states=(State(name="start"),)), roles={}
     )
-    written = FileWritten(call_id="c1", path="/w/a.py", before=None, after="0" * 64)
+    written = e.FileWritten(call_id="c1", path="/w/a.py", before=None, after="0" * 64)
 
-    assert narrated(DefinitionChanged(definition=definition), written) == (
+    assert narrated(e.DefinitionChanged(definition=definition), written) == (
         "· Run r1 follows the workflow as it is now.\n"
     )
 
@@ -417,10 +397,10 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
             undelivered=(waiting,),
         )
     )
-    events: list[AnyFact] = [
-        StateTransition(source="start", target="start", reason="a chat never says where it goes"),
-        QuestionAnswered(question_id="q1", answer="blue"),
-        InputDisposed(input_id="i1", disposition="rejected", reason="the run ended"),
+    events: list[e.AnyFact] = [
+        e.StateTransition(source="start", target="start", reason="a chat never says where it goes"),
+        e.QuestionAnswered(question_id="q1", answer="blue"),
+        e.InputDisposed(input_id="i1", disposition="rejected", reason="the run ended"),
     ]
     blocks = []
     for number, event in enumerate(events, 1):
@@ -436,8 +416,8 @@ def test_a_refused_call_says_what_it_was_and_how_it_could_be_allowed() -> None:
     call = ToolCall(id="c1", name="run", arguments={"command": "rm"})
 
     story = narrated(
-        AgentResponded(agent="ada", text="", calls=(call,), is_final=False),
-        ToolReturned(call_id="c1", name="run", outcome="denied", result=f"Refused: {reason}"),
+        e.AgentResponded(agent="ada", text="", calls=(call,), is_final=False),
+        e.ToolReturned(call_id="c1", name="run", outcome="denied", result=f"Refused: {reason}"),
     )
 
     assert story == f"✗ run(rm) · denied: {reason}\n"
@@ -446,7 +426,7 @@ def test_a_refused_call_says_what_it_was_and_how_it_could_be_allowed() -> None:
 # --- runs out of sight --------------------------------------------------------------------------
 
 
-def envelope(event: AnyFact | AnyNotice, run: str = "r2") -> Envelope:
+def envelope(event: e.AnyFact | AnyNotice, run: str = "r2") -> Envelope:
     return Envelope(run=run, at=0.0, event=event, seq=1)
 
 
@@ -457,12 +437,12 @@ def text_of(blocks: Sequence[Block]) -> str:
 def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
     narrator = Narrator(with_cards=True)
     behind = (
-        AgentResponded(agent="bob", text="Behind."),
-        Interrupted(epoch=1, text=None, agent="bob", partial="half", leads_to="hold"),
+        e.AgentResponded(agent="bob", text="Behind."),
+        e.Interrupted(epoch=1, text=None, agent="bob", partial="half", leads_to="hold"),
     )
     for event in behind:
         assert narrator.told(envelope(event), is_behind=True) == []
-    said = narrator.told(envelope(AgentResponded(agent="ada", text="Here."), run="r1"))
+    said = narrator.told(envelope(e.AgentResponded(agent="ada", text="Here."), run="r1"))
     assert text_of([*said, *narrator.settle()]) == "▌ ada\nHere.\n"
 
     assert text_of(narrator.kept("r2")) == (
@@ -474,15 +454,15 @@ def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
 
 def test_the_next_that_a_run_does_in_sight_comes_after_what_it_did_out_of_it() -> None:
     narrator = Narrator(with_cards=True)
-    narrator.told(envelope(AgentResponded(agent="bob", text="One.")), is_behind=True)
+    narrator.told(envelope(e.AgentResponded(agent="bob", text="One.")), is_behind=True)
 
-    said = narrator.told(envelope(AgentResponded(agent="bob", text="Two.")))
+    said = narrator.told(envelope(e.AgentResponded(agent="bob", text="Two.")))
     assert text_of(said) == "▌ bob\nOne.\n▌ bob\nTwo.\n"
 
 
 def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() -> None:
     narrator = Narrator(with_cards=True)
-    for event in (AgentResponded(agent="bob", text="Done."), RunFinished()):
+    for event in (e.AgentResponded(agent="bob", text="Done."), e.RunFinished()):
         narrator.told(envelope(event), is_behind=True)
 
     assert text_of(narrator.last_in_full()) == "▌ bob\nDone.\n✓ finished\n"
@@ -492,5 +472,5 @@ def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() ->
 def test_what_is_wrong_with_a_run_is_told_wherever_it_is() -> None:
     narrator = Narrator(with_cards=True)
 
-    told = narrator.told(envelope(RunSuspended(reason="crash_loop")), is_behind=True)
+    told = narrator.told(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
     assert "Run r2 is suspended" in text_of(told)

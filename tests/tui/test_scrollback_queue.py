@@ -7,13 +7,7 @@ from collections.abc import Callable
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    QuestionAsked,
-    StateTransition,
-    WorkflowOutput,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Question
 from midstream.tui.event_renderer import Narrator
@@ -48,10 +42,10 @@ class Paper:
         return True
 
     def log(self, text: str) -> None:
-        self.scrollback.add(Envelope(run="r1", at=0.0, event=WorkflowOutput(text=text), seq=1))
+        self.scrollback.add(Envelope(run="r1", at=0.0, event=e.WorkflowOutput(text=text), seq=1))
 
     def reply(self, text: str) -> None:
-        event = AgentResponded(agent="ada", text=text)
+        event = e.AgentResponded(agent="ada", text=text)
         self.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=1))
 
     async def shows(self, text: str) -> None:
@@ -78,9 +72,9 @@ async def test_many_events_go_into_few_frames_in_order() -> None:
 async def test_branches_that_go_on_stand_before_a_question_one_of_them_asks() -> None:
     """Though the question is drawn by another hand: its card has no room for all of it."""
     paper = Paper()
-    events: tuple[AnyFact, ...] = (
-        StateTransition(source="look", target="look", reason="going on", branch="left"),
-        QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", branch="left"),
+    events: tuple[e.AnyFact, ...] = (
+        e.StateTransition(source="look", target="look", reason="going on", branch="left"),
+        e.QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", branch="left"),
     )
     for number, event in enumerate(events, 1):
         paper.scrollback.add(Envelope(run="r1", at=0.0, event=event, seq=number))

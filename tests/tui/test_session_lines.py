@@ -1,13 +1,7 @@
 """What the screen says of a chat as a whole: its name, its summary, where it was."""
 
+from midstream.core import events as e
 from midstream.core.conversation import SUMMARY, USER, Message
-from midstream.core.events import (
-    AnyFact,
-    CompactionBegan,
-    CompactionEnded,
-    ConversationCompacted,
-    RunRenamed,
-)
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.tui.chat_lines import PAST_CHARS, past_blocks
@@ -16,7 +10,7 @@ from midstream.tui.event_renderer import Narrator
 from midstream.tui.styled_lines import to_plain
 
 
-def told(fact: AnyFact) -> str:
+def told(fact: e.AnyFact) -> str:
     blocks = Narrator(with_cards=True).told(Envelope(run="r", at=0.0, event=fact, seq=1))
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
@@ -39,28 +33,28 @@ def replied(text: str, *, interrupted: bool = False) -> Message:
 
 
 def test_a_summary_says_how_much_there_was_and_is() -> None:
-    fact = ConversationCompacted(
+    fact = e.ConversationCompacted(
         agent="dude", context="c", count=12, summary="s", tokens_before=34_000, tokens_after=1_200
     )
     assert told(fact) == (
         "✓ compacted  12 messages replaced by a summary: about 34k tokens before, 1.2k tokens now\n"
     )
-    assert told(CompactionBegan(agent="dude", context="c", count=1)) == ""
+    assert told(e.CompactionBegan(agent="dude", context="c", count=1)) == ""
 
 
 def test_no_summary_says_why_and_what_to_do() -> None:
-    assert told(CompactionEnded(agent="dude", reason="interrupted")) == (
+    assert told(e.CompactionEnded(agent="dude", reason="interrupted")) == (
         "· Nothing was compacted: the summary was interrupted.\n"
     )
-    failed = CompactionEnded(agent="dude", reason="It is dead.", hint="Mend it.", is_error=True)
+    failed = e.CompactionEnded(agent="dude", reason="It is dead.", hint="Mend it.", is_error=True)
     assert told(failed) == "✗ Nothing was compacted: It is dead. Mend it.\n"
 
 
 def test_a_name_says_how_to_come_back_to_it() -> None:
-    assert told(RunRenamed(name="zoo")) == (
+    assert told(e.RunRenamed(name="zoo")) == (
         "· It is called 'zoo' now: /resume zoo comes back to it.\n"
     )
-    assert told(RunRenamed(name="")) == "· Its name was removed.\n"
+    assert told(e.RunRenamed(name="")) == "· Its name was removed.\n"
 
 
 def test_the_past_is_shown_as_it_stood_on_the_screen() -> None:

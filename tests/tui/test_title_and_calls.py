@@ -8,15 +8,7 @@ import pytest
 from screen import Screen
 
 from midstream.config.notifications import Notifications
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    ToolCalled,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.language.spec import Role, State, Workflow, chat_definition
@@ -24,13 +16,13 @@ from midstream.runtime.ports import Status
 from midstream.tui.title import Calls, Title, folder_name, title_of
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)
-ASKED = QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")
-CHAT = RunStarted(workflow="role:dude", definition=chat_definition("dude", Role(), {}))
-ANSWERED = AgentResponded(agent="dude", text="Done.")
+ASKED = e.QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")
+CHAT = e.RunStarted(workflow="role:dude", definition=chat_definition("dude", Role(), {}))
+ANSWERED = e.AgentResponded(agent="dude", text="Done.")
 
 
 def heard(
-    *facts: AnyFact,
+    *facts: e.AnyFact,
     how: Notifications = "bell",
     idle_s: float = 60.0,
     environ: dict[str, str] | None = None,
@@ -89,28 +81,30 @@ def test_a_folder_is_called_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_question_and_the_end_of_a_run_ring() -> None:
-    assert heard(ASKED, RunFinished(), RunFailed(error="no")) == ["\x07"] * 3
+    assert heard(ASKED, e.RunFinished(), e.RunFailed(error="no")) == ["\x07"] * 3
 
 
 def test_a_person_who_types_is_not_called() -> None:
-    assert heard(ASKED, RunFinished(), idle_s=2.0) == ["", ""]
+    assert heard(ASKED, e.RunFinished(), idle_s=2.0) == ["", ""]
 
 
 def test_nobody_is_called_unless_asked_for() -> None:
-    assert heard(ASKED, RunFinished(), how="off") == ["", ""]
+    assert heard(ASKED, e.RunFinished(), how="off") == ["", ""]
 
 
 def test_what_needs_nobody_is_silent() -> None:
-    called = ToolCalled(call_id="c", name="look", arguments={}, agent="ada")
-    words = QuestionAsked(question_id="q", number=0, kind="input", text="")
+    called = e.ToolCalled(call_id="c", name="look", arguments={}, agent="ada")
+    words = e.QuestionAsked(question_id="q", number=0, kind="input", text="")
 
-    assert heard(called, words, AgentResponded(agent="ada", text="hm", is_final=False)) == [""] * 3
+    assert (
+        heard(called, words, e.AgentResponded(agent="ada", text="hm", is_final=False)) == [""] * 3
+    )
 
 
 def test_a_chat_that_has_answered_calls_and_its_end_does_not() -> None:
-    assert heard(CHAT, ANSWERED, RunFinished()) == ["", "\x07", ""]
+    assert heard(CHAT, ANSWERED, e.RunFinished()) == ["", "\x07", ""]
     workflow = Workflow(workflow_name="w", states=(State(name="start"),))
-    begun = RunStarted(
+    begun = e.RunStarted(
         workflow="w",
         definition=chat_definition("x", Role(), {}).__class__(workflow=workflow, roles={}),
     )
@@ -132,7 +126,7 @@ def test_a_notification_of_the_desktop_says_what_it_is_about() -> None:
 
 
 def test_a_notification_holds_no_control_and_begins_with_our_name() -> None:
-    hostile = QuestionAsked(
+    hostile = e.QuestionAsked(
         question_id="q", number=1, kind="question", text="4;1;99\x07\x1b]52;c;x"
     )
     (call,) = heard(hostile, how="desktop")
@@ -155,12 +149,12 @@ def test_the_terminal_rings_for_a_question(env: dict[str, str], rings: int) -> N
 
 
 def test_in_tmux_a_notification_is_wrapped_and_the_window_marked() -> None:
-    (call,) = heard(RunFinished(), how="desktop", environ={"TMUX": "x"})
+    (call,) = heard(e.RunFinished(), how="desktop", environ={"TMUX": "x"})
 
     assert call == "\x1bPtmux;\x1b\x1b]9;midstream: finished\x07\x1b\\\x07"
 
 
 def test_in_screen_a_notification_is_handed_to_the_terminal_without_words_for_tmux() -> None:
-    (call,) = heard(RunFinished(), how="desktop", environ={"TERM": "screen.xterm-256color"})
+    (call,) = heard(e.RunFinished(), how="desktop", environ={"TERM": "screen.xterm-256color"})
 
     assert call == "\x1bP\x1b]9;midstream: finished\x07\x1b\\\x07"

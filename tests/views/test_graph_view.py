@@ -8,13 +8,7 @@ from xml.dom import minidom
 import msgspec
 import pytest
 
-from midstream.core.events import (
-    BranchFinished,
-    BranchStarted,
-    RunFinished,
-    RunRecovered,
-    StateTransition,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Definition, Workflow
@@ -573,8 +567,8 @@ def told(*events: tuple[float, Any]) -> list[Envelope]:
     ]
 
 
-def to(source: str, target: str, branch: str = "", *, resumes: bool = False) -> StateTransition:
-    return StateTransition(
+def to(source: str, target: str, branch: str = "", *, resumes: bool = False) -> e.StateTransition:
+    return e.StateTransition(
         source=source, target=target, reason="next", branch=branch, resumes=resumes
     )
 
@@ -583,12 +577,12 @@ def test_facts_say_how_often_and_how_long_a_run_was_where() -> None:
     facts = told(
         (100.0, to("", "start")),
         (103.0, to("start", "review")),
-        (103.0, BranchStarted(name="tests")),
+        (103.0, e.BranchStarted(name="tests")),
         (103.0, to("", "look", "tests")),
-        (104.0, BranchStarted(name="solo")),
+        (104.0, e.BranchStarted(name="solo")),
         (104.0, to("", "solo", "solo")),
         (110.0, to("look", "judge", "tests")),
-        (112.0, BranchFinished(branch="solo")),
+        (112.0, e.BranchFinished(branch="solo")),
     )
     marks = marks_from(facts, graph(TEAM), now=115.0)
 
@@ -614,9 +608,9 @@ def test_time_without_a_process_and_after_the_end_is_not_counted() -> None:
         (100.0, to("", "start")),
         (102.0, to("start", "which")),
         (104.0, to("which", "start", resumes=True)),
-        (900.0, RunRecovered()),
+        (900.0, e.RunRecovered()),
         (903.0, to("start", "stop")),
-        (903.0, RunFinished()),
+        (903.0, e.RunFinished()),
     )
     marks = marks_from(facts, graph(TEAM), now=9_999.0)
 

@@ -16,17 +16,8 @@ from storytelling import (
     within,
 )
 
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall, tokens_in
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    InputReceived,
-    Interrupted,
-    RunFinished,
-    ToolCalled,
-    ToolReturned,
-    Usage,
-)
 from midstream.core.inputs import Halt
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -56,10 +47,10 @@ BOTH = (
     Branch(name="right", states=(state("look", "critic"),)),
 )
 FORKED = flow(State(name="start", parallel=BOTH), state("end", "dude"))
-USED = Usage(model="m", input_tokens=1200, output_tokens=80, cost_usd="0.01")
+USED = e.Usage(model="m", input_tokens=1200, output_tokens=80, cost_usd="0.01")
 
 
-def enveloped(facts: Iterable[AnyFact], *, every_s: float = 1.0) -> list[Envelope]:
+def enveloped(facts: Iterable[e.AnyFact], *, every_s: float = 1.0) -> list[Envelope]:
     return [
         Envelope(run="r", at=1000 + number * every_s, event=fact, seq=number)
         for number, fact in enumerate(facts, 1)
@@ -251,7 +242,7 @@ def test_items_that_have_not_begun_count_too() -> None:
 # --- turns --------------------------------------------------------------------------------------
 
 
-def chat_facts() -> list[AnyFact]:
+def chat_facts() -> list[e.AnyFact]:
     run, facts = tell(
         CHAT,
         says("tidy the code"),
@@ -459,13 +450,13 @@ def test_the_agent_at_work_comes_first() -> None:
 
 def test_a_run_is_written_down_as_who_said_what() -> None:
     call = ToolCall(id="c2", name="judge", arguments={"good": True})
-    facts: tuple[AnyFact, ...] = (
-        InputReceived(input_id="i", text="go", source="user", handling="interrupt"),
-        ToolCalled(call_id="c1", name="read_files", arguments={"paths": ["a.py"]}, agent="ada"),
-        ToolReturned(call_id="c1", name="read_files", outcome="failed", result="no such file"),
-        Interrupted(epoch=1, text="stop", agent="ada", partial="I was"),
-        AgentResponded(agent="critic", branch="b", text="", calls=(call,), is_final=True),
-        RunFinished(),
+    facts: tuple[e.AnyFact, ...] = (
+        e.InputReceived(input_id="i", text="go", source="user", handling="interrupt"),
+        e.ToolCalled(call_id="c1", name="read_files", arguments={"paths": ["a.py"]}, agent="ada"),
+        e.ToolReturned(call_id="c1", name="read_files", outcome="failed", result="no such file"),
+        e.Interrupted(epoch=1, text="stop", agent="ada", partial="I was"),
+        e.AgentResponded(agent="critic", branch="b", text="", calls=(call,), is_final=True),
+        e.RunFinished(),
     )
     told = [Envelope(run="r", at=0.0, event=fact, seq=n) for n, fact in enumerate(facts, 1)]
 

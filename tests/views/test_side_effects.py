@@ -6,14 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midstream.core.events import (
-    AnyFact,
-    DefinitionChanged,
-    FileWritten,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.language.names import Effect, Outcome
 from midstream.language.spec import Definition, ToolSpec, Workflow
@@ -44,26 +37,26 @@ def definition(**effects: Effect) -> Definition:
     )
 
 
-BEGIN = RunStarted(workflow="w", definition=definition(**EFFECTS))
+BEGIN = e.RunStarted(workflow="w", definition=definition(**EFFECTS))
 
 
-def numbered(facts: Sequence[AnyFact]) -> list[Envelope]:
+def numbered(facts: Sequence[e.AnyFact]) -> list[Envelope]:
     return [Envelope(run="r", at=1.0, event=fact, seq=seq) for seq, fact in enumerate(facts, 1)]
 
 
-def called(name: str, id: str = "c1", **arguments: Any) -> ToolCalled:
-    return ToolCalled(call_id=id, name=name, arguments=arguments, agent="dude")
+def called(name: str, id: str = "c1", **arguments: Any) -> e.ToolCalled:
+    return e.ToolCalled(call_id=id, name=name, arguments=arguments, agent="dude")
 
 
-def returned(name: str, id: str = "c1", outcome: Outcome = "completed") -> ToolReturned:
-    return ToolReturned(call_id=id, name=name, outcome=outcome, result="")
+def returned(name: str, id: str = "c1", outcome: Outcome = "completed") -> e.ToolReturned:
+    return e.ToolReturned(call_id=id, name=name, outcome=outcome, result="")
 
 
-def wrote(path: str, before: str | None, after: str | None, id: str = "c1") -> FileWritten:
-    return FileWritten(call_id=id, path=path, before=before, after=after)
+def wrote(path: str, before: str | None, after: str | None, id: str = "c1") -> e.FileWritten:
+    return e.FileWritten(call_id=id, path=path, before=before, after=after)
 
 
-def done(*facts: AnyFact, after: int = 1) -> SideEffects:
+def done(*facts: e.AnyFact, after: int = 1) -> SideEffects:
     return side_effects(numbered((BEGIN, *facts)), after)
 
 
@@ -124,7 +117,7 @@ def test_a_tool_that_is_not_declared_any_more_may_have_done_anything() -> None:
 
 
 def test_a_tool_is_what_its_definition_says_at_the_time() -> None:
-    changed = DefinitionChanged(definition=definition(look="once"))
+    changed = e.DefinitionChanged(definition=definition(look="once"))
     effects = done(
         called("look", "c1"),
         returned("look", "c1"),

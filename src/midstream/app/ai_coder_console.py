@@ -25,15 +25,8 @@ from midstream.app.switching import Turning
 from midstream.app.user_lines import Saying
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import make_private
+from midstream.core import events as e
 from midstream.core.decision import Decision
-from midstream.core.events import (
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunStarted,
-    RunStopped,
-)
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.routing import is_goodbye
@@ -517,12 +510,12 @@ class AICoderConsole:
         self._status.hear(envelope)
         self._past.hear(envelope)
         machine = next((m for m in self.machines() if m.run.id == envelope.run), None)
-        if isinstance(envelope.event, RunStarted):
+        if isinstance(envelope.event, e.RunStarted):
             self._turning.began(envelope.run)
         elif machine is not None:
             self._turning.recall(machine)
             if (
-                isinstance(envelope.event, RunRecovered)
+                isinstance(envelope.event, e.RunRecovered)
                 and is_chat(machine)
                 and self._background.is_arriving(machine)
             ):
@@ -535,11 +528,11 @@ class AICoderConsole:
             return
         if is_behind:
             self._background.milestone(machine, event)
-        if isinstance(event, QuestionAsked):
+        if isinstance(event, e.QuestionAsked):
             if is_behind and event.kind != "input":
                 self._background.asked(machine, event)
         elif machine is self.active() and isinstance(
-            event, RunFinished | RunFailed | RunStopped | RunTaken
+            event, e.RunFinished | e.RunFailed | e.RunStopped | RunTaken
         ):
             self._to.go_home()
 

@@ -22,15 +22,7 @@ from midstream.app.run_sentences import (
     way_on_here,
     why_not,
 )
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    Interrupted,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunStopped,
-)
+from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.routing import Answer, Returned, route
 from midstream.core.run import Run
@@ -148,7 +140,7 @@ class Background:
             return f"/attach {self.short(kept.id)} sends your lines to it"
         return f"/resume {self.short(kept.id)} goes on"
 
-    def asked(self, machine: Machine, event: QuestionAsked) -> None:
+    def asked(self, machine: Machine, event: e.QuestionAsked) -> None:
         """Tell of a question that a run out of sight asks."""
         short = self.short(machine.run.id)
         how = f"/attach {short} to decide" if event.kind == "approval" else f"/answer {short} TEXT"
@@ -164,21 +156,21 @@ class Background:
         """Return what tells a run from every other, such as `review (ab12)`."""
         return f"{name_of(machine)} ({self.short(machine.run.id)})"
 
-    def milestone(self, machine: Machine, event: AnyFact | AnyNotice) -> None:
+    def milestone(self, machine: Machine, event: e.AnyFact | AnyNotice) -> None:
         """Tell on one line how far a run out of sight has come; the rest is kept for who asks."""
         named, shows = self.named(machine), "/last shows what it did."
         attach = f"/attach {self.short(machine.run.id)} shows it."
         match event:
-            case RunFinished():
+            case e.RunFinished():
                 self._face.say(f"{named} finished in the background. {shows}", kind="note")
-            case RunFailed():
+            case e.RunFailed():
                 words = f"{named} failed in the background: {event.error} {shows}"
                 self._face.say(words, kind="error")
-            case RunStopped() if not is_chat(machine):
+            case e.RunStopped() if not is_chat(machine):
                 self._face.say(f"{named} stopped in the background. {shows}", kind="note")
-            case Interrupted(branch="", text=None) if not is_chat(machine):
+            case e.Interrupted(branch="", text=None) if not is_chat(machine):
                 self._face.say(f"{named} was interrupted in the background: {attach}", kind="note")
-            case AgentResponded(is_final=True) if is_chat(machine):
+            case e.AgentResponded(is_final=True) if is_chat(machine):
                 self._face.say(f"{named} has answered: {attach}", kind="note")
             case _:
                 pass

@@ -14,49 +14,11 @@ from typing import Literal
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.branch_address import as_typed, branch_at, living
 from midstream.core.call_notes import REFUSED, without_change
 from midstream.core.conversation import length
 from midstream.core.decide.decide import judged
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    AnswerRefused,
-    AnyFact,
-    BranchFailed,
-    CallEdited,
-    CompactionBegan,
-    CompactionEnded,
-    ConversationCompacted,
-    DefinitionChanged,
-    FileWritten,
-    HandlerRan,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    LimitsSet,
-    PermissionGranted,
-    PermissionRevoked,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    ReplyCut,
-    ReplyShown,
-    RunFailed,
-    RunRecovered,
-    RunRenamed,
-    RunResumed,
-    RunStarted,
-    StateFailed,
-    StateRetried,
-    StateTransition,
-    TimerSet,
-    TimeSpent,
-    ToolCalled,
-    ToolReturned,
-    WorkDone,
-    WorkflowOutput,
-)
 from midstream.core.inputs import (
     AnyInput,
     Approve,
@@ -113,13 +75,13 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
     input: AnyInput
     before: Run
-    facts: tuple[AnyFact, ...]
+    facts: tuple[e.AnyFact, ...]
     seq: int
     at: float
     worked_s: float = 0.0
 
 
-def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
+def inputs_of(facts: Sequence[e.AnyFact], times: Sequence[float]) -> list[Heard]:
     """Return the inputs that made a run's facts true, in order.
 
     Args:
@@ -133,7 +95,7 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
     heard: list[Heard] = []
     while done < len(facts):
         rest, at = facts[done:], times[done]
-        worked_s = rest[0].seconds if isinstance(rest[0], TimeSpent) else 0.0
+        worked_s = rest[0].seconds if isinstance(rest[0], e.TimeSpent) else 0.0
         for guess in _guesses(run, rest[1:] if worked_s else rest, at):
             story = judged(run, guess, worked_s)
             count = len(story.facts)
@@ -160,7 +122,7 @@ def inputs_of(facts: Sequence[AnyFact], times: Sequence[float]) -> list[Heard]:
     return heard
 
 
-def _as_cut(input: AnyInput, run: Run, facts: Sequence[AnyFact]) -> AnyInput:
+def _as_cut(input: AnyInput, run: Run, facts: Sequence[e.AnyFact]) -> AnyInput:
     """Return an input with what was seen of the replies it cut: others may have been cut later on."""
     if not isinstance(input, Halt | Stop | TimerRang | UserSaid):
         return input
@@ -169,7 +131,7 @@ def _as_cut(input: AnyInput, run: Run, facts: Sequence[AnyFact]) -> AnyInput:
     return msgspec.structs.replace(input, shown=shown)
 
 
-def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInput]:
     if not rest:
         yield _NOTHING
         return
@@ -182,7 +144,7 @@ def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]
         if inner is not here and inner.phase in _HANDLERS:
             yield from _of_handler(run, inner, rest)
     match fact:
-        case RunStarted():
+        case e.RunStarted():
             yield Start(
                 definition=fact.definition,
                 input=fact.input,
@@ -192,22 +154,28 @@ def _guesses(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]
                 limits=fact.limits,
                 workspace=fact.workspace,
             )
-        case ToolReturned() | RunRecovered() | DefinitionChanged() | LimitsSet() | QuestionAsked():
+        case (
+            e.ToolReturned()
+            | e.RunRecovered()
+            | e.DefinitionChanged()
+            | e.LimitsSet()
+            | e.QuestionAsked()
+        ):
             yield from _recoveries(rest)
-        case Interrupted() | ReplyCut():
+        case e.Interrupted() | e.ReplyCut():
             yield from _of_person(run, rest, at)
             yield from _recoveries(rest)
-        case RunResumed():
+        case e.RunResumed():
             yield from _of_person(run, rest[1:], at)
             yield Resume()
-        case StateTransition(resumes=True) if run.phase == "held":
+        case e.StateTransition(resumes=True) if run.phase == "held":
             yield Resume()
         case _:
             yield from _of_person(run, rest, at)
     yield _NOTHING  # time at work, told when the run was let go of
 
 
-def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
     """Yield the ends of effects of a branch (or of the run itself) that a fact of it may come from."""
     fact = rest[0]
 
@@ -217,30 +185,30 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
     if here.phase in _HANDLERS:
         yield from _of_handler(run, here, rest)
     match fact:
-        case ConversationCompacted() | CompactionEnded():
+        case e.ConversationCompacted() | e.CompactionEnded():
             yield from _summaries(run, fact)
-        case AgentResponded():
+        case e.AgentResponded():
             yield from _replies(run, here, fact, rest)
-        case ReplyCut() if fact.reason and here.turn is not None:
+        case e.ReplyCut() if fact.reason and here.turn is not None:
             yield ModelFailed(
                 key=key(request_key(here)), error=fact.reason, shown=fact.partial, is_broken=True
             )
-        case ReplyShown():
+        case e.ReplyShown():
             yield ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
-        case AgentFailed() if here.turn is not None:
+        case e.AgentFailed() if here.turn is not None:
             yield ModelFailed(
                 key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
             )
-        case ToolReturned():
+        case e.ToolReturned():
             yield ToolFinished(
                 key=key(call_key(here, fact.call_id)),
                 outcome=fact.outcome,
                 text=without_change(fact.result),
             )
             yield from _reviews(run, here, fact)
-        case ToolCalled() | QuestionAsked():
+        case e.ToolCalled() | e.QuestionAsked():
             yield from _reviews(run, here, fact)
-        case FileWritten():
+        case e.FileWritten():
             yield FileChanging(
                 key=key(call_key(here, fact.call_id)),
                 path=fact.path,
@@ -248,11 +216,11 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
                 after=fact.after,
                 folders=fact.folders,
             )
-        case TimerSet():
+        case e.TimerSet():
             yield TimerStarted(key=key(set_key(here, fact.timer)), until=fact.until)
-        case Interrupted(trouble="timeout"):
+        case e.Interrupted(trouble="timeout"):
             yield TimerRang(key=key(timer_key(here, TIMEOUT)), shown=_shown(run, rest))
-        case WorkDone() | StateRetried() | QuestionExpired():
+        case e.WorkDone() | e.StateRetried() | e.QuestionExpired():
             for timer in (WAITED, RETRY, DEADLINE):
                 yield TimerRang(key=key(timer_key(here, timer)))
         case _:
@@ -260,13 +228,13 @@ def _of_effects(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
 
 
 def _summaries(
-    run: Run, fact: ConversationCompacted | CompactionEnded
+    run: Run, fact: e.ConversationCompacted | e.CompactionEnded
 ) -> Iterator[ModelReplied | ModelFailed]:
     """Yield what the request for a summary came to: a summary, none, one too long, or a failure."""
     if run.compacting is None:
         return
     key = summary_key(run.compacting.number)
-    if isinstance(fact, ConversationCompacted):
+    if isinstance(fact, e.ConversationCompacted):
         yield ModelReplied(key=key, text=fact.summary, usage=fact.usage)
         return
     too_long = "x" * sum(map(length, run.contexts[run.compacting.context]))
@@ -276,7 +244,7 @@ def _summaries(
 
 
 def _reviews(
-    run: Run, here: Run, fact: ToolCalled | QuestionAsked | ToolReturned
+    run: Run, here: Run, fact: e.ToolCalled | e.QuestionAsked | e.ToolReturned
 ) -> Iterator[AnyInput]:
     """Yield the review of a call that was still new."""
     calls = () if here.turn is None else here.turn.calls
@@ -284,20 +252,20 @@ def _reviews(
         return
     key = key_from(run, here.path, review_key(here, fact.call_id))
     match fact:
-        case ToolCalled():
+        case e.ToolCalled():
             kind: Literal["allow", "ask"] = "ask" if fact.granted else "allow"
             yield CallReviewed(key=key, kind=kind, asks=fact.granted)
-        case QuestionAsked():
+        case e.QuestionAsked():
             shows = fact.text.partition("\n")[2]
             yield CallReviewed(key=key, kind="ask", asks=fact.asks, shows=shows, reason=fact.why)
-        case ToolReturned():
+        case e.ToolReturned():
             yield CallReviewed(key=key, kind="deny", reason=fact.result.removeprefix(REFUSED))
             yield CallReviewed(key=key, kind="allow")  # and the budget was used up
 
 
-def _of_handler(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
     fact, key = rest[0], key_from(run, here.path, handler_key(here))
-    if isinstance(fact, HandlerRan):
+    if isinstance(fact, e.HandlerRan):
         yield HandlerReturned(
             key=key,
             changed=fact.changed,
@@ -306,24 +274,24 @@ def _of_handler(run: Run, here: Run, rest: Sequence[AnyFact]) -> Iterator[AnyInp
             contexts=fact.contexts,
             chosen=fact.chosen,
         )
-    elif isinstance(fact, WorkflowOutput):
+    elif isinstance(fact, e.WorkflowOutput):
         yield HandlerLogged(key=key, text=fact.text)
-    elif isinstance(fact, StateFailed):
+    elif isinstance(fact, e.StateFailed):
         yield HandlerFailed(key=key, error=fact.error, hint=fact.hint)
     of_it = [each for each in rest if each.branch == here.path]
-    failed = next((each for each in of_it if isinstance(each, RunFailed | BranchFailed)), None)
+    failed = next((each for each in of_it if isinstance(each, e.RunFailed | e.BranchFailed)), None)
     if failed is not None:
         yield HandlerFailed(key=key, error=failed.error, hint=failed.hint, fault=failed.fault)
 
 
 def _replies(
-    run: Run, here: Run, fact: AgentResponded, rest: Sequence[AnyFact]
+    run: Run, here: Run, fact: e.AgentResponded, rest: Sequence[e.AnyFact]
 ) -> Iterator[AnyInput]:
     """Yield the replies a fact may come from: with calls as they were begun, or all unusable."""
     if here.turn is None:
         return
-    begun = {f.call_id for f in rest if isinstance(f, ToolCalled | QuestionAsked) and f.call_id}
-    ended = {f.call_id: f for f in reversed(rest) if isinstance(f, ToolReturned)}
+    begun = {f.call_id for f in rest if isinstance(f, e.ToolCalled | e.QuestionAsked) and f.call_id}
+    ended = {f.call_id: f for f in reversed(rest) if isinstance(f, e.ToolReturned)}
 
     def problem_of(call_id: str) -> str:
         returned = ended.get(call_id)
@@ -346,14 +314,14 @@ def _replies(
         )
 
 
-def _recoveries(rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
+def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
     """Yield the recovery that ends in the next `run_recovered`, if there is one."""
-    ends = next((fact for fact in rest if isinstance(fact, RunRecovered)), None)
+    ends = next((fact for fact in rest if isinstance(fact, e.RunRecovered)), None)
     if ends is not None:
         first = rest[0]
-        definition = first.definition if isinstance(first, DefinitionChanged) else None
+        definition = first.definition if isinstance(first, e.DefinitionChanged) else None
         told = rest[: rest.index(ends)]
-        limited = next((fact for fact in told if isinstance(fact, LimitsSet)), None)
+        limited = next((fact for fact in told if isinstance(fact, e.LimitsSet)), None)
         yield Recovered(
             was_cut=ends.was_cut,
             definition=definition,
@@ -362,63 +330,65 @@ def _recoveries(rest: Sequence[AnyFact]) -> Iterator[AnyInput]:
         )
 
 
-def _of_person(run: Run, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInput]:
     fact = rest[0] if rest else None
     match fact:
-        case CompactionBegan():
+        case e.CompactionBegan():
             yield Compact(note=fact.note)
-        case CompactionEnded():
+        case e.CompactionEnded():
             yield Halt(shown=_shown(run, rest))
-        case RunRenamed():
+        case e.RunRenamed():
             yield Rename(name=fact.name)
-        case InputReceived(handling="answer"):
+        case e.InputReceived(handling="answer"):
             yield from _answers(run, fact, rest, at)
-        case InputReceived():
+        case e.InputReceived():
             yield from _words(run, fact, rest, at)
-        case Interrupted(leads_to="hold"):
+        case e.Interrupted(leads_to="hold"):
             yield Halt(shown=_shown(run, rest))
-        case Interrupted():
+        case e.Interrupted():
             yield Stop(reason=fact.reason, shown=_shown(run, rest))
-        case QuestionAnswered():
-            refused = next((f for f in rest[:3] if isinstance(f, ToolReturned)), None)
+        case e.QuestionAnswered():
+            refused = next((f for f in rest[:3] if isinstance(f, e.ToolReturned)), None)
             note = "" if refused is None else refused.result.partition(_REFUSED)[2]
             after = rest[1] if len(rest) > 1 else None
-            if isinstance(after, CallEdited):
+            if isinstance(after, e.CallEdited):
                 edited = after.arguments
                 yield Approve(question=fact.question_id, granted=True, edited=edited)
             yield Approve(
                 question=fact.question_id,
                 granted=fact.answer != "no",
-                for_run=any(isinstance(f, PermissionGranted) for f in rest[:3]),
+                for_run=any(isinstance(f, e.PermissionGranted) for f in rest[:3]),
                 note=note,
             )
             yield Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
-        case PermissionRevoked():
+        case e.PermissionRevoked():
             yield Revoke(permission=fact.permission)
-        case InputDisposed():
+        case e.InputDisposed():
             yield Withdraw(input_id=fact.input_id)
         case _:
             return
 
 
 def _answers(
-    run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float
+    run: Run, fact: e.InputReceived, rest: Sequence[e.AnyFact], at: float
 ) -> Iterator[AnyInput]:
     after = rest[1] if len(rest) > 1 else None
     said = UserSaid(id=fact.input_id, text=fact.text, at=at, source=fact.source)
-    if isinstance(after, QuestionAnswered):
+    if isinstance(after, e.QuestionAnswered):
         yield msgspec.structs.replace(said, question=after.question_id, answer=after.answer)
-    elif isinstance(after, AnswerRefused):
+    elif isinstance(after, e.AnswerRefused):
         yield msgspec.structs.replace(said, question=after.question_id)
         yield msgspec.structs.replace(said, question=after.question_id, problem=after.reason)
     else:
         for question in run.questions:
             yield msgspec.structs.replace(said, question=question.id)
-        reason = after.reason if isinstance(after, InputDisposed) else ""
+        reason = after.reason if isinstance(after, e.InputDisposed) else ""
         yield msgspec.structs.replace(said, question=reason.rpartition(" ")[2])
 
 
-def _words(run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float) -> Iterator[AnyInput]:
+def _words(
+    run: Run, fact: e.InputReceived, rest: Sequence[e.AnyFact], at: float
+) -> Iterator[AnyInput]:
     policies: tuple[Policy | None, ...] = (None,)
     if fact.handling != "answer":
         policies = (None, fact.handling)
@@ -434,11 +404,11 @@ def _words(run: Run, fact: InputReceived, rest: Sequence[AnyFact], at: float) ->
         )
 
 
-def _shown(run: Run, rest: Sequence[AnyFact], *, has_calls: bool = False) -> tuple[Shown, ...]:
+def _shown(run: Run, rest: Sequence[e.AnyFact], *, has_calls: bool = False) -> tuple[Shown, ...]:
     """Return what was seen of every reply that streams: as the fact that cuts it says."""
     cuts: dict[str, str] = {}
     for fact in rest:
-        if isinstance(fact, Interrupted | ReplyCut):
+        if isinstance(fact, e.Interrupted | e.ReplyCut):
             cuts.setdefault(fact.branch, fact.partial)
     return tuple(
         Shown(

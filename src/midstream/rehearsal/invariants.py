@@ -3,37 +3,26 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from midstream.core import events as e
 from midstream.core.branch_address import branch_at
-from midstream.core.events import (
-    AnyFact,
-    BranchFailed,
-    BranchFinished,
-    BranchStarted,
-    BranchStopped,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    RunStopped,
-    StateRetried,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.fold.apply import apply
 from midstream.core.fold.fold_states import resume_target
 from midstream.core.run import Run
 from midstream.language.names import Outcome
 from midstream.runtime.ports import ModelRequest
 
-_ENDS = (RunFinished, RunFailed, RunStopped, BranchFinished, BranchFailed, BranchStopped)
+_ENDS = (
+    e.RunFinished,
+    e.RunFailed,
+    e.RunStopped,
+    e.BranchFinished,
+    e.BranchFailed,
+    e.BranchStopped,
+)
 
 
 def broken_by(
-    run: Run, facts: Sequence[AnyFact], requests: Sequence[ModelRequest], effects: dict[str, int]
+    run: Run, facts: Sequence[e.AnyFact], requests: Sequence[ModelRequest], effects: dict[str, int]
 ) -> Iterator[str]:
     """Yield what is not as it must be, in words.
 
@@ -55,20 +44,20 @@ def broken_by(
     yield from calls_of_states(facts)
 
 
-def results_in(facts: Sequence[AnyFact]) -> Iterator[str]:
+def results_in(facts: Sequence[e.AnyFact]) -> Iterator[str]:
     """Yield calls with several results. What a person is asked of a call replaces what it had."""
     returned: Counter[str] = Counter()
     for fact in facts:
-        if isinstance(fact, ToolReturned):
+        if isinstance(fact, e.ToolReturned):
             returned[fact.call_id] += 1
-        elif isinstance(fact, QuestionAsked):
+        elif isinstance(fact, e.QuestionAsked):
             returned[fact.call_id] = 0
     for call_id, count in returned.items():
         if count > 1:
             yield f"the call {call_id} has {count} results"
 
 
-def calls_of_states(facts: Sequence[AnyFact]) -> Iterator[str]:
+def calls_of_states(facts: Sequence[e.AnyFact]) -> Iterator[str]:
     """Yield states that made their own `once` call again in one visit, though it may have happened."""
     once: set[str] = set()
     at: dict[str, str] = {}
@@ -77,21 +66,21 @@ def calls_of_states(facts: Sequence[AnyFact]) -> Iterator[str]:
     for fact in facts:
         here = (fact.branch, at.get(fact.branch, ""))
         match fact:
-            case RunStarted():
+            case e.RunStarted():
                 tools = fact.definition.tools
                 once = {name for name, tool in tools.items() if tool.effect == "once"}
-            case StateTransition():
+            case e.StateTransition():
                 at[fact.branch] = fact.target
                 if not fact.resumes:
                     made.pop((fact.branch, fact.target), None)
-            case StateRetried():
+            case e.StateRetried():
                 made.pop(here, None)
-            case BranchStarted():
+            case e.BranchStarted():
                 path = f"{fact.branch}/{fact.name}".lstrip("/")
                 made = {key: calls for key, calls in made.items() if not _is_within(key[0], path)}
-            case ToolReturned():
+            case e.ToolReturned():
                 outcomes[fact.call_id] = fact.outcome
-            case ToolCalled(agent="") if fact.name in once:
+            case e.ToolCalled(agent="") if fact.name in once:
                 calls = made.setdefault(here, [])
                 sure = ("not_run", "denied", "failed")
                 if any(outcomes.get(call, "unknown") not in sure for call in calls):
@@ -113,9 +102,9 @@ def _unpaired(requests: Sequence[ModelRequest]) -> Iterator[str]:
                 )
 
 
-def _inputs(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
-    disposed = Counter(fact.input_id for fact in facts if isinstance(fact, InputDisposed))
-    received = Counter(fact.input_id for fact in facts if isinstance(fact, InputReceived))
+def _inputs(run: Run, facts: Sequence[e.AnyFact]) -> Iterator[str]:
+    disposed = Counter(fact.input_id for fact in facts if isinstance(fact, e.InputDisposed))
+    received = Counter(fact.input_id for fact in facts if isinstance(fact, e.InputReceived))
     for input_id, count in received.items():
         if count > 1:
             yield f"the input {input_id} was received {count} times"
@@ -125,8 +114,8 @@ def _inputs(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
             yield f"the input {input_id} has no disposition"
 
 
-def _questions(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
-    asked = Counter(fact.question_id for fact in facts if isinstance(fact, QuestionAsked))
+def _questions(run: Run, facts: Sequence[e.AnyFact]) -> Iterator[str]:
+    asked = Counter(fact.question_id for fact in facts if isinstance(fact, e.QuestionAsked))
     for question_id, count in asked.items():
         if count > 1:
             yield f"{count} questions have the id {question_id}"
@@ -134,21 +123,21 @@ def _questions(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
         yield f"the question {question.id} is open though the run is over"
 
 
-def _halts(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
+def _halts(run: Run, facts: Sequence[e.AnyFact]) -> Iterator[str]:
     """Yield halts for words that did not lead to `resume`, else `start`, before anything else.
 
     Each branch is halted by itself: what it leads to is a state of the branch.
     """
     now = Run(id=run.id)
-    waiting: dict[str, tuple[Interrupted, str]] = {}
+    waiting: dict[str, tuple[e.Interrupted, str]] = {}
     for fact in facts:
         now = apply(now, fact)
-        if isinstance(fact, Interrupted):
+        if isinstance(fact, e.Interrupted):
             waiting.pop(fact.branch, None)
             here = branch_at(now, fact.branch)
             if fact.leads_to == "words" and here is not None and here.plan is not None:
                 waiting[fact.branch] = (fact, resume_target(here))
-        elif isinstance(fact, StateTransition) and fact.branch in waiting:
+        elif isinstance(fact, e.StateTransition) and fact.branch in waiting:
             halt, target = waiting.pop(fact.branch)
             if fact.target != target:
                 yield f"the halt of epoch {halt.epoch}{_in(fact)} led to {fact.target!r}"
@@ -160,14 +149,14 @@ def _halts(run: Run, facts: Sequence[AnyFact]) -> Iterator[str]:
         yield f"the halt of epoch {halt.epoch}{_in(halt)} led nowhere"
 
 
-def _branches(facts: Sequence[AnyFact]) -> Iterator[str]:
+def _branches(facts: Sequence[e.AnyFact]) -> Iterator[str]:
     """Yield branches that were begun twice, or in which things happened after their end."""
     open_ones: set[str] = set()
     ended: set[str] = set()
     for number, fact in enumerate(facts, 1):
         if fact.branch and fact.branch in ended:
             yield f"fact {number} is of the branch {fact.branch}, which had ended"
-        if isinstance(fact, BranchStarted):
+        if isinstance(fact, e.BranchStarted):
             path = f"{fact.branch}/{fact.name}".lstrip("/")
             if path in open_ones:
                 yield f"the branch {path} was begun again while it was under way"
@@ -176,7 +165,7 @@ def _branches(facts: Sequence[AnyFact]) -> Iterator[str]:
         elif isinstance(fact, _ENDS) and fact.branch:
             ended.add(fact.branch)
             open_ones.discard(fact.branch)
-        elif isinstance(fact, StateTransition) and not fact.resumes:
+        elif isinstance(fact, e.StateTransition) and not fact.resumes:
             # The state is left: branches that were halted in it may be left behind for good.
             inside = {path for path in open_ones if _is_within(path, fact.branch)}
             open_ones -= inside - {fact.branch}
@@ -186,5 +175,5 @@ def _is_within(path: str, branch: str) -> bool:
     return not branch or path == branch or path.startswith(f"{branch}/")
 
 
-def _in(fact: AnyFact) -> str:
+def _in(fact: e.AnyFact) -> str:
     return f" in the branch {fact.branch}" if fact.branch else ""

@@ -26,18 +26,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from midstream.core.events import (
-    AnyFact,
-    HandlerRan,
-    QuestionAnswered,
-    QuestionAsked,
-    RunFinished,
-    RunStarted,
-    RunStopped,
-    StateTransition,
-    ToolReturned,
-    WorkflowOutput,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
 from midstream.language.errors import (
     AuthorMistake,
@@ -55,7 +44,7 @@ Another: TypeAlias = Callable[[], Awaitable[Store]]
 Cut: TypeAlias = Callable[[Store], Awaitable[None]]
 
 
-def told(run: str, *events: AnyFact, after: int = 0) -> list[Envelope]:
+def told(run: str, *events: e.AnyFact, after: int = 0) -> list[Envelope]:
     """Return facts of a run at the positions after `after`."""
     return [
         Envelope(run=run, at=float(seq), event=event, seq=seq)
@@ -67,7 +56,7 @@ def started(run: str) -> list[Envelope]:
     """Return the first fact of a run of the workflow `tidy`."""
     states = (State(name="start", next="stop"), State(name="stop"))
     definition = Definition(workflow=Workflow(workflow_name="tidy", states=states), roles={})
-    return told(run, RunStarted(workflow="tidy", definition=definition, workspace="/home/me"))
+    return told(run, e.RunStarted(workflow="tidy", definition=definition, workspace="/home/me"))
 
 
 async def error_of(doing: Awaitable[object]) -> MidstreamError | None:
@@ -165,7 +154,7 @@ class StoreContract(JournalContract):
 
     @soon
     async def test_a_fact_without_a_time_is_refused(self, store: Store) -> None:
-        timeless = Envelope(run="r", at=float("nan"), event=RunStopped(reason=""), seq=1)
+        timeless = Envelope(run="r", at=float("nan"), event=e.RunStopped(reason=""), seq=1)
 
         assert await error_of(store.append("r", 0, [timeless])) is not None
         assert await store.runs() == []
@@ -174,7 +163,7 @@ class StoreContract(JournalContract):
     async def test_what_is_no_json_is_refused_and_nothing_of_it_kept(self, store: Store) -> None:
         await store.append("r", 0, [fact("r", 1)])
         for value in _hostile():
-            bad = HandlerRan(state="s", handler="h", slot="pre_handler", changed={"k": value})
+            bad = e.HandlerRan(state="s", handler="h", slot="pre_handler", changed={"k": value})
             error = await error_of(store.append("r", 1, [fact("r", 2), *told("r", bad, after=2)]))
 
             assert isinstance(error, AuthorMistake)
@@ -185,7 +174,7 @@ class StoreContract(JournalContract):
 
     @soon
     async def test_a_fact_of_a_wrong_shape_is_refused(self, store: Store) -> None:
-        wrong = told("r", WorkflowOutput(text=5))  # type: ignore[arg-type]
+        wrong = told("r", e.WorkflowOutput(text=5))  # type: ignore[arg-type]
 
         assert isinstance(await error_of(store.append("r", 0, wrong)), AuthorMistake)
         assert await store.runs() == []
@@ -193,7 +182,7 @@ class StoreContract(JournalContract):
     @soon
     async def test_a_fact_that_is_far_too_large_is_refused(self, store: Store) -> None:
         huge = told(
-            "r", ToolReturned(call_id="c", name="t", outcome="completed", result="x" * 65 * 2**20)
+            "r", e.ToolReturned(call_id="c", name="t", outcome="completed", result="x" * 65 * 2**20)
         )
 
         assert isinstance(await error_of(store.append("r", 0, huge)), AuthorMistake)
@@ -213,7 +202,7 @@ class StoreContract(JournalContract):
             "none": None,
             "key with \0": [[], {}, "", False],
         }
-        odd = told("r", HandlerRan(state="s", handler="h", slot="pre_handler", changed=values))
+        odd = told("r", e.HandlerRan(state="s", handler="h", slot="pre_handler", changed=values))
         await store.append("r", 0, odd)
 
         assert await store.read("r") == odd
@@ -225,7 +214,7 @@ class StoreContract(JournalContract):
             for _ in range(depth):
                 value = [value]
             run = f"r{depth}"
-            deep = told(run, RunFinished(output=value))
+            deep = told(run, e.RunFinished(output=value))
             if await error_of(store.append(run, 0, deep)) is None:
                 assert msgspec.json.encode(await store.read(run)) == msgspec.json.encode(deep)
             else:
@@ -233,7 +222,7 @@ class StoreContract(JournalContract):
 
     @soon
     async def test_a_large_fact_comes_back_whole(self, store: Store) -> None:
-        large = told("r", WorkflowOutput(text="ü" * 3_000_000), WorkflowOutput(text="after"))
+        large = told("r", e.WorkflowOutput(text="ü" * 3_000_000), e.WorkflowOutput(text="after"))
         await store.append("r", 0, large)
 
         assert await store.read("r") == large
@@ -261,7 +250,7 @@ class StoreContract(JournalContract):
     async def test_the_time_of_a_fact_comes_back_exactly(self, store: Store) -> None:
         times = [0.0, 1.0, 0.1 + 0.2, 1_763_700_000.123456, 1e15, -1.5]
         kept = [
-            Envelope(run="r", at=at, event=RunStopped(reason=""), seq=seq)
+            Envelope(run="r", at=at, event=e.RunStopped(reason=""), seq=seq)
             for seq, at in enumerate(times, 1)
         ]
         await store.append("r", 0, kept)
@@ -440,8 +429,8 @@ class StoreContract(JournalContract):
     @soon
     async def test_a_run_is_listed_with_how_it_stands(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
-        asked = QuestionAsked(question_id="q", number=1, kind="question", text="which?")
-        moving = StateTransition(source="", target="start", reason="begin")
+        asked = e.QuestionAsked(question_id="q", number=1, kind="question", text="which?")
+        moving = e.StateTransition(source="", target="start", reason="begin")
         await store.append("r", 1, told("r", moving, asked, after=1))
         run = await listed(store, "r")
 
@@ -451,8 +440,8 @@ class StoreContract(JournalContract):
         assert (run.summary.state, run.summary.asking) == ("start", ("q",))
         assert (run.summary.started_at, run.summary.updated_at) == (1.0, 3.0)
 
-        answered = QuestionAnswered(question_id="q", answer="that")
-        await store.append("r", 3, told("r", answered, RunFinished(), after=3))
+        answered = e.QuestionAnswered(question_id="q", answer="that")
+        await store.append("r", 3, told("r", answered, e.RunFinished(), after=3))
         run = await listed(store, "r")
 
         assert (run.seq, run.summary.status, run.summary.asking) == (5, "finished", ())
@@ -571,7 +560,7 @@ class StoreContract(JournalContract):
     @soon
     async def test_a_fork_is_listed_as_its_source_was_then(self, store: Store) -> None:
         await store.append("r", 0, started("r"))
-        await store.append("r", 1, told("r", RunFinished(), after=1))
+        await store.append("r", 1, told("r", e.RunFinished(), after=1))
         await store.fork("r", 1, "f")
 
         assert (await listed(store, "f")).summary.status == "running"
@@ -639,7 +628,7 @@ class StoreContract(JournalContract):
 
     @soon
     async def test_a_bad_import_keeps_nothing(self, store: Store) -> None:
-        bad = told("r", WorkflowOutput(text="fine"), WorkflowOutput(text="\ud800"))
+        bad = told("r", e.WorkflowOutput(text="fine"), e.WorkflowOutput(text="\ud800"))
 
         assert await error_of(store.adopt("r", bad)) is not None
         assert await error_of(store.adopt("r", [fact("r", 2)])) is not None

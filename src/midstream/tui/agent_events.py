@@ -8,14 +8,8 @@ from typing import Any
 
 from msgspec import json
 
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    QuestionAsked,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
@@ -45,7 +39,7 @@ class AgentStory:
         self._branches = branches
         self._halts = halts
         self._outputs = outputs
-        self._calls: dict[tuple[str, str], ToolCalled] = {}
+        self._calls: dict[tuple[str, str], e.ToolCalled] = {}
         self._wished: dict[tuple[str, str], ToolCall] = {}
         self._began: dict[tuple[str, str], float] = {}
         self._changes: dict[tuple[str, str], list[FileChanged]] = {}
@@ -97,7 +91,7 @@ class AgentStory:
         if len(known) < MAX_CHARS:
             self._thoughts[key] = known + text
 
-    def responded(self, run: str, fact: AgentResponded) -> list[Block]:
+    def responded(self, run: str, fact: e.AgentResponded) -> list[Block]:
         """Tell a reply."""
         self._shown.pop((run, fact.branch, fact.agent), None)
         found = self._thought_out(run, fact.branch, fact.agent)
@@ -116,7 +110,7 @@ class AgentStory:
             found += self._branches.labelled(run, fact.branch, words)
         return found
 
-    def failed(self, run: str, fact: AgentFailed) -> list[Block]:
+    def failed(self, run: str, fact: e.AgentFailed) -> list[Block]:
         """Tell that an agent failed, and what it had said by then."""
         self._thought_out(run, fact.branch, fact.agent)
         self._failures[run, fact.branch] = fact.error
@@ -152,12 +146,12 @@ class AgentStory:
 
     # --- tools ------------------------------------------------------------------------------
 
-    def called(self, run: str, fact: ToolCalled, at: float) -> None:
+    def called(self, run: str, fact: e.ToolCalled, at: float) -> None:
         """Remember a call that begins."""
         self._calls[run, fact.call_id] = fact
         self._began[run, fact.call_id] = at
 
-    def asked(self, run: str, fact: QuestionAsked | Question, *, stays: bool) -> None:
+    def asked(self, run: str, fact: e.QuestionAsked | Question, *, stays: bool) -> None:
         """Remember a call that was asked about; where the question `stays`, so does what it changes."""
         self._looked_at[run, fact.call_id] = fact.kind == "approval" and stays
         # What was asked about is shown with its question, and need not be named again.
@@ -167,11 +161,11 @@ class AgentStory:
         """Remember what a call did to a file."""
         self._changes.setdefault((run, change.call_id), []).append(change)
 
-    def calls(self) -> list[tuple[str, ToolCalled]]:
+    def calls(self) -> list[tuple[str, e.ToolCalled]]:
         """Return the calls that run, each with its run, the oldest first."""
         return [(run, call) for (run, _), call in self._calls.items()]
 
-    def returned(self, run: str, fact: ToolReturned, at: float) -> list[Block]:
+    def returned(self, run: str, fact: e.ToolReturned, at: float) -> list[Block]:
         """Tell a call with its result; one that was halted is told with what halted it."""
         # No call returns before the first prompt, which need not wait for this.
         from midstream.tui.changed_lines import differences, in_figures, with_changes

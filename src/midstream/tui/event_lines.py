@@ -21,26 +21,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.conversation import ToolCall
-from midstream.core.events import (
-    BranchFailed,
-    BranchFinished,
-    BranchStopped,
-    DefinitionChanged,
-    PermissionGranted,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunResumed,
-    RunStopped,
-    RunSuspended,
-    StateFailed,
-    StateTransition,
-    ToolCalled,
-    ToolReturned,
-)
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
 from midstream.language.forms import example, fields
@@ -187,19 +170,19 @@ def structured(agent: str, values: Mapping[str, Json], *, branch: str = "") -> L
     return Line((*named, ("", f"  {fields_words(values)}")), SPEAKER, speech_style(agent, branch))
 
 
-def transition(fact: StateTransition) -> Line:
+def transition(fact: e.StateTransition) -> Line:
     """Return where the run went, and why."""
     way = fact.target if not fact.source else f"{fact.source} → {fact.target}"
     return Line(((BOLD, way), (DIM, f"  {fact.reason}")), "→ ", CYAN)
 
 
-def call_text(call: ToolCalled | ToolCall) -> str:
+def call_text(call: e.ToolCalled | ToolCall) -> str:
     """Return a tool call on one line, long arguments shortened."""
     return call_words(call.name, call.arguments)
 
 
 def call_line(
-    fact: ToolReturned, call: ToolCalled | ToolCall | None, *, took_s: float = 0.0
+    fact: e.ToolReturned, call: e.ToolCalled | ToolCall | None, *, took_s: float = 0.0
 ) -> Line:
     """Return a finished tool call with what came of it in a few words, on one line."""
     mark, style = _OUTCOMES[fact.outcome]
@@ -215,7 +198,7 @@ def result_in_full(text: str) -> Words:
     return Words(text.rstrip("\n"), is_verbatim=True)
 
 
-def question_lines(question: Question | QuestionAsked) -> list[Line]:
+def question_lines(question: Question | e.QuestionAsked) -> list[Line]:
     """Return a question whole: every byte of an approval, every choice by its number."""
     style = MAGENTA if question.kind == "approval" else CYAN
     found = [Line(((BOLD, question_heading(question)),), "? ", style, "│ ")]
@@ -236,7 +219,7 @@ def question_lines(question: Question | QuestionAsked) -> list[Line]:
     return found + [line for text in _form(question) for line in _behind_bar(text, style)]
 
 
-def _form(question: Question | QuestionAsked) -> list[str]:
+def _form(question: Question | e.QuestionAsked) -> list[str]:
     """Return what a question with a schema wants to be told, and how that is written."""
     asked = fields(question.schema)
     if not asked:
@@ -258,7 +241,7 @@ def _behind_bar(text: str, style: str) -> list[Line]:
     return lines_of(text, style=DIM, mark="│ ", mark_style=style, rest="│ ")
 
 
-def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) -> Line:
+def answer_line(question: e.QuestionAsked | None, question_id: str, answer: Json) -> Line:
     """Return a closed question with its answer, on one line."""
     if question is None:
         what = question_id
@@ -271,7 +254,7 @@ def answer_line(question: QuestionAsked | None, question_id: str, answer: Json) 
     return Line((("", what), (BOLD, f"  {shortened(text)}")), mark, style)
 
 
-def granted(fact: PermissionGranted) -> str:
+def granted(fact: e.PermissionGranted) -> str:
     """Return what is not asked about again, in words that say no more than was granted."""
     from midstream.safety.rules import in_words  # no rule matters before the first prompt
 
@@ -336,7 +319,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def ending(
-    fact: RunFinished | RunFailed | RunStopped, *, is_known: bool = False, spent: str = ""
+    fact: e.RunFinished | e.RunFailed | e.RunStopped, *, is_known: bool = False, spent: str = ""
 ) -> list[Line]:
     """Return how a run ended and, if it failed, what to do. `is_known`: why has just been told.
 
@@ -344,11 +327,11 @@ def ending(
     """
     used = (DIM, f"  {spent}" if spent else "")
     match fact:
-        case RunFinished():
+        case e.RunFinished():
             return [Line(((BOLD, "finished"), used), "✓ ", GREEN)]
-        case RunStopped():
+        case e.RunStopped():
             return [Line(((BOLD, "stopped"), ("", f": {fact.reason}"), used), "■ ", MAGENTA)]
-        case RunFailed():
+        case e.RunFailed():
             where = f" in {fact.state}" if fact.state else ""
             if is_known:
                 return [Line(((BOLD, f"failed{where}"), used), "✗ ", RED)]
@@ -378,7 +361,7 @@ def joined(state: str, done: int, of: int, *, within: str) -> Line:
 
 
 def branch_ending(
-    fact: BranchFinished | BranchFailed | BranchStopped,
+    fact: e.BranchFinished | e.BranchFailed | e.BranchStopped,
     *,
     took_s: float,
     is_known: bool = False,
@@ -386,13 +369,13 @@ def branch_ending(
 ) -> list[Line]:
     """Return how a branch ended. `is_known`: why it failed has just been told."""
     match fact:
-        case BranchFinished():
+        case e.BranchFinished():
             after = f"  after {duration(took_s)}" if took_s >= 1 else ""
             return [Line(((BOLD, "finished"), (DIM, after)), "✓ ", GREEN)]
-        case BranchStopped():
+        case e.BranchStopped():
             why = f": {fact.reason}{f' · {details}' if details else ''}"
             return [Line(((BOLD, "stopped"), ("", why)), "■ ", MAGENTA)]
-        case BranchFailed():
+        case e.BranchFailed():
             where = f"failed in {fact.state}" if fact.state else "failed"
             if is_known:
                 return [Line(((BOLD, where),), "✗ ", RED)]
@@ -400,7 +383,7 @@ def branch_ending(
             return lines_of(text, mark="✗ ", mark_style=RED)
 
 
-def trouble(fact: StateFailed, *, is_known: bool) -> list[Line]:
+def trouble(fact: e.StateFailed, *, is_known: bool) -> list[Line]:
     """Return an error that is not the end, and what comes of it, on one line.
 
     `is_known`: the error itself has just been told; then one that is caught needs no line.
@@ -429,7 +412,7 @@ def waiting(state: str, until: float, *, now: float) -> str:
 
 def taken_up(
     run: str,
-    fact: RunRecovered | RunSuspended | RunResumed | DefinitionChanged,
+    fact: e.RunRecovered | e.RunSuspended | e.RunResumed | e.DefinitionChanged,
     *,
     is_chat: bool = False,
 ) -> list[Line]:
@@ -438,18 +421,18 @@ def taken_up(
     That a chat goes on here is what whoever opened it wants: only that it was cut off is news.
     """
     match fact:
-        case RunRecovered() if is_chat:
+        case e.RunRecovered() if is_chat:
             return own_words("It had been cut off.", "note") if fact.cut_work else []
-        case RunRecovered():
+        case e.RunRecovered():
             was = " It had been cut off." if fact.cut_work else ""
             return own_words(f"Run {run} goes on in this process.{was}", "note")
-        case RunSuspended():
+        case e.RunSuspended():
             why = _REASONS.get(fact.reason, fact.reason)
             text = f"Run {run} is suspended: {why}. Type a line or /resume {run[:4]} to go on."
             return own_words(text, "warning")
-        case RunResumed():
+        case e.RunResumed():
             return own_words(f"Run {run} goes on.", "note")
-        case DefinitionChanged():
+        case e.DefinitionChanged():
             return own_words(f"Run {run} follows the workflow as it is now.", "note")
 
 

@@ -9,41 +9,7 @@ from collections import deque
 
 import msgspec
 
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    BranchFailed,
-    BranchFinished,
-    BranchStarted,
-    BranchStopped,
-    CompactionEnded,
-    ConversationCompacted,
-    DefinitionChanged,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    PermissionGranted,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-    ReplyCut,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunRenamed,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    RunSuspended,
-    StateFailed,
-    StateTransition,
-    TimerSet,
-    ToolCalled,
-    ToolReturned,
-    WorkDone,
-    WorkflowOutput,
-)
+from midstream.core import events as e
 from midstream.core.notices import (
     AgentThinking,
     AnyNotice,
@@ -83,19 +49,19 @@ from midstream.tui.talk_events import TalkStory
 from midstream.views.question_words import result_summary
 
 _BETWEEN = (
-    ToolReturned,
-    QuestionSuperseded,
-    InputReceived,
-    InputDisposed,
-    Interrupted,
-    BranchStopped,
+    e.ToolReturned,
+    e.QuestionSuperseded,
+    e.InputReceived,
+    e.InputDisposed,
+    e.Interrupted,
+    e.BranchStopped,
 )
 """What may come between an interruption and the line that sums it up."""
 
 _GOING_ON = "going on"
 """Why a branch enters a state that was halted with the run around it."""
 
-_OF_ITS_PROCESS = (RunRecovered, RunSuspended, RunResumed, DefinitionChanged)
+_OF_ITS_PROCESS = (e.RunRecovered, e.RunSuspended, e.RunResumed, e.DefinitionChanged)
 
 _MAX_KEPT = 2_000
 """Blocks that are kept of a run out of sight; the journal has them all."""
@@ -122,7 +88,7 @@ class Narrator:
         self._tally = Tally()
         self._chats: set[str] = set()
         self._known: set[str] = set()
-        self._arriving: dict[str, RunRecovered] = {}
+        self._arriving: dict[str, e.RunRecovered] = {}
         self._past: dict[str, int] = {}
         self._behind: dict[str, deque[Block]] = {}
         self._gone: dict[str, None] = {}
@@ -181,7 +147,7 @@ class Narrator:
         self._past[run.id] = run.seq
         return past_blocks(run)
 
-    def open_calls(self) -> list[tuple[str, ToolCalled]]:
+    def open_calls(self) -> list[tuple[str, e.ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
         return [
             (run, call) for run, call in self._agents.calls() if call.name != REQUEST_USERS_INPUT
@@ -208,7 +174,7 @@ class Narrator:
         kept = self._behind.setdefault(run, deque(maxlen=_MAX_KEPT))
         kept += self._told(run, envelope)
         kept += self.begun()
-        if kept and isinstance(event, RunFinished | RunFailed | RunStopped):
+        if kept and isinstance(event, e.RunFinished | e.RunFailed | e.RunStopped):
             self._gone[run] = None
         return before
 
@@ -260,81 +226,81 @@ class Narrator:
 
     def _fact(self, run: str, fact: object, at: float) -> list[Block]:
         match fact:
-            case RunStarted():
+            case e.RunStarted():
                 return self._started(run, fact)
-            case StateTransition():
+            case e.StateTransition():
                 return self._moved(run, fact)
-            case AgentResponded():
+            case e.AgentResponded():
                 return self._agents.responded(run, fact)
-            case AgentFailed():
+            case e.AgentFailed():
                 return self._agents.failed(run, fact)
-            case ToolCalled():
+            case e.ToolCalled():
                 self._agents.called(run, fact, at)
                 return []
-            case ToolReturned():
+            case e.ToolReturned():
                 return self._agents.returned(run, fact, at)
-            case QuestionAsked():
+            case e.QuestionAsked():
                 # A card goes with its answer; without one what is changed after a yes stands here.
                 self._agents.asked(run, fact, stays=not self._with_cards)
                 return self._talk.asked(run, fact)
-            case QuestionAnswered() | QuestionSuperseded() | QuestionExpired():
+            case e.QuestionAnswered() | e.QuestionSuperseded() | e.QuestionExpired():
                 return self._talk.closed(run, fact)
-            case PermissionGranted():
+            case e.PermissionGranted():
                 return [*own_words(granted(fact), "note")]
-            case InputReceived():
+            case e.InputReceived():
                 return self._talk.received(run, fact, is_chat=run in self._chats)
-            case InputDisposed():
+            case e.InputDisposed():
                 return self._talk.disposed(run, fact)
-            case Interrupted():
+            case e.Interrupted():
                 return self._talk.interrupted(run, fact, is_chat=run in self._chats)
-            case ReplyCut():
+            case e.ReplyCut():
                 said = self._agents.cut(run, fact.branch, fact.agent, fact.partial)
                 if not fact.reason:
                     return said
                 notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
                 return [*said, *self._branches.labelled(run, fact.branch, notice)]
-            case WorkflowOutput():
+            case e.WorkflowOutput():
                 if fact.kind == "result":
                     return [Line((("1", "result"),), SPEAKER, "1"), Words(fact.text)]
                 return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
-            case StateFailed():
+            case e.StateFailed():
                 failed = self._agents.failure(run, fact.branch)
                 told = failed or self._broken.pop((run, fact.branch), "")
                 is_known = bool(told) and told in fact.error
                 return self._branches.labelled(run, fact.branch, trouble(fact, is_known=is_known))
-            case TimerSet():
+            case e.TimerSet():
                 return self._timed(run, fact, at)
-            case WorkDone():
+            case e.WorkDone():
                 return self._worked(run, fact)
-            case BranchStarted():
+            case e.BranchStarted():
                 self._branches.begin(run, fact, at)
                 return []
-            case BranchFinished() | BranchFailed() | BranchStopped():
+            case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
                 return self._branch_ended(run, fact, at)
-            case RunFinished() | RunFailed() | RunStopped():
+            case e.RunFinished() | e.RunFailed() | e.RunStopped():
                 return self._ended(run, fact, at)
-            case ConversationCompacted() | CompactionEnded() | RunRenamed():
+            case e.ConversationCompacted() | e.CompactionEnded() | e.RunRenamed():
                 from midstream.tui.chat_lines import session_lines
 
                 return [*session_lines(fact)]
-            case RunRecovered() if run not in self._known:
+            case e.RunRecovered() if run not in self._known:
                 self._arriving[run] = fact
                 return []
-            case RunRecovered() | RunSuspended() | RunResumed() | DefinitionChanged():
+            case e.RunRecovered() | e.RunSuspended() | e.RunResumed() | e.DefinitionChanged():
                 return [*taken_up(run, fact, is_chat=run in self._chats)]
             case _:
                 return []
 
     # --- states and branches ------------------------------------------------------------------
 
-    def _started(self, run: str, fact: RunStarted) -> list[Block]:
+    def _started(self, run: str, fact: e.RunStarted) -> list[Block]:
         self._known.add(run)
         if fact.definition.kind == "chat":
             self._chats.add(run)
             return []
         return [Line((("1", fact.workflow), (DIM, f"  started, run {run}")), "▶ ", "36")]
 
-    def _moved(self, run: str, fact: StateTransition) -> list[Block]:
+    def _moved(self, run: str, fact: e.StateTransition) -> list[Block]:
         self._branches.entered(run, fact.branch, fact.target)
         self._talk.expired(run, fact.branch)
         if run in self._chats:
@@ -349,13 +315,13 @@ class Narrator:
             return []  # Where a run is stands in the bottom line; the way there is for its author.
         return self._branches.labelled(run, fact.branch, [transition(fact)])
 
-    def _timed(self, run: str, fact: TimerSet, at: float) -> list[Block]:
+    def _timed(self, run: str, fact: e.TimerSet, at: float) -> list[Block]:
         if fact.timer != WAITED or fact.until - at < 1:
             return []
         words = waiting(self._branches.state(run, fact.branch), fact.until, now=at)
         return self._branches.labelled(run, fact.branch, own_words(words, "note"))
 
-    def _worked(self, run: str, fact: WorkDone) -> list[Block]:
+    def _worked(self, run: str, fact: e.WorkDone) -> list[Block]:
         number = self._talk.expired(run, fact.branch)
         if number is not None:
             value = fact.text or msgspec.json.encode(fact.value).decode()
@@ -364,14 +330,14 @@ class Narrator:
         return [*self._branches.join(run, fact.branch)]
 
     def _branch_ended(
-        self, run: str, fact: BranchFinished | BranchFailed | BranchStopped, at: float
+        self, run: str, fact: e.BranchFinished | e.BranchFailed | e.BranchStopped, at: float
     ) -> list[Block]:
-        is_done = isinstance(fact, BranchFinished)
+        is_done = isinstance(fact, e.BranchFinished)
         took_s = self._branches.end(run, fact.branch, at, is_done=is_done)
         told = self._agents.failure(run, fact.branch)
         details = ""
         said: list[Line] = []
-        if isinstance(fact, BranchStopped):
+        if isinstance(fact, e.BranchStopped):
             halt = self._halts.covering(run, fact.branch)
             if halt is not None and halt.branch != fact.branch:
                 return []  # It was stopped with what is around it, which says so.
@@ -379,7 +345,7 @@ class Narrator:
                 self._halts.take(run, fact.branch)
                 details = halt.words()
                 said = halt.output_lines()
-        if isinstance(fact, BranchFailed):
+        if isinstance(fact, e.BranchFailed):
             # Its state fails over just this, and is tried again or left.
             self._broken[run, fact.branch.rpartition("/")[0]] = fact.error
         lines = branch_ending(
@@ -388,7 +354,7 @@ class Narrator:
         return [*self._branches.labelled(run, fact.branch, lines), *said]
 
     def _ended(
-        self, run: str, fact: RunFinished | RunFailed | RunStopped, at: float
+        self, run: str, fact: e.RunFinished | e.RunFailed | e.RunStopped, at: float
     ) -> list[Block]:
         told = self._agents.failure(run, "")
         for key in [key for key in self._broken if key[0] == run]:
@@ -397,11 +363,11 @@ class Narrator:
         self._talk.forget(run)
         self._branches.forget(run)
         spent = self._tally.told(run, at)
-        if run in self._chats and not isinstance(fact, RunFailed):
+        if run in self._chats and not isinstance(fact, e.RunFailed):
             return []
-        is_known = bool(told) and isinstance(fact, RunFailed) and fact.error == told
+        is_known = bool(told) and isinstance(fact, e.RunFailed) and fact.error == told
         return [*ending(fact, is_known=is_known, spent=spent)]
 
 
-def _error(fact: BranchFinished | BranchFailed | BranchStopped) -> str:
-    return fact.error if isinstance(fact, BranchFailed) else ""
+def _error(fact: e.BranchFinished | e.BranchFailed | e.BranchStopped) -> str:
+    return fact.error if isinstance(fact, e.BranchFailed) else ""

@@ -3,15 +3,8 @@
 Of a run that is taken up what it has cost is known, and not since when it was at work: only that is told.
 """
 
+from midstream.core import events as e
 from midstream.core.costs import Cost, costs, in_words, is_unknown
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    CompactionEnded,
-    ConversationCompacted,
-    RunStarted,
-    Usage,
-)
 from midstream.core.run import Run
 from midstream.views.amounts import span_words
 
@@ -29,15 +22,15 @@ class Tally:
         """Take a run as it is."""
         self._costs[run.id] = costs(run.usages).total
 
-    def heard(self, run: str, fact: AnyFact, at: float) -> None:
+    def heard(self, run: str, fact: e.AnyFact, at: float) -> None:
         """Take note of what a fact says was used, or that a run began then."""
         match fact:
-            case RunStarted():
+            case e.RunStarted():
                 self._began[run] = at
             case (
-                AgentResponded(usage=Usage() as usage)
-                | ConversationCompacted(usage=Usage() as usage)
-                | CompactionEnded(usage=Usage() as usage)
+                e.AgentResponded(usage=e.Usage() as usage)
+                | e.ConversationCompacted(usage=e.Usage() as usage)
+                | e.CompactionEnded(usage=e.Usage() as usage)
             ):
                 self._costs[run] = self._costs.get(run, Cost()).and_also(usage)
             case _:

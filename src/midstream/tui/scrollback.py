@@ -15,21 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    BranchFailed,
-    BranchFinished,
-    BranchStopped,
-    CompactionEnded,
-    ConversationCompacted,
-    Interrupted,
-    ReplyCut,
-    RunFailed,
-    RunFinished,
-    RunStopped,
-    ToolReturned,
-)
+from midstream.core import events as e
 from midstream.core.notices import (
     AgentThinking,
     Envelope,
@@ -120,7 +106,7 @@ class Scrollback:
     def add(self, entry: Entry) -> None:
         """Queue an event, or blocks of our own. Returns at once."""
         self._waiting.append(entry)
-        if isinstance(entry, Envelope) and isinstance(entry.event, Interrupted):
+        if isinstance(entry, Envelope) and isinstance(entry.event, e.Interrupted):
             self._hurry()
         if len(self._waiting) > _MAX_WAITING:
             self._leave_out()
@@ -316,15 +302,15 @@ class Scrollback:
     def _follow(self, envelope: Envelope) -> None:
         event, run = envelope.event, envelope.run
         match event:
-            case AgentResponded() | AgentFailed() | ReplyCut() | Interrupted():
+            case e.AgentResponded() | e.AgentFailed() | e.ReplyCut() | e.Interrupted():
                 self._live.drop_agent(run, event.agent, branch=event.branch)
-            case CompactionEnded() | ConversationCompacted():
+            case e.CompactionEnded() | e.ConversationCompacted():
                 self._live.drop_agent(run, event.agent)
-            case ToolReturned():
+            case e.ToolReturned():
                 self._live.drop_call(run, event.call_id)
-            case BranchFinished() | BranchFailed() | BranchStopped():
+            case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
                 self._live.drop_branch(run, event.branch)
-            case RunFinished() | RunFailed() | RunStopped():
+            case e.RunFinished() | e.RunFailed() | e.RunStopped():
                 self._live.drop_run(run)
             case _:
                 pass

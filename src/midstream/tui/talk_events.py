@@ -7,16 +7,8 @@ that it stopped.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from midstream.core import events as e
 from midstream.core.branch_address import as_typed
-from midstream.core.events import (
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-)
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.tui.branch_events import Branches
@@ -38,9 +30,9 @@ class TalkStory:
         self._halts = halts
         self._with_cards = with_cards
         self._cut = cut
-        self._questions: dict[tuple[str, str], QuestionAsked] = {}
+        self._questions: dict[tuple[str, str], e.QuestionAsked] = {}
         self._expired: dict[tuple[str, str], int] = {}
-        self._inputs: dict[tuple[str, str], InputReceived] = {}
+        self._inputs: dict[tuple[str, str], e.InputReceived] = {}
         self._epochs: dict[tuple[str, str], int] = {}
 
     def recall(self, run: Run) -> None:
@@ -48,7 +40,7 @@ class TalkStory:
         for question in run.open_questions:
             self._questions.setdefault((run.id, question.id), _asked(question))
         for record in run.undelivered:
-            received = InputReceived(
+            received = e.InputReceived(
                 input_id=record.id,
                 text=record.text,
                 source="user",
@@ -71,7 +63,7 @@ class TalkStory:
 
     # --- questions --------------------------------------------------------------------------
 
-    def asked(self, run: str, fact: QuestionAsked) -> list[Block]:
+    def asked(self, run: str, fact: e.QuestionAsked) -> list[Block]:
         """Tell a question that nothing else shows."""
         self._questions[run, fact.question_id] = fact
         # Waiting for input has no card: what the workflow wants to be told stands here.
@@ -79,21 +71,21 @@ class TalkStory:
         return [] if has_card or not fact.text else [*question_lines(fact)]
 
     def closed(
-        self, run: str, fact: QuestionAnswered | QuestionSuperseded | QuestionExpired
+        self, run: str, fact: e.QuestionAnswered | e.QuestionSuperseded | e.QuestionExpired
     ) -> list[Block]:
         """Tell how a question was closed."""
-        if isinstance(fact, QuestionExpired) and fact.stays:
+        if isinstance(fact, e.QuestionExpired) and fact.stays:
             return []
         question = self._questions.pop((run, fact.question_id), None)
         if question is not None and question.kind == "input":
             return []
-        if isinstance(fact, QuestionAnswered):
+        if isinstance(fact, e.QuestionAnswered):
             line = answer_line(question, fact.question_id, fact.answer)
             return self._branches.labelled(run, fact.branch, [line])
         if question is None:
             return []
         number = f"#{question.number} " if question.number else ""
-        if isinstance(fact, QuestionExpired):
+        if isinstance(fact, e.QuestionExpired):
             self._expired[run, fact.branch] = question.number
             words = own_words(
                 f"{number}{question_summary(question)}  nobody answered in time", "warning"
@@ -109,7 +101,7 @@ class TalkStory:
 
     # --- words ------------------------------------------------------------------------------
 
-    def received(self, run: str, fact: InputReceived, *, is_chat: bool) -> list[Block]:
+    def received(self, run: str, fact: e.InputReceived, *, is_chat: bool) -> list[Block]:
         """Tell what becomes of a line that is not acted on at once."""
         self._inputs[run, fact.input_id] = fact
         found: list[Block] = []
@@ -124,7 +116,7 @@ class TalkStory:
             found += self._branches.labelled(run, fact.to, words)
         return found
 
-    def disposed(self, run: str, fact: InputDisposed) -> list[Block]:
+    def disposed(self, run: str, fact: e.InputDisposed) -> list[Block]:
         """Tell a line that waited and is heard now, or never will be."""
         received = self._inputs.pop((run, fact.input_id), None)
         if fact.disposition == "queued" and received is not None:
@@ -140,7 +132,7 @@ class TalkStory:
         text = as_typed(received.text, received.to)
         return [*own_words(f"Not delivered: {text} ({fact.reason})", "warning")]
 
-    def interrupted(self, run: str, fact: Interrupted, *, is_chat: bool) -> list[Block]:
+    def interrupted(self, run: str, fact: e.Interrupted, *, is_chat: bool) -> list[Block]:
         """Tell what was cut; the interruption itself waits until all that it stopped has ended."""
         if self._epochs.get((run, fact.branch)) == fact.epoch:
             return []  # Words that joined a halt told before: what they lead to comes next.
@@ -155,8 +147,8 @@ class TalkStory:
         return [*found]
 
 
-def _asked(question: Question) -> QuestionAsked:
-    return QuestionAsked(
+def _asked(question: Question) -> e.QuestionAsked:
+    return e.QuestionAsked(
         branch=question.branch,
         question_id=question.id,
         number=question.number,

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.config.notifications import Notifications
-from midstream.core.events import (
-    AgentResponded,
-    QuestionAsked,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -102,7 +96,7 @@ class Calls:
     def heard(self, envelope: Envelope, *, now: float, idle_s: float) -> str:
         """Return what is to be written for an event, "" mostly. Times are of one clock that only grows."""
         event = envelope.event
-        if isinstance(event, RunStarted) and event.definition.kind == "chat":
+        if isinstance(event, e.RunStarted) and event.definition.kind == "chat":
             self._chats.add(envelope.run)
         words = self._words(envelope)
         if (
@@ -117,15 +111,15 @@ class Calls:
 
     def _words(self, envelope: Envelope) -> str:
         match envelope.event:
-            case QuestionAsked() as asked if asked.kind != "input":
+            case e.QuestionAsked() as asked if asked.kind != "input":
                 who = asked.agent or "the workflow"
                 wants = "wants to run" if asked.kind == "approval" else "asks:"
                 return f"{who} {wants} {beginning(asked.text)}"
-            case RunFinished() if envelope.run not in self._chats:
+            case e.RunFinished() if envelope.run not in self._chats:
                 return "finished"
-            case RunFailed() as failed:
+            case e.RunFailed() as failed:
                 return f"failed: {beginning(failed.error)}"
-            case AgentResponded(is_final=True) as said if envelope.run in self._chats:
+            case e.AgentResponded(is_final=True) as said if envelope.run in self._chats:
                 return f"{said.agent} has answered"
             case _:
                 return ""

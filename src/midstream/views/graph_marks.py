@@ -9,17 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.core.events import (
-    BranchFailed,
-    BranchFinished,
-    BranchStarted,
-    BranchStopped,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunStopped,
-    StateTransition,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -80,22 +70,22 @@ def marks_from(facts: Iterable[Envelope], graph: Graph, *, now: float) -> Marks:
     for fact in facts:
         event = fact.event
         match event:
-            case StateTransition(target=target):
+            case e.StateTransition(target=target):
                 place = places.get(event.branch) or _Place(graph)
                 leave(event.branch, fact.at)
                 entered = _Place(place.graph, place.prefix, target, fact.at)
                 places[event.branch] = entered
                 if not event.resumes:
                     visits[entered.key] = visits.get(entered.key, 0) + 1
-            case BranchStarted(name=name):
+            case e.BranchStarted(name=name):
                 around = places.get(event.branch) or _Place(graph)
                 places[f"{event.branch}/{name}".lstrip("/")] = around.inner(name)
-            case BranchFinished() | BranchFailed() | BranchStopped():
+            case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
                 leave(event.branch, fact.at)
-            case RunRecovered():
+            case e.RunRecovered():
                 for place in places.values():
                     place.since += max(0.0, fact.at - last)
-            case RunFinished() | RunFailed() | RunStopped():
+            case e.RunFinished() | e.RunFailed() | e.RunStopped():
                 is_over = True
                 now = fact.at
         last = fact.at

@@ -5,28 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.events import (
-    AgentResponded,
-    CompactionEnded,
-    ConversationCompacted,
-    DefinitionChanged,
-    InputDisposed,
-    InputReceived,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-    RunFailed,
-    RunFinished,
-    RunRenamed,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    RunSuspended,
-    StateTransition,
-    Usage,
-    WordsJoined,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
@@ -87,25 +66,25 @@ def summarised(summary: Summary, envelope: Envelope) -> Summary:
 
 _TELLING = frozenset(
     {
-        AgentResponded,
-        CompactionEnded,
-        ConversationCompacted,
-        DefinitionChanged,
-        InputDisposed,
-        InputReceived,
-        QuestionAnswered,
-        QuestionAsked,
-        QuestionExpired,
-        QuestionSuperseded,
-        RunFailed,
-        RunFinished,
-        RunRenamed,
-        RunResumed,
-        RunStarted,
-        RunStopped,
-        RunSuspended,
-        StateTransition,
-        WordsJoined,
+        e.AgentResponded,
+        e.CompactionEnded,
+        e.ConversationCompacted,
+        e.DefinitionChanged,
+        e.InputDisposed,
+        e.InputReceived,
+        e.QuestionAnswered,
+        e.QuestionAsked,
+        e.QuestionExpired,
+        e.QuestionSuperseded,
+        e.RunFailed,
+        e.RunFinished,
+        e.RunRenamed,
+        e.RunResumed,
+        e.RunStarted,
+        e.RunStopped,
+        e.RunSuspended,
+        e.StateTransition,
+        e.WordsJoined,
     }
 )
 """The facts a list of runs says anything of."""
@@ -113,51 +92,51 @@ _TELLING = frozenset(
 
 def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
     match envelope.event:
-        case StateTransition(target=target):
+        case e.StateTransition(target=target):
             return {} if envelope.event.branch else {"state": target}
-        case InputReceived(text=text, source=source):
+        case e.InputReceived(text=text, source=source):
             first = {} if summary.first else {"first": _shortened(text)}
             is_one = source in UNATTENDED and (summary.is_unattended or not summary.first)
             return {**first, "is_unattended": is_one}
-        case InputDisposed(input_id=id, disposition=disposition):
+        case e.InputDisposed(input_id=id, disposition=disposition):
             return _heard(summary, id, disposition, envelope.seq or 0)
-        case WordsJoined():
+        case e.WordsJoined():
             seq = envelope.seq or 0
             return {"heard_at": seq} if summary.heard_at == seq - 1 > 0 else {}
-        case AgentResponded(usage=usage) | ConversationCompacted(usage=usage):
+        case e.AgentResponded(usage=usage) | e.ConversationCompacted(usage=usage):
             return _priced(summary, usage)
-        case CompactionEnded(usage=usage):
+        case e.CompactionEnded(usage=usage):
             return _priced(summary, usage)
-        case RunRenamed(name=name):
+        case e.RunRenamed(name=name):
             return {"name": name}
-        case QuestionAsked(kind="input"):
+        case e.QuestionAsked(kind="input"):
             return {"awaits_input": True}
-        case QuestionAsked(question_id=id):
+        case e.QuestionAsked(question_id=id):
             return {"asking": (*summary.asking, id)}
         case (
-            QuestionAnswered(question_id=id)
-            | QuestionSuperseded(question_id=id)
-            | QuestionExpired(question_id=id, stays=False)
+            e.QuestionAnswered(question_id=id)
+            | e.QuestionSuperseded(question_id=id)
+            | e.QuestionExpired(question_id=id, stays=False)
         ):
             if id not in summary.asking:
                 return {"awaits_input": False}
             still = tuple(asked for asked in summary.asking if asked != id)
             closed = envelope.event
-            answer = closed.input_id if isinstance(closed, QuestionAnswered) else summary.answer
+            answer = closed.input_id if isinstance(closed, e.QuestionAnswered) else summary.answer
             return {"asking": still, "answer": answer}
-        case RunSuspended():
+        case e.RunSuspended():
             return {"status": "suspended"}
-        case RunResumed():
+        case e.RunResumed():
             return {"status": "running"}
-        case RunFinished():
+        case e.RunFinished():
             return {"status": "finished", "asking": (), "awaits_input": False}
-        case RunFailed():
+        case e.RunFailed():
             return {"status": "failed", "asking": (), "awaits_input": False}
-        case RunStopped():
+        case e.RunStopped():
             return {"status": "stopped", "asking": (), "awaits_input": False}
-        case DefinitionChanged(definition=definition):
+        case e.DefinitionChanged(definition=definition):
             return _pinned_to(definition)
-        case RunStarted() as started:
+        case e.RunStarted() as started:
             return _pinned_to(started.definition) | {
                 "workspace": started.workspace,
                 "started_at": envelope.at,
@@ -183,7 +162,7 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _FIRST else f"{line[: _FIRST - 1]}…"
 
 
-def _priced(summary: Summary, usage: Usage | None) -> dict[str, object]:
+def _priced(summary: Summary, usage: e.Usage | None) -> dict[str, object]:
     if usage is None:
         return {}
     if usage.cost_usd is None:

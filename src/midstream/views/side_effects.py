@@ -9,13 +9,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.events import (
-    DefinitionChanged,
-    FileWritten,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.language.names import Json, Outcome
 from midstream.language.spec import ToolSpec
@@ -94,25 +88,25 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
     """
     tools: Mapping[str, ToolSpec] = {}
     calls: dict[str, MadeCall] = {}
-    writes: dict[str, list[tuple[int, FileWritten]]] = {}
+    writes: dict[str, list[tuple[int, e.FileWritten]]] = {}
     completed: set[str] = set()
     for envelope in facts:
         seq = envelope.seq or 0
         match envelope.event:
-            case RunStarted(definition=definition) | DefinitionChanged(definition=definition):
+            case e.RunStarted(definition=definition) | e.DefinitionChanged(definition=definition):
                 tools = definition.tools
-            case ToolCalled() as made:
+            case e.ToolCalled() as made:
                 # A tool nobody declares any more may have done anything.
                 if made.name not in tools or tools[made.name].effect == "once":
                     calls[made.call_id] = _begun(seq, made)
-            case FileWritten(call_id=call_id) if call_id == PUT_BACK:
+            case e.FileWritten(call_id=call_id) if call_id == PUT_BACK:
                 pass
-            case FileWritten() as written:
+            case e.FileWritten() as written:
                 writes.setdefault(written.call_id, []).append((seq, written))
                 if written.call_id in calls:
                     known = calls[written.call_id]
                     calls[written.call_id] = msgspec.structs.replace(known, has_files=True)
-            case ToolReturned() as ended:
+            case e.ToolReturned() as ended:
                 if ended.outcome == "completed":
                     completed.add(ended.call_id)
                 if seq <= after:
@@ -128,7 +122,7 @@ def side_effects(facts: Iterable[Envelope], after: int) -> SideEffects:
     return SideEffects(calls=done, files=_by_file(flat, completed))
 
 
-def _begun(seq: int, made: ToolCalled) -> MadeCall:
+def _begun(seq: int, made: e.ToolCalled) -> MadeCall:
     command = made.arguments.get("command")
     return MadeCall(
         seq=seq,
@@ -140,7 +134,7 @@ def _begun(seq: int, made: ToolCalled) -> MadeCall:
 
 
 def _by_file(
-    writes: Iterable[tuple[int, FileWritten]], completed: Collection[str]
+    writes: Iterable[tuple[int, e.FileWritten]], completed: Collection[str]
 ) -> tuple[FileChange, ...]:
     found: dict[str, FileChange] = {}
     for seq, written in writes:

@@ -4,25 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.conversation import SUMMARY, USER, Message
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    Fact,
-    InputReceived,
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    ReplyCut,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    RunStopped,
-    ToolCalled,
-    ToolReturned,
-    WorkflowOutput,
-)
 from midstream.core.notices import Envelope
 from midstream.views.call_results import beginning, call_words, fields_words, result_words
 
@@ -72,17 +56,17 @@ def markdown_of(facts: Iterable[Envelope], differences: Mapping[str, str]) -> st
 
     `differences` are what became of files, by their path and figures; they stand folded at the end.
     """
-    calls: dict[str, ToolCalled] = {}
-    asked: dict[str, QuestionAsked] = {}
+    calls: dict[str, e.ToolCalled] = {}
+    asked: dict[str, e.QuestionAsked] = {}
     parts: list[str] = []
     for envelope in facts:
         event = envelope.event
         match event:
-            case ToolCalled():
+            case e.ToolCalled():
                 calls[event.call_id] = event
-            case QuestionAsked():
+            case e.QuestionAsked():
                 asked[event.question_id] = event
-            case Fact():
+            case e.Fact():
                 # Calls and answers that follow each other are one list.
                 told = _told(event, calls, asked)
                 is_listed = told.startswith("- ") and bool(parts) and parts[-1].startswith("- ")
@@ -97,31 +81,33 @@ def markdown_of(facts: Iterable[Envelope], differences: Mapping[str, str]) -> st
     return "\n\n".join([*parts, *(["## Files", *folded] if folded else [])]) + "\n"
 
 
-def _told(event: Fact, calls: Mapping[str, ToolCalled], asked: Mapping[str, QuestionAsked]) -> str:
+def _told(
+    event: e.Fact, calls: Mapping[str, e.ToolCalled], asked: Mapping[str, e.QuestionAsked]
+) -> str:
     match event:
-        case RunStarted():
+        case e.RunStarted():
             return f"# {event.workflow}"
-        case InputReceived(handling="answer"):
+        case e.InputReceived(handling="answer"):
             return ""
-        case InputReceived():
+        case e.InputReceived():
             return f"## {'You' if event.source == 'user' else event.source}\n\n{event.text}"
-        case AgentResponded():
+        case e.AgentResponded():
             final = event.calls if event.is_final else ()
             texts = [event.text.strip(), *(fields_words(call.arguments) for call in final)]
             return _speech(event.agent, event.branch, "\n\n".join(filter(None, texts)))
-        case Interrupted() | ReplyCut():
+        case e.Interrupted() | e.ReplyCut():
             words = f"{event.partial.rstrip()}\n\n*[interrupted]*" if event.partial else ""
             return _speech(event.agent, event.branch, words)
-        case AgentFailed():
+        case e.AgentFailed():
             partial = f"{event.partial}\n\n" if event.partial else ""
             return _speech(event.agent, event.branch, f"{partial}*failed: {event.error}*")
-        case ToolReturned():
+        case e.ToolReturned():
             call = calls.get(event.call_id)
             what = event.name if call is None else call_words(call.name, call.arguments)
             mark = {"completed": "✓", "unknown": "?"}.get(event.outcome, "✗")
             result = result_words(event.name, event.outcome, without_change(event.result))
             return f"- {mark} `{what.replace('`', chr(39))}` · {result}"
-        case QuestionAnswered():
+        case e.QuestionAnswered():
             question = asked.get(event.question_id)
             answer = event.answer
             words = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
@@ -130,13 +116,13 @@ def _told(event: Fact, calls: Mapping[str, ToolCalled], asked: Mapping[str, Ques
             return (
                 f"- {question.agent or 'The workflow'} asked: {beginning(question.text)} → {words}"
             )
-        case WorkflowOutput():
+        case e.WorkflowOutput():
             return event.text
-        case RunFinished():
+        case e.RunFinished():
             return "*finished*"
-        case RunFailed():
+        case e.RunFailed():
             return f"*failed: {event.error}*"
-        case RunStopped():
+        case e.RunStopped():
             return f"*stopped: {event.reason}*"
         case _:
             return ""

@@ -4,18 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.costs import Cost, costs, in_words
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    InputReceived,
-    Interrupted,
-    ReplyCut,
-    RunStarted,
-    StateTransition,
-    ToolCalled,
-    Usage,
-)
 from midstream.core.notices import Envelope
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.views.amounts import counted, in_short, span_words
@@ -41,7 +31,7 @@ class Turned(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     words: int = 0
     tools: tuple[str, ...] = ()
-    usages: tuple[Usage, ...] = ()
+    usages: tuple[e.Usage, ...] = ()
     end: str = ""
     took_s: float = 0.0
     begins: bool = True
@@ -57,7 +47,7 @@ class _Place(msgspec.Struct):
     text: str = ""
     words: int = 0
     tools: list[str] = []
-    usages: list[Usage] = []
+    usages: list[e.Usage] = []
 
 
 def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
@@ -65,7 +55,7 @@ def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
     facts = tuple(facts)
     began = began_by(facts)
     is_chat = any(
-        isinstance(fact.event, RunStarted) and fact.event.definition.kind == "chat"
+        isinstance(fact.event, e.RunStarted) and fact.event.definition.kind == "chat"
         for fact in facts[:1]
     )
     places: dict[str, _Place] = {}
@@ -101,15 +91,15 @@ def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
             continue
         place = places.setdefault(event.branch, _Place())
         match event:
-            case InputReceived():
+            case e.InputReceived():
                 asked.append((event.input_id, event.text))
                 # A chat that waited for hours has not been at work for hours.
                 for each in places.values():
                     each.since = fact.at if not each.agent else each.since
-            case StateTransition():
+            case e.StateTransition():
                 place.state = event.target
                 place.since = fact.at
-            case AgentResponded():
+            case e.AgentResponded():
                 place.agent = event.agent
                 place.at = fact.at if place.at is None else place.at
                 place.text = event.text or place.text
@@ -117,19 +107,19 @@ def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
                 place.usages += [] if event.usage is None else [event.usage]
                 if event.is_final:
                     close(event.branch, event.agent, fact.at, "")
-            case ToolCalled() if event.name != REQUEST_USERS_INPUT:
+            case e.ToolCalled() if event.name != REQUEST_USERS_INPUT:
                 place.tools.append(event.name)
-            case AgentFailed():
+            case e.AgentFailed():
                 _add(place, event.partial)
                 close(event.branch, event.agent, fact.at, "failed")
-            case ReplyCut():
+            case e.ReplyCut():
                 _add(place, event.partial)
                 cutting = asked[-1:]
                 del asked[-1:]
                 how = "interrupted" if event.recovered else "cut for new words"
                 close(event.branch, event.agent, fact.at, "broken off" if event.reason else how)
                 asked += cutting
-            case Interrupted() if event.agent or place.agent:
+            case e.Interrupted() if event.agent or place.agent:
                 _add(place, event.partial)
                 # What cut a turn short is what the next one is about.
                 is_about = bool(event.text and asked) and asked[-1][1] in (event.text or "")

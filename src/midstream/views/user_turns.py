@@ -8,14 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.branch_address import as_typed
-from midstream.core.events import (
-    InputDisposed,
-    InputReceived,
-    QuestionAnswered,
-    QuestionAsked,
-    WordsJoined,
-)
 from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 
@@ -50,18 +44,18 @@ def began_by(facts: Iterable[Envelope]) -> frozenset[str]:
     was_disposal = False
     for envelope in facts:
         match envelope.event:
-            case InputDisposed(input_id=id, disposition=disposition):
+            case e.InputDisposed(input_id=id, disposition=disposition):
                 if not is_heard(disposition):
                     continue
                 if begins_turn(disposition, answers=id in answers) and not was_disposal:
                     began.add(id)
                 was_disposal = True
                 continue
-            case WordsJoined():
+            case e.WordsJoined():
                 continue
-            case QuestionAsked(kind=kind, question_id=question) if kind != "input":
+            case e.QuestionAsked(kind=kind, question_id=question) if kind != "input":
                 asked.add(question)
-            case QuestionAnswered(question_id=question, input_id=id) if question in asked:
+            case e.QuestionAnswered(question_id=question, input_id=id) if question in asked:
                 answers.add(id)
             case _:
                 pass
@@ -77,14 +71,14 @@ def turns_of(run: str, facts: Sequence[Envelope]) -> tuple[Turn, ...]:
     They were answered, interrupted, steered or queued; words that were refused, taken back or still
     wait began none. Words that took effect together, such as two that joined one halt, began one turn.
     """
-    received: dict[str, tuple[int, InputReceived]] = {}
+    received: dict[str, tuple[int, e.InputReceived]] = {}
     began: list[list[str]] = []
     was_disposal = False
     for envelope in facts:
         match envelope.event:
-            case InputReceived(input_id=id) as event:
+            case e.InputReceived(input_id=id) as event:
                 received[id] = (envelope.seq or 0, event)
-            case InputDisposed(input_id=id, disposition=disposition):
+            case e.InputDisposed(input_id=id, disposition=disposition):
                 if not is_heard(disposition):
                     continue
                 if was_disposal:
@@ -93,7 +87,7 @@ def turns_of(run: str, facts: Sequence[Envelope]) -> tuple[Turn, ...]:
                     began.append([id])
                 was_disposal = True
                 continue
-            case WordsJoined():
+            case e.WordsJoined():
                 continue
             case _:
                 pass

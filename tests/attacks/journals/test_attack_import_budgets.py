@@ -9,19 +9,8 @@ from tables import table
 from test_foreign_pasts import ENTER, Here
 from travel_kit import DEADLINE_S
 
+from midstream.core import events as e
 from midstream.core.budget_words import NO_LIMIT
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    BudgetReached,
-    LimitsSet,
-    QuestionAnswered,
-    QuestionAsked,
-    RunStarted,
-    StateTransition,
-    TimeSpent,
-    Usage,
-)
 from midstream.core.run import Run
 from midstream.language.spec import Budget
 from midstream.runtime.engine.local import LocalEngine
@@ -35,8 +24,8 @@ FLOW = {
     "agents": [{"agent_role": "dude", "context": "talk"}],
     "states": [{"name": "start", "agent": "dude", "next": "start"}, {"name": "stop"}],
 }
-AGAIN = StateTransition(source="start", target="start", reason="next")
-ASKED = QuestionAsked(
+AGAIN = e.StateTransition(source="start", target="start", reason="next")
+ASKED = e.QuestionAsked(
     question_id="q1",
     number=1,
     kind="question",
@@ -46,30 +35,33 @@ ASKED = QuestionAsked(
 )
 
 
-def reply(**used: object) -> tuple[AnyFact, ...]:
-    usage = msgspec.convert({"model": "m", **used}, Usage)
-    return (AgentResponded(agent="dude", text="x", is_final=True, usage=usage), AGAIN)
+def reply(**used: object) -> tuple[e.AnyFact, ...]:
+    usage = msgspec.convert({"model": "m", **used}, e.Usage)
+    return (e.AgentResponded(agent="dude", text="x", is_final=True, usage=usage), AGAIN)
 
 
 USED = reply(input_tokens=90, output_tokens=30)
-UNLIMITED = QuestionAnswered(question_id="q1", answer=NO_LIMIT)
-REACHED = BudgetReached(state="start", what="x")
+UNLIMITED = e.QuestionAnswered(question_id="q1", answer=NO_LIMIT)
+REACHED = e.BudgetReached(state="start", what="x")
 
-STORIES: dict[str, tuple[Budget | None, tuple[AnyFact, ...]]] = {
+STORIES: dict[str, tuple[Budget | None, tuple[e.AnyFact, ...]]] = {
     "no budget at all": (None, USED),
     "a larger budget": (Budget(usd=1e9, tokens=10**12, minutes=1e6), USED),
     "a budget of other things": (Budget(tool_calls=10**9), USED),
     "no limit, as its own person said": (None, (ASKED, REACHED, UNLIMITED, *USED)),
     "its own person's words, said before it was over": (None, (ASKED, UNLIMITED, *USED)),
-    "limits that were set here, it says": (None, (LimitsSet(limits=None), *USED)),
-    "higher limits that were set here, it says": (None, (LimitsSet(limits=Budget(usd=1e9)), *USED)),
+    "limits that were set here, it says": (None, (e.LimitsSet(limits=None), *USED)),
+    "higher limits that were set here, it says": (
+        None,
+        (e.LimitsSet(limits=Budget(usd=1e9)), *USED),
+    ),
     "tokens given back": (None, (*reply(input_tokens=-(10**12)), *USED)),
     "dollars given back": (None, (*reply(cost_usd="-1000000"), *reply(cost_usd="2"))),
     "a price that is no number": (None, (*reply(cost_usd="NaN"), *reply(cost_usd="2"))),
     "a price that is a signalling one": (None, (*reply(cost_usd="sNaN"), *reply(cost_usd="2"))),
     "a price without an end": (None, (*reply(cost_usd="-Infinity"), *reply(cost_usd="2"))),
     "a price that is words": (None, (*reply(cost_usd="free"), *reply(cost_usd="2"))),
-    "minutes given back": (None, (TimeSpent(seconds=-1e9), TimeSpent(seconds=301))),
+    "minutes given back": (None, (e.TimeSpent(seconds=-1e9), e.TimeSpent(seconds=301))),
     "an open question that says it is about a cent": (None, (*USED, ASKED, REACHED)),
 }
 
@@ -84,9 +76,9 @@ class LimitedHere(Here):
         where.mkdir(parents=True)
         (where / "circle.json").write_text(json.dumps(FLOW), encoding="utf-8")
 
-    async def taken_up(self, limits: Budget | None, facts: tuple[AnyFact, ...]) -> str:
+    async def taken_up(self, limits: Budget | None, facts: tuple[e.AnyFact, ...]) -> str:
         definition, _ = await self.library.load("circle")
-        begun = RunStarted(
+        begun = e.RunStarted(
             workflow="circle", definition=definition, limits=limits, workspace=str(self.folder)
         )
         return await self.adopted_fork((begun, ENTER, *facts))

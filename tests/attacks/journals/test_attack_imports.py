@@ -14,14 +14,8 @@ from test_exchange import rechain, with_a_write, written
 from test_foreign_pasts import ENTER, FLOW, Here
 from travel_kit import DEADLINE_S
 
+from midstream.core import events as e
 from midstream.core.conversation import ToolCall
-from midstream.core.events import (
-    AgentResponded,
-    AnyFact,
-    QuestionAnswered,
-    QuestionAsked,
-    ToolCalled,
-)
 from midstream.language.errors import MidstreamError
 from midstream.language.spec import Budget
 from midstream.runtime.engine.resume import cut_runs, take_up
@@ -143,14 +137,14 @@ async def test_a_file_that_is_no_run_is_refused(tmp_path: Path, tries: str) -> N
 # --- whole, and after rights ------------------------------------------------------------------------
 
 CALL = ToolCall(id="c1", name="write", arguments={"path": ".bashrc"})
-ASKED = AgentResponded(agent="dude", text="", calls=(CALL,), is_final=False)
-BEGUN = ToolCalled(call_id="c1", name="write", arguments=CALL.arguments, agent="dude")
-APPROVAL = QuestionAsked(question_id="q1", number=1, kind="approval", text="x", call_id="c1")
-YES = QuestionAnswered(question_id="q1", answer={"granted": True, "for_run": True})
-Story = Callable[[Here], tuple[AnyFact, ...]]
+ASKED = e.AgentResponded(agent="dude", text="", calls=(CALL,), is_final=False)
+BEGUN = e.ToolCalled(call_id="c1", name="write", arguments=CALL.arguments, agent="dude")
+APPROVAL = e.QuestionAsked(question_id="q1", number=1, kind="approval", text="x", call_id="c1")
+YES = e.QuestionAnswered(question_id="q1", answer={"granted": True, "for_run": True})
+Story = Callable[[Here], tuple[e.AnyFact, ...]]
 
 
-def start(here: Here, *allowed: str, **values: Any) -> AnyFact:
+def start(here: Here, *allowed: str, **values: Any) -> e.AnyFact:
     definition = define(FLOW, tools=here.tools)
     changed = values.pop("definition", {})
     started = here.started(msgspec.structs.replace(definition, **changed), *allowed)

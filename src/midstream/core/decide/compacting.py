@@ -10,14 +10,9 @@ Words that interrupt, a bare stop and the end of the run end it, and so does any
 that happens to the conversation meanwhile (a handler cleared it, its oldest were trimmed).
 """
 
+from midstream.core import events as e
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import join_words
-from midstream.core.events import (
-    CompactionBegan,
-    CompactionEnded,
-    ConversationCompacted,
-    QuestionAnswered,
-)
 from midstream.core.inputs import Compact, ModelFailed, ModelReplied
 from midstream.core.run import Compacting
 from midstream.core.summaries import (
@@ -41,7 +36,7 @@ def begin(story: Story, input: Compact) -> None:
     found = wanted(story.run)
     assert found is not None, "why_not has looked"
     agent, context, count = found
-    story.tell(CompactionBegan(agent=agent, context=context, count=count, note=input.note))
+    story.tell(e.CompactionBegan(agent=agent, context=context, count=count, note=input.note))
 
 
 def ended(story: Story, input: ModelReplied | ModelFailed) -> None:
@@ -53,7 +48,7 @@ def ended(story: Story, input: ModelReplied | ModelFailed) -> None:
         _replied(story, under_way, input)
         return
     story.tell(
-        CompactionEnded(agent=under_way.agent, reason=input.error, hint=input.hint, is_error=True)
+        e.CompactionEnded(agent=under_way.agent, reason=input.error, hint=input.hint, is_error=True)
     )
 
 
@@ -62,16 +57,16 @@ def _replied(story: Story, under_way: Compacting, input: ModelReplied) -> None:
     summary, usage = input.text.strip(), input.usage
     messages, count = story.run.contexts[under_way.context], len(under_way.replaced)
     if messages[:count] != under_way.replaced:
-        story.tell(CompactionEnded(agent=under_way.agent, reason=CHANGED, usage=usage))
+        story.tell(e.CompactionEnded(agent=under_way.agent, reason=CHANGED, usage=usage))
         return
     after = compacted(messages, count, summary)
     before_tokens, after_tokens = tokens_of(messages), tokens_of(after)
     if not summary or after_tokens >= before_tokens:
         reason = NO_SHORTER if summary else NO_SUMMARY
-        story.tell(CompactionEnded(agent=under_way.agent, reason=reason, usage=usage))
+        story.tell(e.CompactionEnded(agent=under_way.agent, reason=reason, usage=usage))
         return
     story.tell(
-        ConversationCompacted(
+        e.ConversationCompacted(
             agent=under_way.agent,
             context=under_way.context,
             count=count,
@@ -86,7 +81,7 @@ def _replied(story: Story, under_way: Compacting, input: ModelReplied) -> None:
 def stop(story: Story) -> None:
     """End a summary that is under way, because a person interrupted."""
     if story.run.compacting is not None:
-        story.tell(CompactionEnded(agent=story.run.compacting.agent, reason=INTERRUPTED))
+        story.tell(e.CompactionEnded(agent=story.run.compacting.agent, reason=INTERRUPTED))
 
 
 def hand_over_queued(story: Story) -> None:
@@ -99,7 +94,7 @@ def hand_over_queued(story: Story) -> None:
     if not waiting or question is None:
         return
     text = "\n".join(record.text for record in waiting)
-    story.tell(QuestionAnswered(question_id=question.id, answer=text, input_id=waiting[0].id))
+    story.tell(e.QuestionAnswered(question_id=question.id, answer=text, input_id=waiting[0].id))
     for record in waiting:
         story.dispose(record.id, "queued")
     join_words(story, text)

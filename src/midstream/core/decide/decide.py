@@ -12,6 +12,7 @@ from typing import assert_never
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.branch_address import branch_at, living
 from midstream.core.budgets import narrower
 from midstream.core.call_notes import with_change
@@ -22,30 +23,6 @@ from midstream.core.decide.run_to_completion import settle
 from midstream.core.decide.timers import timer_rang, timer_started
 from midstream.core.decide.transaction import BranchStory, Story
 from midstream.core.decide.transitions import enter, failed
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    AnyFact,
-    CallEdited,
-    DefinitionChanged,
-    FileWritten,
-    HandlerRan,
-    LimitsSet,
-    PermissionGranted,
-    PermissionRevoked,
-    QuestionAnswered,
-    QuestionSuperseded,
-    ReplyCut,
-    ReplyShown,
-    RunRecovered,
-    RunRenamed,
-    RunResumed,
-    RunStarted,
-    RunSuspended,
-    TimeSpent,
-    ToolCalled,
-    WorkflowOutput,
-)
 from midstream.core.inputs import (
     AnyInput,
     Approve,
@@ -92,7 +69,7 @@ MAX_REQUESTS = 100
 """Model requests in one turn before it fails: a model that calls tools for ever is stopped."""
 
 
-def decide(run: Run, input: AnyInput) -> tuple[AnyFact, ...]:
+def decide(run: Run, input: AnyInput) -> tuple[e.AnyFact, ...]:
     """Return the facts an input makes true, in order; none when it is too late to count."""
     return tuple(judged(run, input).facts)
 
@@ -108,7 +85,7 @@ def judged(run: Run, input: AnyInput, worked_s: float = 0.0) -> Story:
     if run.phase == "ended" or (run.phase == "new" and not isinstance(input, Start)):
         return story
     if worked_s:
-        story.tell(TimeSpent(seconds=worked_s))
+        story.tell(e.TimeSpent(seconds=worked_s))
     about, input = _addressee(story, input)
     if about is None:
         return story
@@ -133,7 +110,7 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
     paths = {fact.branch for fact in story.facts if fact.branch}
     if is_anew:
         paths |= {branch.path for branch in living(story.run)}
-    if any(isinstance(fact, QuestionAnswered) for fact in story.facts):
+    if any(isinstance(fact, e.QuestionAnswered) for fact in story.facts):
         paths |= set(_over_budget(before))
     paths |= {path[:at] for path in paths for at, c in enumerate(path) if c == "/"}
     for path in sorted(paths, key=lambda path: path.count("/"), reverse=True):
@@ -203,7 +180,7 @@ def _judge(story: Story, input: AnyInput) -> None:
             _tool_finished(story, input)
         case HandlerLogged():
             if input.key == handler_key(story.run):
-                story.tell(WorkflowOutput(text=input.text))
+                story.tell(e.WorkflowOutput(text=input.text))
         case HandlerFailed():
             if input.key == handler_key(story.run):
                 failed(story, "handler", input.error, input.hint, fault=input.fault)
@@ -213,7 +190,7 @@ def _judge(story: Story, input: AnyInput) -> None:
         case ReplyCheckpoint():
             turn = story.run.turn
             if turn is not None and input.text and input.key == _request_owed(story.run):
-                story.tell(ReplyShown(agent=turn.agent, text=input.text))
+                story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
         case Halt():
             compacting.stop(story)
             steering.halted(story, input)
@@ -221,14 +198,14 @@ def _judge(story: Story, input: AnyInput) -> None:
             compacting.begin(story, input)
         case Rename():
             if input.name != story.run.name:
-                story.tell(RunRenamed(name=input.name))
+                story.tell(e.RunRenamed(name=input.name))
         case CallReviewed():
             _call_reviewed(story, input)
         case Approve():
             _approved(story, input)
         case Revoke():
             if input.permission in story.run.allowed:
-                story.tell(PermissionRevoked(permission=input.permission))
+                story.tell(e.PermissionRevoked(permission=input.permission))
         case Withdraw():
             steering.withdrawn(story, input)
         case Stop():
@@ -237,7 +214,7 @@ def _judge(story: Story, input: AnyInput) -> None:
             _recovered(story, input)
         case Resume():
             if story.run.suspended:
-                story.tell(RunResumed())
+                story.tell(e.RunResumed())
             elif story.run.phase == "held" and story.run.cuts:
                 enter(story, INTERRUPTED, "going on")
         case FileChanging():
@@ -256,7 +233,7 @@ def _start(story: Story, input: Start) -> None:
     if story.run.phase != "new":
         return
     story.tell(
-        RunStarted(
+        e.RunStarted(
             workflow=input.definition.workflow.workflow_name,
             definition=input.definition,
             input=input.input,
@@ -296,7 +273,7 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
         )
         return
     story.tell(
-        HandlerRan(
+        e.HandlerRan(
             state=run.state,
             handler=handler,
             slot=slot,
@@ -337,7 +314,7 @@ def _model_replied(story: Story, input: ModelReplied) -> None:
     elif parsed and not is_parsed:
         problem = parsed[0].problem
     story.tell(
-        AgentResponded(
+        e.AgentResponded(
             agent=agent,
             text=input.text,
             calls=calls,
@@ -395,7 +372,7 @@ def _reply_failed(story: Story, input: ModelFailed) -> None:
     assert turn is not None
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
     if is_asked_on and turn.breaks < MAX_BREAKS:
-        story.tell(ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error))
+        story.tell(e.ReplyCut(agent=turn.agent, partial=input.shown, reason=input.error))
     else:
         _turn_failed(story, input.error, input.hint, partial=input.shown)
 
@@ -413,7 +390,7 @@ def _turn_failed(
 ) -> None:
     run = story.run
     assert run.turn is not None
-    story.tell(AgentFailed(agent=run.turn.agent, error=error, hint=hint, partial=partial))
+    story.tell(e.AgentFailed(agent=run.turn.agent, error=error, hint=hint, partial=partial))
     failed(story, kind, error, hint)
 
 
@@ -448,16 +425,16 @@ def _approved(story: Story, input: Approve) -> None:
     if question is None or question.kind != "approval":
         return
     if story.run.suspended:
-        story.tell(RunResumed())
+        story.tell(e.RunResumed())
     about = steering.story_at(story, question.branch)
     call = _call_of(about.run, question)
     if not input.granted:
-        about.tell(QuestionAnswered(question_id=question.id, answer="no"))
+        about.tell(e.QuestionAnswered(question_id=question.id, answer="no"))
         said = f" They said: {input.note}" if input.note else ""
         about.close_call(call.id, "denied", f"The user refused this call.{said}")
     elif input.edited is not None:
-        about.tell(QuestionAnswered(question_id=question.id, answer="yes, changed"))
-        about.tell(CallEdited(call_id=call.id, arguments=input.edited))
+        about.tell(e.QuestionAnswered(question_id=question.id, answer="yes, changed"))
+        about.tell(e.CallEdited(call_id=call.id, arguments=input.edited))
     else:
         _approve(about, question, "yes, for this run" if input.for_run else "yes")
         if input.for_run:
@@ -469,7 +446,7 @@ def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
     asks = tuple(ask for ask in question.asks if not ask.startswith(SHOWN))
     if question.asks and not asks:
         return  # without a capability it would be the whole tool
-    story.tell(PermissionGranted(tool=call.name, capabilities=asks))
+    story.tell(e.PermissionGranted(tool=call.name, capabilities=asks))
     for other in story.run.open_questions:
         if other.kind != "approval":
             continue
@@ -484,9 +461,9 @@ def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
 
 def _approve(story: Story, question: Question, answer: str) -> None:
     call = _call_of(story.run, question)
-    story.tell(QuestionAnswered(question_id=question.id, answer=answer))
+    story.tell(e.QuestionAnswered(question_id=question.id, answer=answer))
     story.tell(
-        ToolCalled(
+        e.ToolCalled(
             call_id=call.id,
             name=call.name,
             arguments=call.arguments,
@@ -513,7 +490,7 @@ def _file_changing(story: Story, input: FileChanging) -> None:
         is_running = open_call.status in ("running", "stopping")
         if is_running and open_call.call.id == call_id and _is_owed(story.run, input.key):
             story.tell(
-                FileWritten(
+                e.FileWritten(
                     call_id=open_call.call.id,
                     path=input.path,
                     before=input.before,
@@ -543,18 +520,18 @@ def _recovered(story: Story, input: Recovered) -> None:
     """
     definition, was_idle = input.definition, input.was_cut and story.run.is_parked
     if definition is not None and not misfit_of(story.run, definition):
-        story.tell(DefinitionChanged(definition=definition))
+        story.tell(e.DefinitionChanged(definition=definition))
     if input.is_foreign:
-        story.tell(LimitsSet(limits=narrower(story.run.limits, input.limits)))
+        story.tell(e.LimitsSet(limits=narrower(story.run.limits, input.limits)))
         for question in story.run.open_questions:
             if question.about == "budget":  # in words of the import: asked anew if it is true
                 reason = "the past is that of an import"
-                story.tell(QuestionSuperseded(question_id=question.id, reason=reason))
+                story.tell(e.QuestionSuperseded(question_id=question.id, reason=reason))
     _ask_of_calls(story)
     steering.keep_shown(story)
-    story.tell(RunRecovered(was_cut=input.was_cut, was_idle=was_idle))
+    story.tell(e.RunRecovered(was_cut=input.was_cut, was_idle=was_idle))
     if story.run.crashes >= CRASHES and not story.run.suspended:
-        story.tell(RunSuspended(reason=CRASH_LOOP))
+        story.tell(e.RunSuspended(reason=CRASH_LOOP))
 
 
 def _ask_of_calls(story: Story) -> None:

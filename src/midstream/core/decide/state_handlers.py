@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from midstream.core import events as e
 from midstream.core.budgets import exceeded
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import steering
@@ -15,13 +16,6 @@ from midstream.core.decide.budget_exhausted import over_budget
 from midstream.core.decide.calls import begin_call
 from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import failed, join_words
-from midstream.core.events import (
-    CallPlanned,
-    Prompted,
-    QuestionAsked,
-    TimerSet,
-    WorkDone,
-)
 from midstream.core.run import FREE, OpenCall, Run, definition_of, plan_for
 from midstream.core.run_data import look_up
 from midstream.core.timer_names import WAITED
@@ -114,7 +108,7 @@ def _prompt(story: Story) -> bool:
         return False
     text, is_filled = _fill(story, prompt, "The prompt")
     if is_filled:
-        story.tell(Prompted(agent=turn.agent, text=as_text(text)))
+        story.tell(e.Prompted(agent=turn.agent, text=as_text(text)))
     return True
 
 
@@ -128,7 +122,7 @@ def _call(story: Story) -> bool:
         return False
     if call.outcome == "completed":
         value = steering.value_of(call.result)
-        story.tell(WorkDone(state=run.state, value=value, text=call.result))
+        story.tell(e.WorkDone(state=run.state, value=value, text=call.result))
     elif call.outcome in ("unknown", "stopped") and _was_cut(call):
         steering.ask_again(story, call)
     elif call.result == steering.OUTCOMES[steering.DID_NOT_HAPPEN][1]:
@@ -166,7 +160,7 @@ def _plan_call(story: Story) -> None:
         failed(story, "tool", f"There is no tool {name!r}, which the state {run.state!r} calls.")
         return
     call = ToolCall(id=story.next_call_id(), name=name, arguments=arguments)
-    story.tell(CallPlanned(call=call))
+    story.tell(e.CallPlanned(call=call))
     begin_call(story, "", call, tools)
 
 
@@ -181,7 +175,7 @@ def _ask(story: Story) -> bool:
     if is_filled:
         text, *choices = map(as_text, question)
         story.tell(
-            QuestionAsked(
+            e.QuestionAsked(
                 question_id=story.next_question_id(),
                 number=story.next_number(),
                 kind="question",
@@ -206,5 +200,5 @@ def _rest(story: Story) -> bool:
         words = f"The state {story.run.state!r} waits until {text!a:.60}, which is no time."
         failed(story, "template", words, "Write one such as 2026-12-31T18:00:00Z.", fault="author")
     else:
-        story.tell(TimerSet(timer=WAITED, until=max(at, 0.0)))  # below 0 a timer is over
+        story.tell(e.TimerSet(timer=WAITED, until=max(at, 0.0)))  # below 0 a timer is over
     return True

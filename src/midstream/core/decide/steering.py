@@ -19,6 +19,7 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from midstream.core import events as e
 from midstream.core.branch_address import addressed
 from midstream.core.budget_words import STOP_THERE
 from midstream.core.call_notes import COMMAND
@@ -32,18 +33,6 @@ from midstream.core.decide.transitions import (
     join_words,
     resume,
     with_unheard,
-)
-from midstream.core.events import (
-    AnswerRefused,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    ReplyCut,
-    RunResumed,
-    WordsJoined,
-    WorkDone,
 )
 from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.fold.fold_turns import is_question_call
@@ -81,7 +70,7 @@ def said(story: Story, input: UserSaid) -> None:
     if input.id in run.inbox:
         return
     if run.suspended:
-        story.tell(RunResumed())
+        story.tell(e.RunResumed())
     waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
     if run.compacting is not None and _is_to_wait(run, input, waiting_for):
         _receive(story, input, "queue", UNTIL_SUMMARY)
@@ -164,7 +153,7 @@ def _keep_for_later(story: Story, input: UserSaid) -> None:
         return
     _receive(story, input, "interrupt")
     text = with_unheard(run, input.text)
-    story.tell(Interrupted(epoch=run.epoch, text=text, leads_to="hold", state=run.state))
+    story.tell(e.Interrupted(epoch=run.epoch, text=text, leads_to="hold", state=run.state))
 
 
 def _held_branch(story: Story, text: str) -> str:
@@ -212,7 +201,7 @@ def _receive(
     story: Story, input: UserSaid, handling: Policy, reason: str = "", at: float | None = None
 ) -> None:
     story.whole.tell(
-        InputReceived(
+        e.InputReceived(
             input_id=input.id,
             text=input.text,
             source=input.source,
@@ -239,7 +228,7 @@ def withdrawn(story: Story, input: Withdraw) -> None:
     """Take back a line that has not been delivered; a delivered one stays as it is."""
     record = story.run.inbox.get(input.input_id)
     if record is not None and record.disposition is None and record.handling != "interrupt":
-        story.tell(InputDisposed(input_id=record.id, disposition="withdrawn"))
+        story.tell(e.InputDisposed(input_id=record.id, disposition="withdrawn"))
 
 
 # --- answers ----------------------------------------------------------------------------------
@@ -247,24 +236,24 @@ def withdrawn(story: Story, input: Withdraw) -> None:
 
 def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     story.tell(
-        InputReceived(input_id=input.id, text=input.text, source=input.source, handling="answer")
+        e.InputReceived(input_id=input.id, text=input.text, source=input.source, handling="answer")
     )
     refusal = _refusal(input, question)
     if question is None or refusal:
         if question is not None and question.is_open:
-            story.tell(AnswerRefused(question_id=question.id, input_id=input.id, reason=refusal))
-        story.tell(InputDisposed(input_id=input.id, disposition="rejected", reason=refusal))
+            story.tell(e.AnswerRefused(question_id=question.id, input_id=input.id, reason=refusal))
+        story.tell(e.InputDisposed(input_id=input.id, disposition="rejected", reason=refusal))
         return
     answer: Json = input.answer if question.schema is not None else chosen(question, input.text)
     story = story_at(story, question.branch)
-    story.tell(QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
+    story.tell(e.QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
     story.dispose(input.id, "answered")
     if question.about == "budget":
         if answer == STOP_THERE:
             stopped(story, Stop(reason="a budget was used up"))
     elif story.run.phase == "asking" and question.kind == "question":
         text = answer if isinstance(answer, str) else input.text
-        story.tell(WorkDone(state=story.run.state, value=answer, text=text))
+        story.tell(e.WorkDone(state=story.run.state, value=answer, text=text))
     elif question.call_id:
         text = answer if isinstance(answer, str) else input.text
         if _is_about_outcome(story.run, question):
@@ -289,7 +278,7 @@ def ask_outcome(story: Story, agent: str, call: ToolCall) -> None:
     The process may have died, or have been left before there was room to journal how the call ended.
     """
     story.tell(
-        QuestionAsked(
+        e.QuestionAsked(
             question_id=story.next_question_id(),
             number=story.next_number(),
             kind="question",
@@ -378,7 +367,7 @@ def give_up(story: Story, kind: ErrorKind, error: str, shown: tuple[Shown, ...] 
 def _join_halt(story: Story, text: str) -> None:
     run = story.run
     whole = with_unheard(run, text)
-    story.tell(Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
+    story.tell(e.Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
     finish_halt(story)
 
 
@@ -399,7 +388,7 @@ def halt(
     run = story.run
     agent = "" if run.turn is None else run.turn.agent
     story.tell(
-        Interrupted(
+        e.Interrupted(
             epoch=run.epoch + 1,
             text=text,
             leads_to=leads_to,
@@ -450,7 +439,7 @@ def hold_branch(story: Story, shown: tuple[Shown, ...], told: Told) -> None:
     elif run.phase != "halting" or run.halting_for == "trouble":
         halt(story, None, "hold", shown, told=told)
     elif run.halting_for == "words":
-        story.tell(Interrupted(epoch=run.epoch, text=None, leads_to="hold", state=run.state))
+        story.tell(e.Interrupted(epoch=run.epoch, text=None, leads_to="hold", state=run.state))
 
 
 _REASONS: dict[str, Told] = {
@@ -482,7 +471,7 @@ def finish_halt(story: Story) -> None:
         if run.turn.agent or call.status != "done":
             return
         # The state's own call completed while it was being stopped: its work is done.
-        story.tell(WorkDone(state=run.state, value=value_of(call.result), text=call.result))
+        story.tell(e.WorkDone(state=run.state, value=value_of(call.result), text=call.result))
         run = story.run
         if run.phase not in ("halting", "held"):
             return
@@ -525,7 +514,7 @@ def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     part = next((part for part in shown if part.key == key), None)
     if part is not None and part.has_calls:
         return
-    story.tell(ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
+    story.tell(e.ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
 
 
 def keep_shown(story: Story) -> None:
@@ -543,7 +532,7 @@ def keep_shown(story: Story) -> None:
     if definition_of(run).kind == "chat":
         halt(story, None, "hold", (shown,))
     else:
-        story.tell(ReplyCut(agent=run.turn.agent, partial=shown.text, recovered=True))
+        story.tell(e.ReplyCut(agent=run.turn.agent, partial=shown.text, recovered=True))
 
 
 def deliver_steers(story: Story) -> None:
@@ -552,5 +541,5 @@ def deliver_steers(story: Story) -> None:
     context = plan_for(story.run).agents[story.run.turn.agent].context
     for record in story.undelivered():
         if record.handling == "steer":
-            story.tell(WordsJoined(context=context, text=record.text))
+            story.tell(e.WordsJoined(context=context, text=record.text))
             story.dispose(record.id, "steered")

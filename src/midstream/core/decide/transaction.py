@@ -2,18 +2,7 @@
 
 from msgspec.structs import replace
 
-from midstream.core.events import (
-    AnyFact,
-    BranchFailed,
-    BranchFinished,
-    BranchStopped,
-    InputDisposed,
-    QuestionSuperseded,
-    RunFailed,
-    RunFinished,
-    RunStopped,
-    ToolReturned,
-)
+from midstream.core import events as e
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
@@ -30,7 +19,7 @@ class Story:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.facts: list[AnyFact] = []
+        self.facts: list[e.AnyFact] = []
 
     @property
     def run(self) -> Run:
@@ -46,7 +35,7 @@ class Story:
         """Return the stories of what is around, from the inside out."""
         return []
 
-    def tell(self, fact: AnyFact) -> None:
+    def tell(self, fact: e.AnyFact) -> None:
         """Add a fact."""
         self.facts.append(fact)
         self._run = apply(self._run, fact)
@@ -65,7 +54,7 @@ class Story:
         """Tell how an open tool call ended."""
         assert self.run.turn is not None
         name = next(c.call.name for c in self.run.turn.calls if c.call.id == call_id)
-        self.tell(ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result))
+        self.tell(e.ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result))
 
     def own_questions(self) -> list[Question]:
         """Return the open questions that were not asked by a branch within."""
@@ -76,7 +65,7 @@ class Story:
         for story in self.living():
             story.supersede_questions(reason)
         for question in self.own_questions():
-            self.tell(QuestionSuperseded(question_id=question.id, reason=reason))
+            self.tell(e.QuestionSuperseded(question_id=question.id, reason=reason))
 
     def undelivered(self) -> list[InputRecord]:
         """Return the lines that wait to have their effect here."""
@@ -91,22 +80,22 @@ class Story:
 
     def dispose(self, input_id: str, disposition: Disposition, reason: str = "") -> None:
         """Say what became of a line."""
-        self.whole.tell(InputDisposed(input_id=input_id, disposition=disposition, reason=reason))
+        self.whole.tell(e.InputDisposed(input_id=input_id, disposition=disposition, reason=reason))
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the run as failed; open questions close, undelivered words are named."""
         state = self.run.state
         self.supersede_questions("the run failed")
         self.dispose_rest()
-        self.tell(RunFailed(error=error, hint=hint, fault=fault, state=state))
+        self.tell(e.RunFailed(error=error, hint=hint, fault=fault, state=state))
 
     def finish(self, output: Json) -> None:
         """End the run as finished."""
-        self.tell(RunFinished(output=output))
+        self.tell(e.RunFinished(output=output))
 
     def stop(self, reason: str) -> None:
         """End the run as stopped."""
-        self.tell(RunStopped(reason=reason))
+        self.tell(e.RunStopped(reason=reason))
 
     def next_question_id(self) -> str:
         """Return the id of the next question, unique in the run."""
@@ -148,7 +137,7 @@ class BranchStory(Story):
         """Return the stories of what is around, from the inside out."""
         return [self._around, *self._around.around_it()]
 
-    def tell(self, fact: AnyFact) -> None:
+    def tell(self, fact: e.AnyFact) -> None:
         """Add a fact of the branch."""
         inner = f"{self.name}/{fact.branch}" if fact.branch else self.name
         self._around.tell(replace(fact, branch=inner))
@@ -158,15 +147,15 @@ class BranchStory(Story):
         state = self.run.state
         self.supersede_questions("the branch failed")
         self.dispose_rest()
-        self.tell(BranchFailed(error=error, hint=hint, fault=fault, state=state))
+        self.tell(e.BranchFailed(error=error, hint=hint, fault=fault, state=state))
 
     def finish(self, output: Json) -> None:
         """End the branch as finished."""
-        self.tell(BranchFinished(output=output))
+        self.tell(e.BranchFinished(output=output))
 
     def stop(self, reason: str) -> None:
         """End the branch as stopped."""
-        self.tell(BranchStopped(reason=reason))
+        self.tell(e.BranchStopped(reason=reason))
 
     def next_question_id(self) -> str:
         """Return the id of the next question, unique in the run."""

@@ -5,16 +5,8 @@ An error of a state is of a kind. `retry` tries the state's work again, `catch` 
 fails.
 """
 
+from midstream.core import events as e
 from midstream.core.decide.transaction import Story
-from midstream.core.events import (
-    Interrupted,
-    QuestionAnswered,
-    QuestionAsked,
-    StateFailed,
-    StateTransition,
-    WordsJoined,
-    WorkflowOutput,
-)
 from midstream.core.fold.fold_halts import may_have_happened
 from midstream.core.fold.fold_states import resume_target
 from midstream.core.pending import MAX_BACKOFF_S
@@ -43,7 +35,7 @@ def failed(
     if retry is not None and is_tried_again(run, kind):
         wait_s = min(retry.backoff_s * 2 ** min(run.attempts, 30), MAX_BACKOFF_S)
         story.tell(
-            StateFailed(
+            e.StateFailed(
                 state=run.state,
                 kind=kind,
                 error=error,
@@ -59,7 +51,7 @@ def failed(
     if catch is None:
         story.fail(error, hint, fault=fault)
         return
-    told = StateFailed(
+    told = e.StateFailed(
         state=run.state,
         kind=kind,
         error=error,
@@ -167,7 +159,9 @@ def enter(story: Story, target: str, reason: str) -> None:
         if most is not None and not resumes and run.visits.get(target, 0) >= most:
             _too_often(story, states[target], most)
             return
-        story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=resumes))
+        story.tell(
+            e.StateTransition(source=run.state, target=target, reason=reason, resumes=resumes)
+        )
         # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
         says_itself = story.run.phase == "pre" or states[target].prompt is not None
         is_inside = run.base is not None  # its contexts are those of the run around it
@@ -178,11 +172,11 @@ def enter(story: Story, target: str, reason: str) -> None:
 def _too_often(story: Story, state: State, most: int) -> None:
     error = f"The state {state.name!r} was visited {most} times, which is its max_visits."
     catch = catch_of(state, "max_visits")
-    turns = sum(isinstance(f, StateFailed) and f.kind == "max_visits" for f in story.whole.facts)
+    turns = sum(isinstance(f, e.StateFailed) and f.kind == "max_visits" for f in story.whole.facts)
     if catch is None or turns >= MAX_CAUGHT:
         story.fail(error, "Raise max_visits, or catch the error.", fault="author")
         return
-    told = StateFailed(
+    told = e.StateFailed(
         state=state.name,
         kind="max_visits",
         error=error,
@@ -204,11 +198,11 @@ def resume(story: Story, reason: str) -> None:
     is_back = target == INTERRUPTED
     target = run.cuts[-1].state if is_back else target
     words = run.resume_input or ""
-    story.tell(StateTransition(source=run.state, target=target, reason=reason, resumes=is_back))
+    story.tell(e.StateTransition(source=run.state, target=target, reason=reason, resumes=is_back))
     if story.run.phase == "waiting":
         # The state waits for words, and these are some: nobody is asked to type them again.
         await_input(story)
-        story.tell(QuestionAnswered(question_id=story.own_questions()[-1].id, answer=words))
+        story.tell(e.QuestionAnswered(question_id=story.own_questions()[-1].id, answer=words))
     if is_back or target != RESUME or plan_for(run).states[RESUME].pre_handler is None:
         join_words(story, words)
 
@@ -222,7 +216,7 @@ def join_words(story: Story, text: str) -> None:
         agents.append(plan.states[cut].agent)
     agent = next((agent for agent in agents if agent is not None), None)
     if agent is not None and text:
-        story.tell(WordsJoined(context=plan.agents[agent].context, text=text))
+        story.tell(e.WordsJoined(context=plan.agents[agent].context, text=text))
 
 
 def await_input(story: Story) -> None:
@@ -234,7 +228,7 @@ def await_input(story: Story) -> None:
         text = wanted.description or f"{wanted.name}?"
         schema = input_schema(wanted)
     story.tell(
-        QuestionAsked(
+        e.QuestionAsked(
             question_id=story.next_question_id(), number=0, kind="input", text=text, schema=schema
         )
     )
@@ -252,7 +246,7 @@ def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
         return False
     text = with_unheard(story.run, "\n".join(record.text for record in waiting))
     epoch = story.run.epoch + 1
-    story.tell(Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
+    story.tell(e.Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
     for record in waiting:
         story.dispose(record.id, "queued")
     resume(story, "queued words")
@@ -279,10 +273,10 @@ def _finish(story: Story) -> None:
     output, missing = output_of(story.run)
     if missing:
         words = f"stop names {missing}, which nothing wrote; the last reply is used instead."
-        story.tell(WorkflowOutput(text=words))
+        story.tell(e.WorkflowOutput(text=words))
     is_told = isinstance(output, str) and output and not story.path
     if is_told and definition_of(story.run).kind == "workflow":
-        story.tell(WorkflowOutput(text=output, kind="result"))
+        story.tell(e.WorkflowOutput(text=output, kind="result"))
     story.supersede_questions("the run finished")
     story.dispose_rest()
     story.finish(output)

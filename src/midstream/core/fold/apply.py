@@ -8,59 +8,10 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from midstream.core import events as e
 from midstream.core.active_time import worked
 from midstream.core.append_only import logged
 from midstream.core.conversation import USER, Message
-from midstream.core.events import (
-    AgentFailed,
-    AgentResponded,
-    AnswerRefused,
-    AnyFact,
-    BranchFailed,
-    BranchFinished,
-    BranchStarted,
-    BranchStopped,
-    BudgetReached,
-    CallEdited,
-    CallPlanned,
-    CompactionBegan,
-    CompactionEnded,
-    ConversationCompacted,
-    DefinitionChanged,
-    FileWritten,
-    HandlerRan,
-    InputDisposed,
-    InputReceived,
-    Interrupted,
-    LimitsSet,
-    PermissionGranted,
-    PermissionRevoked,
-    Prompted,
-    QuestionAnswered,
-    QuestionAsked,
-    QuestionExpired,
-    QuestionSuperseded,
-    ReplyCut,
-    ReplyShown,
-    RunFailed,
-    RunFinished,
-    RunRecovered,
-    RunRenamed,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    RunSuspended,
-    StateFailed,
-    StateRetried,
-    StateTransition,
-    TimerSet,
-    TimeSpent,
-    ToolCalled,
-    ToolReturned,
-    WordsJoined,
-    WorkDone,
-    WorkflowOutput,
-)
 from midstream.core.fold.fold_branches import (
     ended_branch,
     started_branch,
@@ -83,107 +34,107 @@ from midstream.core.fold.fold_turns import (
 from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done
 from midstream.core.run import Run
 
-_PROGRESS = (AgentResponded, ToolReturned, InputReceived, HandlerRan, StateTransition)
+_PROGRESS = (e.AgentResponded, e.ToolReturned, e.InputReceived, e.HandlerRan, e.StateTransition)
 """Facts of a run that got further since its process was last gone."""
 
 
-def apply(run: Run, fact: AnyFact) -> Run:
+def apply(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after the fact. Total: every fact of the union has a case."""
     if fact.branch:
         return in_branch(run, fact)
     # The two facts of every transition count themselves in: a copy less on the path all runs take.
-    if type(fact) is HandlerRan:
+    if type(fact) is e.HandlerRan:
         return handler_ran(run, fact)
-    if type(fact) is StateTransition:
+    if type(fact) is e.StateTransition:
         return entered(run, fact)
     if run.crashes and isinstance(fact, _PROGRESS):
         run = replace(run, crashes=0)
     return replace(_folded(run, fact), seq=run.seq + 1)
 
 
-def _folded(run: Run, fact: AnyFact) -> Run:
+def _folded(run: Run, fact: e.AnyFact) -> Run:
     match fact:
-        case HandlerRan() | StateTransition():
+        case e.HandlerRan() | e.StateTransition():
             return apply(run, fact)
-        case AgentResponded():
+        case e.AgentResponded():
             return responded(run, fact)
-        case ToolCalled():
+        case e.ToolCalled():
             run = replace(run, tool_calls=run.tool_calls + 1)
             return with_call(run, fact.call_id, status="running", granted=fact.granted)
-        case BudgetReached():
+        case e.BudgetReached():
             return replace(run, is_over_budget=True)
-        case LimitsSet():
+        case e.LimitsSet():
             return replace(below_budget(run), limits=fact.limits, budget_times=1)
-        case TimeSpent():
+        case e.TimeSpent():
             return worked(run, fact.seconds)
-        case CallEdited():
+        case e.CallEdited():
             return with_call(run, fact.call_id, status="new", edited=fact.arguments)
-        case ToolReturned():
+        case e.ToolReturned():
             return returned(run, fact)
-        case InputReceived():
+        case e.InputReceived():
             return received(run, fact)
-        case Interrupted():
+        case e.Interrupted():
             return interrupted(run, fact)
-        case InputDisposed():
+        case e.InputDisposed():
             return disposed(run, fact)
-        case QuestionAsked():
+        case e.QuestionAsked():
             return asked(run, fact)
-        case QuestionAnswered():
+        case e.QuestionAnswered():
             return answered(run, fact)
-        case QuestionSuperseded():
+        case e.QuestionSuperseded():
             return closed(run, fact.question_id, "superseded")
-        case WordsJoined():
+        case e.WordsJoined():
             words = Message(role="user", text=fact.text, author=USER)
             return replace(run, contexts=added(run, fact.context, words), is_heard=True)
-        case ReplyCut():
+        case e.ReplyCut():
             return reply_cut(run, fact)
-        case ReplyShown():
+        case e.ReplyShown():
             return reply_shown(run, fact)
-        case CompactionBegan():
+        case e.CompactionBegan():
             return summary_began(run, fact)
-        case ConversationCompacted() | CompactionEnded():
+        case e.ConversationCompacted() | e.CompactionEnded():
             return summary_ended(run, fact)
-        case RunRenamed():
+        case e.RunRenamed():
             return replace(run, name=fact.name)
-        case Prompted():
+        case e.Prompted():
             return prompted(run, fact)
-        case CallPlanned():
+        case e.CallPlanned():
             return planned(run, fact)
-        case WorkDone():
+        case e.WorkDone():
             return work_done(run, fact)
-        case StateFailed():
+        case e.StateFailed():
             return state_failed(run, fact)
-        case StateRetried():
+        case e.StateRetried():
             return tried_again(run)
-        case TimerSet():
+        case e.TimerSet():
             return replace(run, timers={**run.timers, fact.timer: fact.until})
-        case BranchStarted():
+        case e.BranchStarted():
             return replace(run, branches={**run.branches, fact.name: started_branch(run, fact)})
-        case QuestionExpired():
+        case e.QuestionExpired():
             return expired(run, fact)
-        case BranchFinished() | BranchFailed() | BranchStopped():
+        case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
             return ended_branch(run, fact)
-        case AgentFailed():
+        case e.AgentFailed():
             return replace(with_shown(run, fact.agent, fact.partial), turn=None, error=fact.error)
-        case PermissionGranted():
+        case e.PermissionGranted():
             new = fact.capabilities or (fact.tool,)
             return replace(run, allowed=tuple(dict.fromkeys((*run.allowed, *new))))
-        case PermissionRevoked():
+        case e.PermissionRevoked():
             left = tuple(each for each in run.allowed if each != fact.permission)
             return replace(run, allowed=left)
-        case AnswerRefused() | WorkflowOutput() | FileWritten():
+        case e.AnswerRefused() | e.WorkflowOutput() | e.FileWritten():
             return run
-        case RunRecovered():
+        case e.RunRecovered():
             return replace(run, crashes=run.crashes + 1 if fact.was_cut else 0)
-        case RunSuspended():
+        case e.RunSuspended():
             return replace(run, suspended=fact.reason)
-        case RunResumed():
+        case e.RunResumed():
             return replace(run, suspended="", crashes=0)
-        case DefinitionChanged():
+        case e.DefinitionChanged():
             return redefined(run, fact)
-        case RunStarted():
+        case e.RunStarted():
             return started(run, fact)
-        case RunFinished():
+        case e.RunFinished():
             return replace(
                 run,
                 status="finished",
@@ -192,17 +143,17 @@ def _folded(run: Run, fact: AnyFact) -> Run:
                 compacting=None,
                 output=fact.output,
             )
-        case RunFailed():
+        case e.RunFailed():
             return replace(
                 run, status="failed", phase="ended", turn=None, compacting=None, error=fact.error
             )
-        case RunStopped():
+        case e.RunStopped():
             return replace(run, status="stopped", phase="ended", turn=None, compacting=None)
         case _:
             assert_never(fact)
 
 
-def in_branch(run: Run, fact: AnyFact) -> Run:
+def in_branch(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after a fact of one of its branches."""
     name, _, rest = fact.branch.partition("/")
     before = run.branches[name]

@@ -13,16 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from midstream.core.events import (
-    AgentResponded,
-    ConversationCompacted,
-    FileWritten,
-    HandlerRan,
-    InputDisposed,
-    InputReceived,
-    RunStopped,
-    ToolCalled,
-)
+from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.created_folders import folders_again
@@ -81,7 +72,7 @@ async def files_undone(
             Envelope(
                 run=made.id,
                 at=now,
-                event=FileWritten(
+                event=e.FileWritten(
                     call_id=PUT_BACK,
                     path=each.change.path,
                     before=each.present,
@@ -138,7 +129,7 @@ async def way_forward(store: Store, id: str) -> WayForward:
         workspace=workspace,
         folders=tuple(_folders(own)),
         is_over=not _was_undone(before),
-        words=next((event.text for event in later if isinstance(event, InputReceived)), ""),
+        words=next((event.text for event in later if isinstance(event, e.InputReceived)), ""),
     )
 
 
@@ -170,7 +161,7 @@ def _nothing() -> UserMistake:
 
 def _was_undone(facts: Sequence[Envelope]) -> bool:
     last = facts[-1].event if facts else None
-    return isinstance(last, RunStopped) and last.reason == UNDONE
+    return isinstance(last, e.RunStopped) and last.reason == UNDONE
 
 
 def _led_here(kept: KeptRun, before: Sequence[Envelope]) -> str:
@@ -194,21 +185,21 @@ def _gone_on(own: Iterable[Envelope]) -> str:
     waiting: set[str] = set()
     for envelope in own:
         match envelope.event:
-            case InputReceived(input_id=id):
+            case e.InputReceived(input_id=id):
                 waiting.add(id)
-            case InputDisposed(input_id=id, disposition="rejected" | "withdrawn"):
+            case e.InputDisposed(input_id=id, disposition="rejected" | "withdrawn"):
                 waiting.discard(id)
-            case InputDisposed():
+            case e.InputDisposed():
                 return "something was said"
-            case AgentResponded(agent=agent):
+            case e.AgentResponded(agent=agent):
                 return f"{agent} has replied"
-            case ToolCalled(name=name):
+            case e.ToolCalled(name=name):
                 return f"{name} was called"
-            case HandlerRan():
+            case e.HandlerRan():
                 return "its script has gone on"
-            case ConversationCompacted():
+            case e.ConversationCompacted():
                 return "the conversation was summarised"
-            case FileWritten(call_id=call_id) if call_id != PUT_BACK:
+            case e.FileWritten(call_id=call_id) if call_id != PUT_BACK:
                 return "a file was written"
             case _:
                 pass
@@ -223,7 +214,7 @@ def _files(own: Iterable[Envelope]) -> Iterable[FileChange]:
         )
         for envelope in own
         for event in (envelope.event,)
-        if isinstance(event, FileWritten) and event.call_id == PUT_BACK
+        if isinstance(event, e.FileWritten) and event.call_id == PUT_BACK
     }
     # Of a file that was gone already, its folders alone went.
     return (change for change in found.values() if change.before != change.after)
@@ -234,7 +225,7 @@ def _folders(own: Iterable[Envelope]) -> Iterable[str]:
         folder
         for envelope in own
         for event in (envelope.event,)
-        if isinstance(event, FileWritten) and event.call_id == PUT_BACK
+        if isinstance(event, e.FileWritten) and event.call_id == PUT_BACK
         for folder in event.folders
     )
 
