@@ -10,25 +10,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.conversation import Message
 from midstream.core.decide.decide import judged
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    EffectKey,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    RequestedCall,
-    Shown,
-    Start,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-)
 from midstream.core.pending import (
     call_key,
     handler_key,
@@ -52,7 +37,7 @@ from midstream.language.spec import (
     Workflow,
 )
 
-Step = AnyInput | Callable[[Run], AnyInput]
+Step = inputs.AnyInput | Callable[[Run], inputs.AnyInput]
 T = TypeVar("T")
 
 
@@ -117,7 +102,7 @@ def tell(
 ) -> tuple[Run, list[e.AnyFact]]:
     """Return a run of the workflow after the steps, and all its facts."""
     definition = define(workflow) if isinstance(workflow, Workflow) else workflow
-    begin = Start(definition=definition, input=input, **start)
+    begin = inputs.Start(definition=definition, input=input, **start)
     return go(Run(id="r"), begin, *steps)
 
 
@@ -143,41 +128,43 @@ def go(run: Run, *steps: Step | After) -> tuple[Run, list[e.AnyFact]]:
 # --- what can happen --------------------------------------------------------------------------
 
 
-def replies(text: str = "", *calls: RequestedCall, usage: e.Usage | None = None) -> Step:
+def replies(text: str = "", *calls: inputs.RequestedCall, usage: e.Usage | None = None) -> Step:
     """The model answers the request the run is owed."""
-    return lambda run: ModelReplied(key=request_key(run), text=text, calls=calls, usage=usage)
+    return lambda run: inputs.ModelReplied(
+        key=request_key(run), text=text, calls=calls, usage=usage
+    )
 
 
 def fails(error: str = "the line is dead", shown: str = "") -> Step:
     """The model request the run is owed fails."""
-    return lambda run: ModelFailed(key=request_key(run), error=error, shown=shown)
+    return lambda run: inputs.ModelFailed(key=request_key(run), error=error, shown=shown)
 
 
-def call(name: str, problem: str = "", **arguments: Json) -> RequestedCall:
+def call(name: str, problem: str = "", **arguments: Json) -> inputs.RequestedCall:
     """Return a tool call as a model sends it."""
-    return RequestedCall(name=name, arguments=arguments, problem=problem)
+    return inputs.RequestedCall(name=name, arguments=arguments, problem=problem)
 
 
-def asks(question: str, **arguments: Json) -> RequestedCall:
+def asks(question: str, **arguments: Json) -> inputs.RequestedCall:
     """Return a call of the tool that asks the user."""
     return call("request_users_input", question=question, **arguments)
 
 
 def done(call_id: str, text: str = "ok", outcome: Outcome = "completed") -> Step:
     """A tool call ends."""
-    return lambda run: ToolFinished(key=call_key(run, call_id), outcome=outcome, text=text)
+    return lambda run: inputs.ToolFinished(key=call_key(run, call_id), outcome=outcome, text=text)
 
 
 def comes(call_id: str, kind: Literal["allow", "ask", "deny"] = "allow", **fields: Any) -> Step:
     """The turn of a tool call comes: what it would do was looked at."""
-    return lambda run: CallReviewed(key=review_key(run, call_id), kind=kind, **fields)
+    return lambda run: inputs.CallReviewed(key=review_key(run, call_id), kind=kind, **fields)
 
 
 def handler(
     chosen: Json = None, *, contexts: Sequence[e.ContextChange] = (), **changed: Json
 ) -> Step:
     """The handler the run is owed returns, having set these keys of common_data."""
-    return lambda run: HandlerReturned(
+    return lambda run: inputs.HandlerReturned(
         key=handler_key(run), chosen=chosen, changed=changed, contexts=tuple(contexts)
     )
 
@@ -195,11 +182,11 @@ def says(
 ) -> Step:
     """The user says something, having seen `shown` of the reply under way."""
 
-    def step(run: Run) -> UserSaid:
-        seen: tuple[Shown, ...] = ()
+    def step(run: Run) -> inputs.UserSaid:
+        seen: tuple[inputs.Shown, ...] = ()
         if (shown or has_calls) and run.turn is not None:
-            seen = (Shown(key=request_key(run), text=shown, has_calls=has_calls),)
-        return UserSaid(
+            seen = (inputs.Shown(key=request_key(run), text=shown, has_calls=has_calls),)
+        return inputs.UserSaid(
             id=id or f"in{run.seq}",
             text=text,
             at=at,
@@ -215,7 +202,7 @@ def says(
 def within(place: str, step: Step) -> Step:
     """Let something happen in the branch at a place such as `left` or `left/inner`."""
 
-    def inner(run: Run) -> AnyInput:
+    def inner(run: Run) -> inputs.AnyInput:
         name, _, rest = place.partition("/")
         what = within(rest, step) if rest else step
         input = what(run.branches[name]) if callable(what) else what
@@ -227,17 +214,17 @@ def within(place: str, step: Step) -> Step:
 
 def begins(timer: str, until: float) -> Step:
     """The clock says when a wait is over."""
-    return lambda run: TimerStarted(key=set_key(run, timer), until=until)
+    return lambda run: inputs.TimerStarted(key=set_key(run, timer), until=until)
 
 
 def rings(timer: str) -> Step:
     """The time a run waits for has come."""
-    return lambda run: TimerRang(key=timer_key(run, timer))
+    return lambda run: inputs.TimerRang(key=timer_key(run, timer))
 
 
 def approves(question: str, granted: bool = True, *, for_run: bool = False, note: str = "") -> Step:
     """The user decides on a tool call."""
-    return Approve(question=question, granted=granted, for_run=for_run, note=note)
+    return inputs.Approve(question=question, granted=granted, for_run=for_run, note=note)
 
 
 def at(run: Run, place: str) -> Run:
@@ -271,7 +258,7 @@ def words(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(message.author or message.role, message.text) for message in messages]
 
 
-def keys(run: Run) -> list[EffectKey]:
+def keys(run: Run) -> list[inputs.EffectKey]:
     """Return the keys of what the run is owed."""
     return [effect.key for effect in pending(run)]
 
@@ -357,7 +344,7 @@ def check_shared(run: Run) -> None:
             assert branch.is_over or branch.contexts[context] == run.contexts[context]
 
 
-def is_idle_wait(run: Run, key: EffectKey) -> bool:
+def is_idle_wait(run: Run, key: inputs.EffectKey) -> bool:
     """Return whether an effect only waits to tell that a question is still open."""
     while len(key) > 3 and key[1] == WITHIN:
         run, key = run.branches[str(key[2])], key[3:]

@@ -13,74 +13,39 @@ from storytelling import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, 
 from storytelling import state as plain
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    EffectKey,
-    Halt,
-    HandlerFailed,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    RequestedCall,
-    Shown,
-    Start,
-    Stop,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run, owner_of
+from midstream.language import spec
 from midstream.language.names import Policy
-from midstream.language.spec import (
-    Ask,
-    Branch,
-    Budget,
-    Catch,
-    Context,
-    Definition,
-    ForEach,
-    Input,
-    Retry,
-    State,
-    SubWorkflow,
-    Transition,
-    Wait,
-    Workflow,
-)
 
-CAUGHT = (Catch(on=("any",), to="talk", save_as="trouble"),)
-AGAIN = Retry(max_attempts=2, backoff_s=5, on=("any",))
+CAUGHT = (spec.Catch(on=("any",), to="talk", save_as="trouble"),)
+AGAIN = spec.Retry(max_attempts=2, backoff_s=5, on=("any",))
 SHORT: dict[str, Any] = {
     "max_visits": 6,
-    "catch": (Catch(on=("max_visits",), to="stop"), *CAUGHT),
+    "catch": (spec.Catch(on=("max_visits",), to="stop"), *CAUGHT),
 }
 
 DEEPEST = flow(
     plain("start", "dude", prompt="Deep: ${input?}", save_as="deep", next="ask"),
-    State(name="ask", ask="How deep?", save_as="how"),
+    spec.State(name="ask", ask="How deep?", save_as="how"),
     plain("resume", "critic", next="$interrupted"),
-    State(name="stop", input="common_data.how"),
+    spec.State(name="stop", input="common_data.how"),
     start_condition="on_user_input",
-    input=Input(name="depth"),
+    input=spec.Input(name="depth"),
 )
 INNER = flow(
-    State(
+    spec.State(
         name="start",
         parallel=(
-            Branch(name="one", states=(plain("a", "dude", prompt="A", timeout_s=9),)),
-            Branch(
+            spec.Branch(name="one", states=(plain("a", "dude", prompt="A", timeout_s=9),)),
+            spec.Branch(
                 name="two",
                 states=(
-                    State(name="b", tool="shell", retry=AGAIN, save_as="b", next="c"),
-                    State(name="c", workflow="deepest", save_as="r.c"),
+                    spec.State(name="b", tool="shell", retry=AGAIN, save_as="b", next="c"),
+                    spec.State(name="c", workflow="deepest", save_as="r.c"),
                 ),
                 shared=("talk",),
                 output="common_data.b",
@@ -91,23 +56,25 @@ INNER = flow(
         next="more",
     ),
     plain("aside", "critic", prompt="Hm", next="$interrupted"),
-    State(name="more", tool="write", arguments={"text": "${common_data.r.found}"}, catch=CAUGHT),
+    spec.State(
+        name="more", tool="write", arguments={"text": "${common_data.r.found}"}, catch=CAUGHT
+    ),
     plain("talk", "dude", output_schema=OBJECT, on_input="steer"),
-    State(name="stop", input="common_data.r.found"),
+    spec.State(name="stop", input="common_data.r.found"),
 )
 OUTER = flow(
     plain("start", "dude", prompt="${input?nothing}", save_as="plan", next="fan", retry=AGAIN),
-    State(
+    spec.State(
         name="fan",
         parallel=(
             "left",
             "right",
-            Branch(
+            spec.Branch(
                 name="inner",
                 states=(
-                    State(
+                    spec.State(
                         name="sub",
-                        workflow=SubWorkflow(
+                        workflow=spec.SubWorkflow(
                             name="inner",
                             input="${common_data.plan?}",
                             output={"sub.x": "output", "sub.y": "common_data.r"},
@@ -130,17 +97,17 @@ OUTER = flow(
         "dude",
         prompt="L",
         save_as="both.left",
-        budget=Budget(tokens=20, tool_calls=3),
+        budget=spec.Budget(tokens=20, tool_calls=3),
         resume="$interrupted",
     ),
     plain("right", "judge", save_as="both.right", next="rest", on_input="queue"),
-    State(name="rest", wait=3.0, next="stop"),
-    State(
+    spec.State(name="rest", wait=3.0, next="stop"),
+    spec.State(
         name="items",
-        for_each=ForEach(
+        for_each=spec.ForEach(
             items="variables.items",
             states=(
-                State(
+                spec.State(
                     name="do",
                     tool="shell",
                     arguments={"n": "${variables.index}"},
@@ -159,9 +126,9 @@ OUTER = flow(
         resume="$interrupted",
         catch=CAUGHT,
     ),
-    State(
+    spec.State(
         name="quiz",
-        ask=Ask(
+        ask=spec.Ask(
             question="${common_data.trouble.error?All well}?",
             choices=("Red", "Blue"),
             default="Red",
@@ -172,13 +139,13 @@ OUTER = flow(
         save_as="colour",
         retry=AGAIN,
         transitions=(
-            Transition(when="last.text == 'Red' and visits.quiz < 3", to="late"),
-            Transition(to="put"),
+            spec.Transition(when="last.text == 'Red' and visits.quiz < 3", to="late"),
+            spec.Transition(to="put"),
         ),
     ),
-    State(name="late", wait=Wait(until="2026-01-01T00:00Z"), next="fan"),
-    State(name="put", tool="put", arguments={"c": "${common_data.nowhere?}"}, next="shell"),
-    State(
+    spec.State(name="late", wait=spec.Wait(until="2026-01-01T00:00Z"), next="fan"),
+    spec.State(name="put", tool="put", arguments={"c": "${common_data.nowhere?}"}, next="shell"),
+    spec.State(
         name="shell",
         tool="shell",
         timeout_s=5,
@@ -187,25 +154,25 @@ OUTER = flow(
         resume="$interrupted",
         next="patient",
     ),
-    State(name="patient", ask=Ask(question="Well?", deadline_s=7), next="broken"),
+    spec.State(name="patient", ask=spec.Ask(question="Well?", deadline_s=7), next="broken"),
     plain("broken", "critic", prompt="${common_data.never}", **SHORT),
-    plain("talk", "critic", pre_handler="pre", transitions=(Transition(to="quiz"),), **SHORT),
-    budget=Budget(tokens=900, tool_calls=80),
+    plain("talk", "critic", pre_handler="pre", transitions=(spec.Transition(to="quiz"),), **SHORT),
+    budget=spec.Budget(tokens=900, tool_calls=80),
     variables={"items": ["a", "b", "c"]},
-    contexts=(Context(name="talk", max_length=300), Context(name="court")),
+    contexts=(spec.Context(name="talk", max_length=300), spec.Context(name="court")),
 )
 RESUMES = [
     None,
     plain("resume", "dude", next="$interrupted"),
     plain("resume", "critic", pre_handler="pre", next="$interrupted"),
-    State(name="resume", tool="shell", next="$interrupted", catch=CAUGHT),
-    State(name="resume", parallel=("left", "right"), next="$interrupted"),
+    spec.State(name="resume", tool="shell", next="$interrupted", catch=CAUGHT),
+    spec.State(name="resume", parallel=("left", "right"), next="$interrupted"),
 ]
 
 
-def definition(resume: State | None) -> Definition:
-    def of_workflow(workflow: Workflow, **inner: Definition) -> Definition:
-        return Definition(workflow=workflow, roles=ROLES, tools=TOOLS, workflows=inner)
+def definition(resume: spec.State | None) -> spec.Definition:
+    def of_workflow(workflow: spec.Workflow, **inner: spec.Definition) -> spec.Definition:
+        return spec.Definition(workflow=workflow, roles=ROLES, tools=TOOLS, workflows=inner)
 
     states = OUTER.states if resume is None else (*OUTER.states, resume)
     outer = flow(
@@ -219,7 +186,7 @@ def definition(resume: State | None) -> Definition:
 
 names = st.sampled_from(["look", "put", "shell", "shell", "write", "run", "verdict", "submit"])
 calls = st.one_of(
-    st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"})),
+    st.builds(inputs.RequestedCall, name=names, arguments=st.just({"a": "é"})),
     st.just(asks("Which?", choices=["Red", "Blue"])),
     st.just(call("shell")),
     st.just(call("write")),
@@ -237,11 +204,11 @@ class Player:
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
-        self.keys: list[EffectKey] = [(0, "model", 1)]
+        self.keys: list[inputs.EffectKey] = [(0, "model", 1)]
         self.lines: list[str] = ["never"]
         self.at = 0.0
 
-    def next(self, run: Run) -> AnyInput:
+    def next(self, run: Run) -> inputs.AnyInput:
         self.keys += [effect.key for effect in pending(run)]
         move = self.data.draw(st.integers(0, 29))
         if move < 17 and pending(run):
@@ -252,7 +219,7 @@ class Player:
             return self.said(run)
         return self.other(run)
 
-    def owed(self, run: Run) -> AnyInput:
+    def owed(self, run: Run) -> inputs.AnyInput:
         effect = self.data.draw(st.sampled_from(pending(run)))
         match effect:
             case AskModel():
@@ -262,49 +229,51 @@ class Player:
             case ReviewCall():
                 return self.review(effect.key)
             case RunHandler() if self.data.draw(st.integers(0, 5)) == 0:
-                return HandlerFailed(key=effect.key, error="raised")
+                return inputs.HandlerFailed(key=effect.key, error="raised")
             case RunHandler():
                 changed = self.data.draw(st.sampled_from([{}, {"a": {"b": 1}}, {"both": {"c": 2}}]))
-                return HandlerReturned(key=effect.key, changed=changed)
+                return inputs.HandlerReturned(key=effect.key, changed=changed)
             case AwaitTime(until=None):
-                return TimerStarted(key=effect.key, until=self.at + effect.seconds)
+                return inputs.TimerStarted(key=effect.key, until=self.at + effect.seconds)
             case AwaitTime():
-                return TimerRang(key=effect.key, shown=self.shown())
+                return inputs.TimerRang(key=effect.key, shown=self.shown())
 
-    def model(self, key: EffectKey) -> AnyInput:
+    def model(self, key: inputs.EffectKey) -> inputs.AnyInput:
         usage = e.Usage(model="m", input_tokens=1, output_tokens=2)
         luck = self.data.draw(st.integers(0, 9))
         if luck == 0:
-            return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
+            return inputs.ModelFailed(key=key, error="500", shown=self.data.draw(texts))
         if luck < 6:
             good = tuple(call(name) for name in ("verdict", "submit") if luck == 1)
-            return ModelReplied(key=key, text="ok", calls=good, usage=usage)
+            return inputs.ModelReplied(key=key, text="ok", calls=good, usage=usage)
         made = self.data.draw(st.lists(calls, max_size=3))
-        return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made), usage=usage)
+        return inputs.ModelReplied(
+            key=key, text=self.data.draw(texts), calls=tuple(made), usage=usage
+        )
 
-    def review(self, key: EffectKey) -> AnyInput:
+    def review(self, key: inputs.EffectKey) -> inputs.AnyInput:
         kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
         asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
-        return CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
+        return inputs.CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
-    def tool(self, key: EffectKey) -> AnyInput:
+    def tool(self, key: inputs.EffectKey) -> inputs.AnyInput:
         outcome = self.data.draw(
             st.sampled_from(["completed"] * 4 + ["failed", "stopped", "unknown"])
         )
-        return ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
+        return inputs.ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
 
-    def answer(self, run: Run) -> AnyInput:
+    def answer(self, run: Run) -> inputs.AnyInput:
         question = self.data.draw(st.sampled_from(run.open_questions))
         if question.kind == "approval":
             granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
-            return Approve(question=question.id, granted=granted, for_run=for_run)
+            return inputs.Approve(question=question.id, granted=granted, for_run=for_run)
         text = "2" if question.choices else self.data.draw(texts)
         return self.line(text, question=question.id)
 
-    def line(self, text: str, question: str | None = None) -> UserSaid:
+    def line(self, text: str, question: str | None = None) -> inputs.UserSaid:
         self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
         self.lines.append(f"line{len(self.lines)}")
-        return UserSaid(
+        return inputs.UserSaid(
             id=self.lines[-1],
             text=text,
             at=self.at,
@@ -313,28 +282,28 @@ class Player:
             policy=None if question else self.data.draw(policies),
         )
 
-    def said(self, run: Run) -> AnyInput:
+    def said(self, run: Run) -> inputs.AnyInput:
         return self.line(self.data.draw(lines))
 
-    def shown(self) -> tuple[Shown, ...]:
-        return tuple(Shown(key=key, text=self.data.draw(texts)) for key in self.keys[-2:])
+    def shown(self) -> tuple[inputs.Shown, ...]:
+        return tuple(inputs.Shown(key=key, text=self.data.draw(texts)) for key in self.keys[-2:])
 
-    def other(self, run: Run) -> AnyInput:
+    def other(self, run: Run) -> inputs.AnyInput:
         key = self.data.draw(st.sampled_from(self.keys))
-        options: list[AnyInput] = [
+        options: list[inputs.AnyInput] = [
             self.model(key),
             self.tool(key),
-            TimerRang(key=key),
-            TimerStarted(key=key, until=self.at),
-            HandlerReturned(key=key),
-            Halt(shown=self.shown()),
-            Halt(shown=self.shown()),
-            Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
-            Recovered(),
-            Recovered(was_cut=False),
+            inputs.TimerRang(key=key),
+            inputs.TimerStarted(key=key, until=self.at),
+            inputs.HandlerReturned(key=key),
+            inputs.Halt(shown=self.shown()),
+            inputs.Halt(shown=self.shown()),
+            inputs.Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
+            inputs.Recovered(),
+            inputs.Recovered(was_cut=False),
         ]
         if self.data.draw(st.integers(0, 9)) == 0:
-            options.append(Stop(reason="bye"))
+            options.append(inputs.Stop(reason="bye"))
         return self.data.draw(st.sampled_from(options))
 
 
@@ -350,9 +319,9 @@ def reopened(run: Run, facts: Sequence[e.AnyFact]) -> Run:
 
 def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
     """Stop the run and let its tools end."""
-    run, facts = go(run, Stop(reason="enough"))
+    run, facts = go(run, inputs.Stop(reason="enough"))
     for effect in pending(run):
-        run, more = go(run, ToolFinished(key=effect.key, outcome="stopped", text=""))
+        run, more = go(run, inputs.ToolFinished(key=effect.key, outcome="stopped", text=""))
         facts += more
     return run, facts
 
@@ -369,7 +338,7 @@ def once_under_way(run: Run) -> set[str]:
 @given(st.data())
 def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObject) -> None:
     what = definition(data.draw(st.sampled_from(RESUMES)))
-    run, facts = go(Run(id="r"), Start(definition=what, input="tidy"))
+    run, facts = go(Run(id="r"), inputs.Start(definition=what, input="tidy"))
     player = Player(data)
     for _ in range(data.draw(st.integers(1, 120))):
         if run.phase == "ended":
@@ -378,7 +347,7 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
         input = player.next(run)
         run, more = go(run, input)
         facts += more
-        if isinstance(input, Recovered):
+        if isinstance(input, inputs.Recovered):
             assert not before & once_under_way(run), "no once call goes on in another process"
         else:
             ended = {fact.call_id for fact in of(facts, e.ToolReturned)}
@@ -415,11 +384,11 @@ def rules_of_facts(facts: Sequence[e.AnyFact]) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_whatever_happened_a_run_comes_to_its_end_when_all_goes_well(data: st.DataObject) -> None:
-    run, _ = go(Run(id="r"), Start(definition=definition(RESUMES[1]), input="tidy"))
+    run, _ = go(Run(id="r"), inputs.Start(definition=definition(RESUMES[1]), input="tidy"))
     player = Player(data)
     for _ in range(data.draw(st.integers(1, 60))):
         input = player.next(run)
-        run, _ = go(run, *([] if isinstance(input, Stop) else [input]))
+        run, _ = go(run, *([] if isinstance(input, inputs.Stop) else [input]))
     for step in range(1_000):
         if run.is_over:
             break
@@ -428,7 +397,7 @@ def test_whatever_happened_a_run_comes_to_its_end_when_all_goes_well(data: st.Da
     assert run.is_over, f"nothing helps it out of {run.state} ({run.phase})"
 
 
-def what_helps(run: Run, step: int) -> AnyInput:
+def what_helps(run: Run, step: int) -> inputs.AnyInput:
     """Return what goes well next: replies, results and answers before any time is over."""
     owed = sorted(pending(run), key=lambda effect: isinstance(effect, AwaitTime))
     if owed and not (isinstance(owed[0], AwaitTime) and run.open_questions):
@@ -438,18 +407,18 @@ def what_helps(run: Run, step: int) -> AnyInput:
                 calls = (call("verdict"),) if owed[0].agent == "judge" else ()
                 if part.plan is not None and part.plan.states[part.state].output_schema:
                     calls = (call("submit"),)
-                return ModelReplied(key=key, text="ok", calls=calls)
+                return inputs.ModelReplied(key=key, text="ok", calls=calls)
             case CallTool(key=key):
-                return ToolFinished(key=key, outcome="completed", text="ok")
+                return inputs.ToolFinished(key=key, outcome="completed", text="ok")
             case RunHandler(key=key):
-                return HandlerReturned(key=key)
+                return inputs.HandlerReturned(key=key)
             case AwaitTime(key=key, until=None):
-                return TimerStarted(key=key, until=0.0)
+                return inputs.TimerStarted(key=key, until=0.0)
             case AwaitTime(key=key):
-                return TimerRang(key=key)
+                return inputs.TimerRang(key=key)
     question = run.open_questions[0] if run.open_questions else None
     if question is not None and question.kind == "approval":
-        return Approve(question=question.id, granted=True)
+        return inputs.Approve(question=question.id, granted=True)
     text = "1" if question is not None and question.choices else "go on"
     answers = None if question is None else question.id
-    return UserSaid(id=f"help{step}", text=text, at=1e6 + 60 * step, question=answers)
+    return inputs.UserSaid(id=f"help{step}", text=text, at=1e6 + 60 * step, question=answers)

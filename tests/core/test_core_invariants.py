@@ -25,36 +25,10 @@ from storytelling import (
 )
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import Message, seen_by
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    Compact,
-    EffectKey,
-    FileChanging,
-    Halt,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    RequestedCall,
-    Resume,
-    Revoke,
-    Shown,
-    Start,
-    Stop,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -84,7 +58,7 @@ names = st.sampled_from(
 )
 problems = st.sampled_from(["", "", "", "bad arguments"])
 calls = st.one_of(
-    st.builds(RequestedCall, name=names, arguments=st.just({"a": "é"}), problem=problems),
+    st.builds(inputs.RequestedCall, name=names, arguments=st.just({"a": "é"}), problem=problems),
     st.just(asks("Which?", choices=["Red", "Blue"])),
     st.just(asks("Free?")),
     st.just(call("shell")),
@@ -99,11 +73,11 @@ class Player:
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
-        self.keys: list[EffectKey] = [(0, "model", 1), (99, "pre", 0)]
+        self.keys: list[inputs.EffectKey] = [(0, "model", 1), (99, "pre", 0)]
         self.lines: list[str] = ["never"]
         self.at = 0.0
 
-    def next(self, run: Run) -> AnyInput:
+    def next(self, run: Run) -> inputs.AnyInput:
         self.keys += [effect.key for effect in pending(run)]
         move = self.data.draw(st.integers(0, 19))
         if move < 11 and pending(run):
@@ -112,7 +86,7 @@ class Player:
             return self.said(run)
         return self.other(run)
 
-    def owed(self, run: Run) -> AnyInput:
+    def owed(self, run: Run) -> inputs.AnyInput:
         effect = self.data.draw(st.sampled_from(pending(run)))
         match effect:
             case AskModel():
@@ -124,26 +98,26 @@ class Player:
             case RunHandler():
                 return self.handler(effect.key)
             case AwaitTime(until=None):
-                return TimerStarted(key=effect.key, until=self.at + effect.seconds)
+                return inputs.TimerStarted(key=effect.key, until=self.at + effect.seconds)
             case AwaitTime():
-                return TimerRang(key=effect.key)
+                return inputs.TimerRang(key=effect.key)
 
-    def model(self, key: EffectKey) -> AnyInput:
+    def model(self, key: inputs.EffectKey) -> inputs.AnyInput:
         if self.data.draw(st.integers(0, 5)) == 0:
-            return ModelFailed(key=key, error="500", shown=self.data.draw(texts))
+            return inputs.ModelFailed(key=key, error="500", shown=self.data.draw(texts))
         made = self.data.draw(st.lists(calls, max_size=4))
-        return ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made))
+        return inputs.ModelReplied(key=key, text=self.data.draw(texts), calls=tuple(made))
 
-    def review(self, key: EffectKey) -> AnyInput:
+    def review(self, key: inputs.EffectKey) -> inputs.AnyInput:
         kind = self.data.draw(st.sampled_from(["allow", "ask", "ask", "deny"]))
         asks = ("exec: ls", "shown: 1") if kind == "ask" else ()
-        return CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
+        return inputs.CallReviewed(key=key, kind=kind, asks=asks, shows="$ ls", reason="It asks.")  # type: ignore[arg-type]
 
-    def tool(self, key: EffectKey) -> AnyInput:
+    def tool(self, key: inputs.EffectKey) -> inputs.AnyInput:
         outcome = self.data.draw(st.sampled_from(["completed", "failed", "stopped", "unknown"]))
-        return ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
+        return inputs.ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
 
-    def handler(self, key: EffectKey) -> AnyInput:
+    def handler(self, key: inputs.EffectKey) -> inputs.AnyInput:
         chosen = self.data.draw(st.sampled_from([*TARGETS, *TARGETS, None, "nowhere", 7]))
         change = self.data.draw(
             st.sampled_from(
@@ -157,17 +131,17 @@ class Player:
         changed: dict[str, Json] = self.data.draw(
             st.sampled_from([{}, {"a": [1, "é"]}, {"b": None}])
         )
-        return HandlerReturned(
+        return inputs.HandlerReturned(
             key=key, chosen=chosen, contexts=change, changed=changed, removed=("b",)
         )
 
-    def said(self, run: Run) -> AnyInput:
+    def said(self, run: Run) -> inputs.AnyInput:
         self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
         question_ids = [None, None, "q99", *(q.id for q in run.questions[-4:])]
         new_id = f"line{len(self.lines)}"
         input_id = self.data.draw(st.sampled_from([new_id, new_id, new_id, self.lines[-1]]))
         self.lines.append(input_id)
-        return UserSaid(
+        return inputs.UserSaid(
             id=input_id,
             text=self.data.draw(texts),
             at=self.at,
@@ -179,45 +153,47 @@ class Player:
             shown=self.shown(run),
         )
 
-    def shown(self, run: Run) -> tuple[Shown, ...]:
+    def shown(self, run: Run) -> tuple[inputs.Shown, ...]:
         return tuple(
-            Shown(key=key, text=self.data.draw(texts), has_calls=self.data.draw(st.booleans()))
+            inputs.Shown(
+                key=key, text=self.data.draw(texts), has_calls=self.data.draw(st.booleans())
+            )
             for key in self.keys[-2:]
         )
 
-    def other(self, run: Run) -> AnyInput:
+    def other(self, run: Run) -> inputs.AnyInput:
         key = self.data.draw(st.sampled_from(self.keys))
         question = self.data.draw(st.sampled_from(["q99", *(q.id for q in run.questions[-4:])]))
         granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
-        options: list[AnyInput] = [
+        options: list[inputs.AnyInput] = [
             self.model(key),
             self.tool(key),
             self.handler(key),
-            HandlerLogged(key=key, text="half-way"),
-            Halt(shown=self.shown(run)),
-            Approve(question=question, granted=granted, for_run=for_run, note="hm"),
-            Approve(question=question, granted=granted, for_run=for_run),
-            Approve(question=question, granted=True, edited={"command": "ls"}),
-            Revoke(permission=self.data.draw(st.sampled_from(["exec: ls", "write", "no"]))),
-            Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
-            Recovered(),
-            Recovered(was_cut=False),
-            Resume(),
-            Compact(note="the names"),
-            Rename(name=self.data.draw(st.sampled_from(["", "zoo"]))),
-            FileChanging(key=key, path="/w/a", before=None, after="beef"),
-            Start(definition=define(RICH)),
+            inputs.HandlerLogged(key=key, text="half-way"),
+            inputs.Halt(shown=self.shown(run)),
+            inputs.Approve(question=question, granted=granted, for_run=for_run, note="hm"),
+            inputs.Approve(question=question, granted=granted, for_run=for_run),
+            inputs.Approve(question=question, granted=True, edited={"command": "ls"}),
+            inputs.Revoke(permission=self.data.draw(st.sampled_from(["exec: ls", "write", "no"]))),
+            inputs.Withdraw(input_id=self.data.draw(st.sampled_from(self.lines))),
+            inputs.Recovered(),
+            inputs.Recovered(was_cut=False),
+            inputs.Resume(),
+            inputs.Compact(note="the names"),
+            inputs.Rename(name=self.data.draw(st.sampled_from(["", "zoo"]))),
+            inputs.FileChanging(key=key, path="/w/a", before=None, after="beef"),
+            inputs.Start(definition=define(RICH)),
         ]
         if self.data.draw(st.integers(0, 9)) == 0:
-            options += [HandlerFailed(key=key, error="raised"), Stop(reason="bye")]
+            options += [inputs.HandlerFailed(key=key, error="raised"), inputs.Stop(reason="bye")]
         return self.data.draw(st.sampled_from(options))
 
 
 def to_the_end(run: Run) -> tuple[Run, list[e.AnyFact]]:
     """Stop the run and let its tools end."""
-    run, facts = go(run, Stop(reason="enough"))
+    run, facts = go(run, inputs.Stop(reason="enough"))
     for effect in pending(run):
-        run, more = go(run, ToolFinished(key=effect.key, outcome="stopped", text=""))
+        run, more = go(run, inputs.ToolFinished(key=effect.key, outcome="stopped", text=""))
         facts += more
     return run, facts
 
@@ -287,7 +263,7 @@ def test_a_crash_after_any_fact_leaves_a_run_that_goes_on(data: st.DataObject) -
         run, more = go(run, player.next(run))
         facts += more
 
-    run, _ = go(replayed(facts), Recovered())
+    run, _ = go(replayed(facts), inputs.Recovered())
 
     in_flight = [effect for effect in pending(run) if isinstance(effect, CallTool)]
     assert all(define(RICH).tools[effect.call.name].effect != "once" for effect in in_flight)
@@ -327,7 +303,7 @@ def test_a_process_may_die_after_every_append_and_the_rules_hold(data: st.DataOb
         facts += more
         if data.draw(is_cut):
             before = once_under_way(run)
-            run, more = go(reopened(run, facts), Recovered(was_cut=data.draw(st.booleans())))
+            run, more = go(reopened(run, facts), inputs.Recovered(was_cut=data.draw(st.booleans())))
             facts += more
             assert not before & once_under_way(run), "no once call goes on in another process"
 

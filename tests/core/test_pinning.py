@@ -31,15 +31,7 @@ from midstream.core.events import DefinitionChanged
 from midstream.core.inputs import Recovered, Stop
 from midstream.core.pinning import changes, misfit_of
 from midstream.core.run import Run
-from midstream.language.spec import (
-    Agent,
-    Context,
-    Definition,
-    Role,
-    StartingMessage,
-    State,
-    Workflow,
-)
+from midstream.language import spec
 
 FULL = state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go")
 AWAITING = state("start", "dude", awaits_input=True)
@@ -66,8 +58,8 @@ def test_where_it_was_found_and_its_digest_are_no_change() -> None:
         ({"workflow": flow(FULL, state("more"))}, "the state more is new"),
         ({"workflow": flow(state("start"))}, "the state start changed"),
         ({"workflow": flow()}, "the state start is gone"),
-        ({"roles": {**ROLES, "dude": Role(systemMessage="be kind")}}, "the role dude changed"),
-        ({"roles": {**ROLES, "eve": Role()}}, "the role eve is new"),
+        ({"roles": {**ROLES, "dude": spec.Role(systemMessage="be kind")}}, "the role dude changed"),
+        ({"roles": {**ROLES, "eve": spec.Role()}}, "the role eve is new"),
         ({"tools": {k: v for k, v in TOOLS.items() if k != "look"}}, "the tool look is gone"),
         ({"tools": {**TOOLS, "put": TOOLS["look"]}}, "the tool put changed"),
         ({"script": "a = 1\n"}, "the script is new"),
@@ -126,7 +118,7 @@ def test_a_run_fits_what_it_is_pinned_to(phase: str) -> None:
         ("transition", replace(FULL, transition_handler=None)),
     ],
 )
-def test_a_state_without_the_phase_the_run_is_in_does_not_fit(phase: str, now: State) -> None:
+def test_a_state_without_the_phase_the_run_is_in_does_not_fit(phase: str, now: spec.State) -> None:
     assert misfit_of(at(phase), define(flow(now))) == f"the state 'start' has no {phase} any more"
 
 
@@ -157,7 +149,7 @@ def test_a_state_that_is_gone_does_not_fit() -> None:
 
 
 def test_an_agent_in_no_context_does_not_fit() -> None:
-    now = define(flow(FULL, agents=(*AGENTS, Agent(agent_role="dude", context="x", name="y"))))
+    now = define(flow(FULL, agents=(*AGENTS, spec.Agent(agent_role="dude", context="x", name="y"))))
 
     assert misfit_of(at("pre"), now) == "it has no context 'x'"
 
@@ -206,8 +198,8 @@ def test_a_state_cut_before_it_was_entered_may_change() -> None:
 # --- following it ---------------------------------------------------------------------------------
 
 
-def recovered(workflow: Workflow | Definition, *steps: Step) -> Step:
-    definition = define(workflow) if isinstance(workflow, Workflow) else workflow
+def recovered(workflow: spec.Workflow | spec.Definition, *steps: Step) -> Step:
+    definition = define(workflow) if isinstance(workflow, spec.Workflow) else workflow
     return Recovered(was_cut=False, definition=definition)
 
 
@@ -225,9 +217,9 @@ def test_the_run_follows_what_a_person_chose() -> None:
 
 
 def test_contexts_keep_their_messages_and_new_ones_begin() -> None:
-    hello = StartingMessage(role="system", content="hello")
-    talk, court = Context(name="talk", starting_messages=(hello,)), Context(name="court")
-    more = Context(name="more", starting_messages=(hello,))
+    hello = spec.StartingMessage(role="system", content="hello")
+    talk, court = spec.Context(name="talk", starting_messages=(hello,)), spec.Context(name="court")
+    more = spec.Context(name="more", starting_messages=(hello,))
     works = state("start", "dude", transition_handler="go")
     run, _ = tell(flow(works), replies("hi"))
     run, _ = go(run, recovered(flow(works, contexts=(talk, court, more))))

@@ -32,49 +32,33 @@ from storytelling import (
 )
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.codec import decode_run, encode_run
 from midstream.core.decide.decide import judged
-from midstream.core.inputs import (
-    AnyInput,
-    Halt,
-    HandlerReturned,
-    ModelReplied,
-    Recovered,
-    ReplyCheckpoint,
-    Stop,
-)
 from midstream.core.pending import CallTool, handler_key, pending, request_key
 from midstream.core.pinning import misfit_of
 from midstream.core.run import Run
+from midstream.language import spec
 from midstream.language.names import Json
-from midstream.language.spec import (
-    Branch,
-    Catch,
-    Context,
-    ForEach,
-    Input,
-    Retry,
-    State,
-    SubWorkflow,
-    Workflow,
-)
 
 BACK = state("resume", "critic", next="$interrupted")
 
 
-def fan(*branches: Branch | str, states: tuple[State, ...] = (), **fields: Any) -> Workflow:
+def fan(
+    *branches: spec.Branch | str, states: tuple[spec.State, ...] = (), **fields: Any
+) -> spec.Workflow:
     """Return a workflow that runs branches and comes back to them after words."""
-    start = State(name="start", parallel=branches, save_as="found", **fields)
-    return flow(start, *states, BACK, State(name="stop", input="common_data.found"))
+    start = spec.State(name="start", parallel=branches, save_as="found", **fields)
+    return flow(start, *states, BACK, spec.State(name="stop", input="common_data.found"))
 
 
-def side(name: str, *states: State, **fields: Any) -> Branch:
-    return Branch(name=name, states=states, **fields)
+def side(name: str, *states: spec.State, **fields: Any) -> spec.Branch:
+    return spec.Branch(name=name, states=states, **fields)
 
 
 LEFT = side("left", state("l", "dude", prompt="L"))
 RIGHT = side("right", state("r", "dude", prompt="R"))
-SHELL = side("right", State(name="r", tool="shell", save_as="r"))
+SHELL = side("right", spec.State(name="r", tool="shell", save_as="r"))
 TWO = fan(LEFT, RIGHT)
 
 
@@ -87,7 +71,7 @@ def in_flight(run: Run) -> list[str]:
 
 
 def test_a_bare_stop_waits_for_a_once_call_in_a_branch() -> None:
-    run, _ = tell(fan(LEFT, SHELL), Halt())
+    run, _ = tell(fan(LEFT, SHELL), inputs.Halt())
 
     assert run.phase == "halting", "it is not held as long as something in it is being stopped"
     assert in_flight(run) == ["call_1"], "the call is not lost sight of"
@@ -97,7 +81,7 @@ def test_a_bare_stop_waits_for_a_once_call_in_a_branch() -> None:
 
 
 def test_what_was_held_goes_on_and_nothing_is_done_twice() -> None:
-    run, _ = tell(fan(LEFT, SHELL), Halt(), within("right", done("call_1", "made")))
+    run, _ = tell(fan(LEFT, SHELL), inputs.Halt(), within("right", done("call_1", "made")))
     run, facts = go(run, says("go on"), replies("Sure."), within("left", replies("layers")))
 
     assert run.output == {"left": "layers", "right": "made"}
@@ -107,7 +91,7 @@ def test_what_was_held_goes_on_and_nothing_is_done_twice() -> None:
 
 
 def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() -> None:
-    run, _ = tell(TWO, Halt())
+    run, _ = tell(TWO, inputs.Halt())
     assert run.phase == "held"
     run, facts = go(run, says("@left only src"))
 
@@ -120,7 +104,7 @@ def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() ->
 
 
 def test_a_branch_halted_for_words_of_its_own_is_held_with_the_run() -> None:
-    run, _ = tell(fan(LEFT, SHELL), says("@right no!"), Halt())
+    run, _ = tell(fan(LEFT, SHELL), says("@right no!"), inputs.Halt())
 
     assert at(run, "right").halting_for == "hold"
     run, _ = go(run, within("right", done("call_1", outcome="stopped")))
@@ -142,10 +126,12 @@ def test_a_branch_that_is_stopped_takes_no_words() -> None:
 
 
 def test_words_for_a_branch_wait_while_the_run_around_it_is_being_halted() -> None:
-    inner = State(name="start", parallel=(LEFT, SHELL), resume="aside")
+    inner = spec.State(name="start", parallel=(LEFT, SHELL), resume="aside")
     aside = state("aside", "critic", next="$interrupted")
-    workflow = flow(State(name="start", workflow="inner"), BACK)
-    definition = define(workflow, inner=flow(inner, aside, State(name="stop", input="last.value")))
+    workflow = flow(spec.State(name="start", workflow="inner"), BACK)
+    definition = define(
+        workflow, inner=flow(inner, aside, spec.State(name="stop", input="last.value"))
+    )
     run, _ = tell(definition, says("@inner hm"), says("@right quick"))
 
     assert at(run, "inner").halting_for == "words"
@@ -179,7 +165,9 @@ def timed_out() -> list[Any]:
 
 
 def test_words_twice_and_a_bare_stop_between() -> None:
-    run, facts = tell(TWO, says("hurry"), says("really"), Halt(), says("well?"), replies("Yes."))
+    run, facts = tell(
+        TWO, says("hurry"), says("really"), inputs.Halt(), says("well?"), replies("Yes.")
+    )
 
     assert path(facts, "") == ["start", "resume", "resume", "resume", "start"]
     assert run.common_data["resume_input"] == "well?"
@@ -205,7 +193,9 @@ def test_a_finished_branch_is_not_run_again_and_an_open_question_is_asked_again(
 
 
 def test_a_state_in_a_branch_asks_again_after_a_halt() -> None:
-    run, _ = tell(fan(LEFT, side("right", State(name="r", ask="Which?"))), Halt(), says("hm"))
+    run, _ = tell(
+        fan(LEFT, side("right", spec.State(name="r", ask="Which?"))), inputs.Halt(), says("hm")
+    )
     assert run.open_questions == ()
     run, facts = go(run, replies("Well."))
 
@@ -216,7 +206,9 @@ def test_a_state_in_a_branch_asks_again_after_a_halt() -> None:
 
 
 def test_a_once_call_of_unknown_outcome_in_a_branch_is_asked_about_after_a_halt() -> None:
-    run, _ = tell(fan(LEFT, SHELL), Halt(), within("right", done("call_1", outcome="unknown")))
+    run, _ = tell(
+        fan(LEFT, SHELL), inputs.Halt(), within("right", done("call_1", outcome="unknown"))
+    )
     run, facts = go(run, says("go on"), replies("Sure."))
 
     (question,) = of(facts, e.QuestionAsked)
@@ -228,7 +220,7 @@ def test_a_once_call_of_unknown_outcome_in_a_branch_is_asked_about_after_a_halt(
 
 
 def test_a_call_that_did_not_happen_is_made_then() -> None:
-    run, _ = tell(fan(LEFT, SHELL), Recovered())
+    run, _ = tell(fan(LEFT, SHELL), inputs.Recovered())
     (question,) = run.open_questions
     run, facts = go(run, says("It did not happen", question.id))
 
@@ -237,7 +229,7 @@ def test_a_call_that_did_not_happen_is_made_then() -> None:
 
 
 def test_a_crash_while_branches_are_halted_ends_the_halt() -> None:
-    run, _ = tell(fan(LEFT, SHELL), says("stop that"), Recovered())
+    run, _ = tell(fan(LEFT, SHELL), says("stop that"), inputs.Recovered())
 
     assert run.state == "resume", "of a call being stopped nobody knows more than that"
     run, facts = go(run, replies("Sure."))
@@ -245,14 +237,16 @@ def test_a_crash_while_branches_are_halted_ends_the_halt() -> None:
 
 
 def test_words_may_come_before_a_sub_workflow_has_its_own_words() -> None:
-    inner = flow(state("start", "dude"), start_condition="on_user_input", input=Input(name="wish"))
-    workflow = flow(State(name="start", workflow="inner"), BACK)
+    inner = flow(
+        state("start", "dude"), start_condition="on_user_input", input=spec.Input(name="wish")
+    )
+    workflow = flow(spec.State(name="start", workflow="inner"), BACK)
     run, _ = tell(define(workflow, inner=inner))
     (question,) = run.open_questions
 
     assert (question.kind, question.text, question.branch) == ("input", "wish?", "inner")
     assert run.is_parked
-    run, _ = go(run, Halt())
+    run, _ = go(run, inputs.Halt())
     assert (run.phase, run.open_questions) == ("held", ())
     run, _ = go(run, says("hm"), replies("Well."))
     (question,) = run.open_questions
@@ -262,10 +256,12 @@ def test_words_may_come_before_a_sub_workflow_has_its_own_words() -> None:
 
 @pytest.mark.parametrize("type", ["string", "integer"])
 def test_what_a_sub_workflow_waits_for_may_be_sent_to_it_by_its_name(type: str) -> None:
-    wanted = Input(name="wish", type=type)
+    wanted = spec.Input(name="wish", type=type)
     inner = flow(state("start", "dude"), start_condition="on_user_input", input=wanted)
     workflow = flow(
-        State(name="start", parallel=(side("one", State(name="w", workflow="inner")), LEFT))
+        spec.State(
+            name="start", parallel=(side("one", spec.State(name="w", workflow="inner")), LEFT)
+        )
     )
     run, _ = tell(define(workflow, inner=inner), says("@inner a cat"))
 
@@ -276,14 +272,14 @@ def test_what_a_sub_workflow_waits_for_may_be_sent_to_it_by_its_name(type: str) 
 
 def test_a_sub_workflow_hears_its_input_like_any_workflow() -> None:
     inner = flow(state("start", "dude"))
-    sub = SubWorkflow(name="inner", input="Draw ${input}")
-    run, _ = tell(define(flow(State(name="start", workflow=sub)), inner=inner), input="cats")
+    sub = spec.SubWorkflow(name="inner", input="Draw ${input}")
+    run, _ = tell(define(flow(spec.State(name="start", workflow=sub)), inner=inner), input="cats")
 
     assert words(at(run, "inner").contexts["talk"]) == [("@user", "Draw cats")]
 
 
 def test_stop_ends_every_branch_once_its_tools_have_stopped() -> None:
-    run, _ = tell(fan(LEFT, SHELL), Stop(reason="enough"))
+    run, _ = tell(fan(LEFT, SHELL), inputs.Stop(reason="enough"))
     assert run.phase == "halting"
     run, facts = go(run, within("right", done("call_1", outcome="stopped")))
 
@@ -341,11 +337,11 @@ def test_a_yes_for_the_run_counts_in_every_branch() -> None:
 
 
 def test_what_branches_change_deep_inside_of_an_object_is_merged() -> None:
-    def writes(name: str) -> Branch:
+    def writes(name: str) -> spec.Branch:
         return side(name, state(name[0], pre_handler="pre"))
 
     begin = state("start", pre_handler="pre", next="fan")
-    workflow = flow(begin, State(name="fan", parallel=(writes("left"), writes("right"))))
+    workflow = flow(begin, spec.State(name="fan", parallel=(writes("left"), writes("right"))))
     report: Json = {"kept": 1, "old": 2, "deep": {"a": 1}}
     run, _ = tell(workflow, handler(report=report))
     run, _ = go(
@@ -370,7 +366,7 @@ def test_new_objects_of_two_branches_become_one() -> None:
 
 def test_what_came_about_while_branches_were_halted_stays() -> None:
     noting = state("resume", "critic", post_handler="note", next="$interrupted")
-    workflow = flow(State(name="start", parallel=(LEFT, RIGHT)), noting)
+    workflow = flow(spec.State(name="start", parallel=(LEFT, RIGHT)), noting)
     run, _ = tell(workflow, says("mind the tests"), replies("Yes."), handler(noted="tests"))
     run, _ = go(run, within("left", replies("a")), within("right", replies("b")))
 
@@ -396,7 +392,7 @@ def test_losers_with_a_once_call_are_awaited() -> None:
 
 def test_enough_can_no_longer_finish() -> None:
     third = side("third", state("t", "dude"))
-    caught: dict[str, Any] = {"catch": (Catch(on=("branch",), to="stop", save_as="found"),)}
+    caught: dict[str, Any] = {"catch": (spec.Catch(on=("branch",), to="stop", save_as="found"),)}
     run, facts = tell(
         fan(LEFT, RIGHT, third, join=2, **caught),
         within("left", fails("no line")),
@@ -408,9 +404,9 @@ def test_enough_can_no_longer_finish() -> None:
 
 
 def test_a_catch_inside_of_a_branch_comes_before_the_one_around_it() -> None:
-    sorry = (Catch(on=("model",), to="sorry"),)
+    sorry = (spec.Catch(on=("model",), to="sorry"),)
     inside = side("left", state("l", "dude", catch=sorry), state("sorry", "dude"))
-    around: dict[str, Any] = {"catch": (Catch(on=("any",), to="stop"),)}
+    around: dict[str, Any] = {"catch": (spec.Catch(on=("any",), to="stop"),)}
     run, _ = tell(fan(inside, RIGHT, **around), within("left", fails()))
     assert at(run, "left").state == "sorry"
     run, _ = go(run, within("left", fails("again")))
@@ -420,7 +416,7 @@ def test_a_catch_inside_of_a_branch_comes_before_the_one_around_it() -> None:
 
 
 def test_a_parallel_state_is_tried_again_without_what_is_done() -> None:
-    workflow = fan(LEFT, RIGHT, retry=Retry(max_attempts=2, backoff_s=1, on=("branch",)))
+    workflow = fan(LEFT, RIGHT, retry=spec.Retry(max_attempts=2, backoff_s=1, on=("branch",)))
     run, _ = tell(workflow, within("left", replies("done")), within("right", fails("no line")))
     assert run.phase == "retrying"
     run, facts = go(run, begins("retry", 1.0), rings("retry"))
@@ -431,12 +427,12 @@ def test_a_parallel_state_is_tried_again_without_what_is_done() -> None:
 
 
 def test_no_items_are_done_at_once_and_others_keep_their_order() -> None:
-    each = State(
+    each = spec.State(
         name="start",
-        for_each=ForEach(items="input", states=(state("one", "dude"),), max_concurrency=2),
+        for_each=spec.ForEach(items="input", states=(state("one", "dude"),), max_concurrency=2),
         save_as="found",
     )
-    workflow = flow(each, State(name="stop", input="common_data.found"))
+    workflow = flow(each, spec.State(name="stop", input="common_data.found"))
     run, _ = tell(workflow, input=[])
     assert run.output == []
 
@@ -448,14 +444,14 @@ def test_no_items_are_done_at_once_and_others_keep_their_order() -> None:
 
 
 def test_items_that_joined_the_list_meanwhile_are_run_and_no_other_again() -> None:
-    each = ForEach(
+    each = spec.ForEach(
         items="common_data.items",
-        states=(State(name="do", tool="shell", arguments={"n": "${input}"}),),
+        states=(spec.State(name="do", tool="shell", arguments={"n": "${input}"}),),
         max_concurrency=9,
     )
-    start = State(name="start", pre_handler="find", next="each")
-    resume = State(name="resume", pre_handler="more", next="$interrupted")
-    workflow = flow(start, State(name="each", for_each=each, save_as="all"), resume)
+    start = spec.State(name="start", pre_handler="find", next="each")
+    resume = spec.State(name="resume", pre_handler="more", next="$interrupted")
+    workflow = flow(start, spec.State(name="each", for_each=each, save_as="all"), resume)
     run, facts = tell(workflow, handler(items=list(range(9))))
     for n in range(1, 9):
         run, _ = go(run, within(str(n), done(f"call_{n}", f"{n}")))
@@ -473,17 +469,17 @@ def test_items_that_joined_the_list_meanwhile_are_run_and_no_other_again() -> No
 
 
 def test_a_list_that_is_gone_when_the_run_goes_on_ends_the_branches_under_way() -> None:
-    one = State(name="one", tool="shell")
-    each = State(
+    one = spec.State(name="one", tool="shell")
+    each = spec.State(
         name="start",
-        for_each=ForEach(items="variables.items", states=(one,), max_concurrency=1),
-        catch=(Catch(on=("template",), to="stop"),),
+        for_each=spec.ForEach(items="variables.items", states=(one,), max_concurrency=1),
+        catch=(spec.Catch(on=("template",), to="stop"),),
     )
     forgetting = state("resume", post_handler="forget", next="$interrupted")
     run, _ = tell(flow(each, forgetting, variables={"items": ["a", "b"]}), says("wait"))
     run, _ = go(run, within("1", done("call_1")))
     assert run.state == "resume"
-    gone = HandlerReturned(key=handler_key(run), variables={"items": None})
+    gone = inputs.HandlerReturned(key=handler_key(run), variables={"items": None})
     run, facts = go(run, gone)
 
     assert path(facts, "") == ["start", "stop"]
@@ -525,9 +521,12 @@ def test_what_was_said_while_branches_were_halted_stays_in_what_they_share() -> 
 
 DEEP = define(
     flow(
-        State(name="start", parallel=(side("a", State(name="go", workflow="inner")), RIGHT)), BACK
+        spec.State(
+            name="start", parallel=(side("a", spec.State(name="go", workflow="inner")), RIGHT)
+        ),
+        BACK,
     ),
-    inner=flow(State(name="start", parallel=(LEFT, SHELL)), BACK),
+    inner=flow(spec.State(name="start", parallel=(LEFT, SHELL)), BACK),
 )
 
 
@@ -558,7 +557,7 @@ def test_a_run_with_branches_is_the_same_from_its_facts_and_from_a_snapshot(step
 
 
 def test_a_visit_asks_by_another_id_than_the_one_before() -> None:
-    loop = State(name="start", parallel=(LEFT, RIGHT), next="start")
+    loop = spec.State(name="start", parallel=(LEFT, RIGHT), next="start")
     run, _ = tell(flow(loop), within("left", replies("", asks("Which?"))))
     first = run.open_questions[0].id
     run, _ = go(
@@ -589,11 +588,11 @@ def test_a_definition_has_to_fit_where_branches_stand() -> None:
 def test_a_run_with_branches_goes_on_with_another_definition() -> None:
     workflow = fan("left", states=(state("left", "dude", next="more"), state("more", "dude")))
     run, _ = tell(workflow)
-    contexts = (*workflow.contexts, Context(name="new"))
+    contexts = (*workflow.contexts, spec.Context(name="new"))
     states = tuple(state("more", "critic") if s.name == "more" else s for s in workflow.states)
     changed = define(flow(*states, contexts=contexts))
     assert misfit_of(run, changed) == ""
-    run, _ = go(run, Recovered(definition=changed), within("left", replies("l")))
+    run, _ = go(run, inputs.Recovered(definition=changed), within("left", replies("l")))
 
     assert at(run, "left").turn is not None
     assert at(run, "left").contexts["new"] == ()
@@ -604,21 +603,21 @@ def test_a_run_with_branches_goes_on_with_another_definition() -> None:
 def test_a_thousand_items_keep_a_thousand_copies_of_nothing() -> None:
     begin = state("start", pre_handler="read", next="each")
     one = state("one", "dude", prompt="${input}", save_as="last_one")
-    each = State(name="each", for_each=ForEach(items="common_data.items", states=(one,)))
+    each = spec.State(name="each", for_each=spec.ForEach(items="common_data.items", states=(one,)))
     items = [f"{number:0100}" for number in range(1_000)]
-    run, _ = tell(flow(begin, each, State(name="stop", input="common_data.last_one")))
+    run, _ = tell(flow(begin, each, spec.State(name="stop", input="common_data.last_one")))
     run = judged(run, outcome_of(handler(items=items), run)).run
     for _ in items[:-1]:
         (first, *_) = pending(run)
-        run = judged(run, ModelReplied(key=first.key, text="done")).run
+        run = judged(run, inputs.ModelReplied(key=first.key, text="done")).run
 
     assert [branch.is_over for branch in run.branches.values()].count(False) == 1
     assert len(encode_run(run)[0]) < 5_000_000
-    run = judged(run, ModelReplied(key=keys(run)[0], text="the last")).run
+    run = judged(run, inputs.ModelReplied(key=keys(run)[0], text="the last")).run
     assert run.output == "the last"
 
 
-def outcome_of(step: Step, run: Run) -> AnyInput:
+def outcome_of(step: Step, run: Run) -> inputs.AnyInput:
     return step(run) if callable(step) else step
 
 
@@ -635,14 +634,14 @@ def test_an_ended_branch_keeps_little() -> None:
 
 def shows(text: str) -> Step:
     """More of the reply that streams was shown."""
-    return lambda run: ReplyCheckpoint(key=request_key(run), text=text)
+    return lambda run: inputs.ReplyCheckpoint(key=request_key(run), text=text)
 
 
 def test_what_branches_had_shown_is_kept_over_a_crash_each_its_own() -> None:
     seen = (("left", "Some la"), ("right", "The te"), ("left", "yers"))
     run, told = tell(TWO, *(within(name, shows(text)) for name, text in seen))
     assert replayed(told) == run
-    run, facts = go(run, Recovered(was_cut=True))
+    run, facts = go(run, inputs.Recovered(was_cut=True))
 
     cuts = [(fact.branch, fact.partial) for fact in of(facts, e.ReplyCut)]
     assert cuts == [("left", "Some layers"), ("right", "The te")]

@@ -9,20 +9,12 @@ from storytelling import call, dispositions, done, go, of, replies, says, tell
 from test_core_invariants import Player, a_request_is_valid, reopened, to_the_end
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.conversation import SUMMARY, Message, seen_by
 from midstream.core.decide.compacting import CHANGED, NO_SHORTER, NO_SUMMARY
 from midstream.core.decide.decide import decide
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    Compact,
-    Halt,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    Stop,
-)
 from midstream.core.pending import AskModel, pending
 from midstream.core.run import Run
 from midstream.core.summaries import (
@@ -53,8 +45,10 @@ def talked(turns: int = 4, *steps: Any) -> tuple[Run, list[e.AnyFact]]:
     return tell(chat(), *told, *steps, input=None)
 
 
-def summary(text: str = "They asked four things.", number: int = 1, **more: Any) -> ModelReplied:
-    return ModelReplied(key=summary_key(number), text=text, **more)
+def summary(
+    text: str = "They asked four things.", number: int = 1, **more: Any
+) -> inputs.ModelReplied:
+    return inputs.ModelReplied(key=summary_key(number), text=text, **more)
 
 
 def texts(run: Run) -> list[str]:
@@ -63,7 +57,7 @@ def texts(run: Run) -> list[str]:
 
 def test_a_summary_takes_the_place_of_all_but_the_last_two_turns() -> None:
     run, _ = talked(4)
-    run, facts = go(run, Compact(note="the second"), summary("  They asked.  "))
+    run, facts = go(run, inputs.Compact(note="the second"), summary("  They asked.  "))
 
     assert [type(fact) for fact in facts] == [e.CompactionBegan, e.ConversationCompacted]
     assert facts[0] == e.CompactionBegan(agent="dude", context="chat", count=4, note="the second")
@@ -81,7 +75,7 @@ def test_a_summary_takes_the_place_of_all_but_the_last_two_turns() -> None:
 
 def test_nothing_changes_until_the_summary_is_whole() -> None:
     before, _ = talked(4)
-    run, _ = go(before, Compact())
+    run, _ = go(before, inputs.Compact())
 
     assert run.contexts == before.contexts
     assert pending(run) == (AskModel(key=summary_key(1), agent="dude"),)
@@ -90,7 +84,7 @@ def test_nothing_changes_until_the_summary_is_whole() -> None:
 
 def test_it_says_how_many_tokens_there_were_and_are() -> None:
     run, _ = talked(4)
-    _, facts = go(run, Compact(), summary())
+    _, facts = go(run, inputs.Compact(), summary())
     told = facts[-1]
 
     assert isinstance(told, e.ConversationCompacted)
@@ -101,17 +95,17 @@ def test_it_says_how_many_tokens_there_were_and_are() -> None:
 def test_what_the_summary_used_counts() -> None:
     usage = e.Usage(model="m", input_tokens=9, output_tokens=2, cost_usd="0.5")
     run, _ = talked(4)
-    run, _ = go(run, Compact(), summary(usage=usage))
+    run, _ = go(run, inputs.Compact(), summary(usage=usage))
 
     assert run.usages == (("(summary)", usage),)
 
 
 def test_a_second_summary_is_made_of_the_first_one_and_the_turns_after_it() -> None:
     run, _ = talked(4)
-    run, _ = go(run, Compact(), summary())
+    run, _ = go(run, inputs.Compact(), summary())
     for number in (5, 6):
         run, _ = go(run, says(f"question {number}"), replies(f"answer {number} {LONG}"))
-    run, _ = go(run, Compact())
+    run, _ = go(run, inputs.Compact())
 
     assert run.compacting is not None
     asked = asked_for_summary(run.compacting)
@@ -127,7 +121,7 @@ def test_a_call_is_never_parted_from_its_result() -> None:
     for number in range(1, 9):
         steps += [replies("", call("look", at=number)), done(f"call_{number}", LONG)]
     run, _ = tell(chat(), *steps, replies("seen"), input=None)
-    run, facts = go(run, Compact())
+    run, facts = go(run, inputs.Compact())
     began = facts[0]
 
     assert isinstance(began, e.CompactionBegan)
@@ -144,7 +138,7 @@ def test_the_model_is_asked_in_words_and_hears_what_to_keep_in_mind() -> None:
         *(replies("seen"), says("and", id="q2"), replies(LONG), says("so", id="q3"), replies("ok")),
         input=None,
     )
-    run, _ = go(run, Compact(note="the colour"))
+    run, _ = go(run, inputs.Compact(note="the colour"))
     assert run.compacting is not None
     asked = asked_for_summary(run.compacting)
 
@@ -162,7 +156,7 @@ def test_a_long_result_is_cut_in_the_middle_for_the_model() -> None:
         *(replies("seen"), says("and", id="q2"), replies("x"), says("so", id="q3"), replies("ok")),
         input=None,
     )
-    run, _ = go(run, Compact())
+    run, _ = go(run, inputs.Compact())
     assert run.compacting is not None
     asked = asked_for_summary(run.compacting)
 
@@ -173,10 +167,10 @@ def test_a_long_result_is_cut_in_the_middle_for_the_model() -> None:
 
 def test_what_is_too_much_for_a_model_goes_the_oldest_first_an_earlier_summary_apart() -> None:
     run, _ = talked(4)
-    run, _ = go(run, Compact(), summary("The beginning."))
+    run, _ = go(run, inputs.Compact(), summary("The beginning."))
     for number in (5, 6, 7):
         run, _ = go(run, says(f"question {number}"), replies(f"answer {number} {LONG}"))
-    run, _ = go(run, Compact())
+    run, _ = go(run, inputs.Compact())
     assert run.compacting is not None
     asked = asked_for_summary(run.compacting, most=1_500)
 
@@ -207,7 +201,7 @@ def test_a_short_chat_has_nothing_older_to_summarise() -> None:
     run, _ = talked(1)
 
     assert why_not(run) == "nothing is older than the last turns"
-    assert decide(run, Compact()) == ()
+    assert decide(run, inputs.Compact()) == ()
 
 
 def test_two_turns_leave_the_last_one() -> None:
@@ -216,15 +210,15 @@ def test_two_turns_leave_the_last_one() -> None:
 
 
 def test_one_summary_at_a_time() -> None:
-    run, _ = talked(4, Compact())
+    run, _ = talked(4, inputs.Compact())
 
     assert why_not(run) == "it is being done already"
-    assert decide(run, Compact()) == ()
+    assert decide(run, inputs.Compact()) == ()
 
 
 def test_what_has_ended_is_not_compacted() -> None:
-    run, _ = talked(4, Stop(reason="enough"))
-    assert decide(run, Compact()) == ()
+    run, _ = talked(4, inputs.Stop(reason="enough"))
+    assert decide(run, inputs.Compact()) == ()
     assert why_not(run) == "the run has ended"
 
 
@@ -233,7 +227,7 @@ def test_what_has_ended_is_not_compacted() -> None:
 
 def test_a_bare_stop_leaves_the_conversation_as_it_was() -> None:
     before, _ = talked(4)
-    run, facts = go(before, Compact(), Halt())
+    run, facts = go(before, inputs.Compact(), inputs.Halt())
 
     assert facts[1:] == [e.CompactionEnded(agent="dude", reason=INTERRUPTED)]
     assert run.contexts == before.contexts
@@ -242,7 +236,7 @@ def test_a_bare_stop_leaves_the_conversation_as_it_was() -> None:
 
 
 def test_words_interrupt_the_summary_and_are_answered_from_the_whole_conversation() -> None:
-    run, _ = talked(4, Compact())
+    run, _ = talked(4, inputs.Compact())
     run, facts = go(run, says("wait", id="w"))
 
     assert e.CompactionEnded(agent="dude", reason=INTERRUPTED) in facts
@@ -252,7 +246,7 @@ def test_words_interrupt_the_summary_and_are_answered_from_the_whole_conversatio
 
 
 def test_queued_words_wait_for_the_summary_and_are_heard_after_it() -> None:
-    run, _ = talked(4, Compact())
+    run, _ = talked(4, inputs.Compact())
     run, facts = go(run, says("then this", id="w1", policy="queue"))
     run, more = go(run, says("and that", id="w2", policy="queue"))
     assert [type(fact) for fact in (*facts, *more)] == [e.InputReceived, e.InputReceived]
@@ -269,8 +263,8 @@ def test_queued_words_wait_for_the_summary_and_are_heard_after_it() -> None:
 
 def test_a_failed_request_is_told_and_changes_nothing() -> None:
     before, _ = talked(4)
-    failure = ModelFailed(key=summary_key(1), error="the line is dead", hint="Mend it.")
-    run, facts = go(before, Compact(), failure)
+    failure = inputs.ModelFailed(key=summary_key(1), error="the line is dead", hint="Mend it.")
+    run, facts = go(before, inputs.Compact(), failure)
 
     assert facts[-1] == e.CompactionEnded(
         agent="dude", reason="the line is dead", hint="Mend it.", is_error=True
@@ -281,15 +275,15 @@ def test_a_failed_request_is_told_and_changes_nothing() -> None:
 @pytest.mark.parametrize(("text", "reason"), [("  ", NO_SUMMARY), (LONG * 20, NO_SHORTER)])
 def test_a_summary_that_is_none_changes_nothing(text: str, reason: str) -> None:
     before, _ = talked(4)
-    run, facts = go(before, Compact(), summary(text))
+    run, facts = go(before, inputs.Compact(), summary(text))
 
     assert facts[-1] == e.CompactionEnded(agent="dude", reason=reason)
     assert run.contexts == before.contexts
 
 
 def test_a_crash_in_the_middle_of_it_has_the_model_asked_again() -> None:
-    run, _ = talked(4, Compact())
-    run, _ = go(run, Recovered(was_cut=True))
+    run, _ = talked(4, inputs.Compact())
+    run, _ = go(run, inputs.Recovered(was_cut=True))
 
     assert pending(run) == (AskModel(key=summary_key(1), agent="dude"),)
     run, facts = go(run, summary())
@@ -297,7 +291,7 @@ def test_a_crash_in_the_middle_of_it_has_the_model_asked_again() -> None:
 
 
 def test_the_turn_that_is_under_way_goes_on_beside_it() -> None:
-    run, _ = talked(4, says("more", id="m"), Compact())
+    run, _ = talked(4, says("more", id="m"), inputs.Compact())
     assert {effect.key for effect in pending(run)} == {(run.step, "model", 1), summary_key(1)}
 
     run, _ = go(run, summary())
@@ -308,7 +302,7 @@ def test_the_turn_that_is_under_way_goes_on_beside_it() -> None:
 
 
 def test_a_conversation_that_was_cleared_meanwhile_is_left_alone() -> None:
-    run, _ = talked(4, Compact())
+    run, _ = talked(4, inputs.Compact())
     import msgspec
 
     changed = msgspec.structs.replace(run, contexts={"chat": run.contexts["chat"][1:]})
@@ -320,7 +314,7 @@ def test_a_conversation_that_was_cleared_meanwhile_is_left_alone() -> None:
 
 
 def test_the_facts_give_the_compact_conversation_again_and_the_earlier_ones_the_whole() -> None:
-    run, facts = talked(4, Compact(note="x"), summary(), Rename(name="blue"))
+    run, facts = talked(4, inputs.Compact(note="x"), summary(), inputs.Rename(name="blue"))
     folded = Run(id="r")
     lengths = []
     for fact in facts:
@@ -333,12 +327,14 @@ def test_the_facts_give_the_compact_conversation_again_and_the_earlier_ones_the_
 
 
 def test_a_snapshot_in_the_middle_of_it_gives_the_same_run() -> None:
-    run, _ = talked(4, Compact(note="x"))
+    run, _ = talked(4, inputs.Compact(note="x"))
     assert decode_run(*encode_run(run)).compacting == run.compacting
 
 
 def test_a_run_is_renamed_once_for_each_name() -> None:
-    run, facts = talked(1, Rename(name="blue"), Rename(name="blue"), Rename(name=""))
+    run, facts = talked(
+        1, inputs.Rename(name="blue"), inputs.Rename(name="blue"), inputs.Rename(name="")
+    )
     assert [fact for fact in facts if isinstance(fact, e.RunRenamed)] == [
         e.RunRenamed(name="blue"),
         e.RunRenamed(name=""),
@@ -358,7 +354,7 @@ def test_whatever_happens_around_it_the_rules_hold(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 25))):
         match data.draw(st.integers(0, 3)):
             case 0:
-                step: Any = Compact()
+                step: Any = inputs.Compact()
             case 1 if run.compacting is not None:
                 step = summary(data.draw(st.sampled_from(["", "s", LONG * 30])), run.compactions)
             case _:

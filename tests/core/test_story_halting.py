@@ -23,16 +23,8 @@ from storytelling import (
 )
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.conversation import seen_by
-from midstream.core.inputs import (
-    Halt,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Shown,
-    Stop,
-    ToolFinished,
-)
 
 HANDLERS = {"pre_handler": "pre", "post_handler": "post", "transition_handler": "go"}
 RESUMING = flow(
@@ -76,10 +68,10 @@ def test_unasked_words_halt_every_phase_and_enter_resume(phase: str) -> None:
 def test_a_late_reply_of_any_kind_changes_nothing(phase: str) -> None:
     run, _ = tell(RESUMING, *PHASES[phase])
     late: list[Step] = [
-        ModelReplied(key=(1, "model", 1), text="late"),
-        ModelFailed(key=(1, "model", 1), error="late"),
-        HandlerReturned(key=(1, phase, 0), changed={"late": True}, chosen="stop"),
-        ToolFinished(key=(1, "tool", "call_1"), outcome="completed", text="late"),
+        inputs.ModelReplied(key=(1, "model", 1), text="late"),
+        inputs.ModelFailed(key=(1, "model", 1), error="late"),
+        inputs.HandlerReturned(key=(1, phase, 0), changed={"late": True}, chosen="stop"),
+        inputs.ToolFinished(key=(1, "tool", "call_1"), outcome="completed", text="late"),
     ]
     run, _ = go(run, says("no, rename"))
 
@@ -254,7 +246,7 @@ def test_words_that_no_handler_has_seen_yet_are_not_lost_to_later_ones() -> None
     run, _ = tell(workflow, says("no"), says("again"))
     assert run.resume_input == "no\nagain"
 
-    run, _ = go(run, Halt(), says("now"))
+    run, _ = go(run, inputs.Halt(), says("now"))
     assert run.common_data["resume_input"] == "no\nagain\nnow"
 
     run, _ = go(run, handler(), says("fresh"))
@@ -307,7 +299,7 @@ def test_queued_words_on_the_way_back_do_not_forget_where_it_was_cut() -> None:
 
 def test_esc_keeps_what_was_shown_and_holds() -> None:
     run, _ = tell(PLAIN, input=None)
-    run, facts = go(run, Halt(shown=(Shown(key=(1, "model", 1), text="I thi"),)))
+    run, facts = go(run, inputs.Halt(shown=(inputs.Shown(key=(1, "model", 1), text="I thi"),)))
 
     assert kinds(facts) == ["interrupted"]
     assert (run.phase, run.is_parked) == ("held", True)
@@ -316,7 +308,7 @@ def test_esc_keeps_what_was_shown_and_holds() -> None:
 
 
 def test_words_after_esc_resume() -> None:
-    run, _ = tell(RESUMING, Halt())
+    run, _ = tell(RESUMING, inputs.Halt())
     run, facts = go(run, says("go on"))
 
     assert path(facts) == ["resume"]
@@ -325,7 +317,7 @@ def test_words_after_esc_resume() -> None:
 
 
 def test_esc_waits_for_once_tools_before_it_holds() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell"), call("look")), Halt())
+    run, _ = tell(PLAIN, replies("", call("shell"), call("look")), inputs.Halt())
     assert run.phase == "halting"
 
     run, _ = go(run, done("call_1", "", "unknown"))
@@ -335,7 +327,7 @@ def test_esc_waits_for_once_tools_before_it_holds() -> None:
 
 
 def test_words_during_the_stopping_of_esc_lead_on() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), Halt(), says("go on"))
+    run, _ = tell(PLAIN, replies("", call("shell")), inputs.Halt(), says("go on"))
     run, facts = go(run, done("call_1"))
 
     assert path(facts) == ["start"]
@@ -346,20 +338,20 @@ def test_esc_where_nothing_runs_changes_nothing(where: str) -> None:
     workflow = flow(state("start", "dude", awaits_input=True))
     steps: dict[str, list[Step]] = {
         "waiting": [],
-        "held": [says("hi"), Halt()],
+        "held": [says("hi"), inputs.Halt()],
         "halting": [says("hi"), replies("", call("shell")), says("no")],
     }
     run, _ = tell(workflow, *steps[where], input=None)
     assert run.phase == where
 
-    assert go(run, Halt()) == (run, [])
+    assert go(run, inputs.Halt()) == (run, [])
 
 
 # --- stop -------------------------------------------------------------------------------------
 
 
 def test_stop_waits_for_once_tools_and_refuses_words_meanwhile() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), Stop(reason="bye"))
+    run, _ = tell(PLAIN, replies("", call("shell")), inputs.Stop(reason="bye"))
     run, facts = go(run, says("wait"))
     assert of(facts, e.InputDisposed)[0].reason == "the run is stopping"
 
@@ -369,9 +361,9 @@ def test_stop_waits_for_once_tools_and_refuses_words_meanwhile() -> None:
     assert run.contexts["talk"][-1].results[0].outcome == "stopped"
 
 
-@pytest.mark.parametrize("first", [says("no"), Halt()])
+@pytest.mark.parametrize("first", [says("no"), inputs.Halt()])
 def test_stop_overtakes_a_halt(first: Step) -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), first, Stop(reason="bye"))
+    run, _ = tell(PLAIN, replies("", call("shell")), first, inputs.Stop(reason="bye"))
     run, facts = go(run, done("call_1", "", "stopped"))
 
     assert facts[-1] == e.RunStopped(reason="bye")
@@ -379,7 +371,7 @@ def test_stop_overtakes_a_halt(first: Step) -> None:
 
 
 def test_stop_ends_a_held_run() -> None:
-    run, _ = tell(PLAIN, Halt(), Stop(reason="bye"))
+    run, _ = tell(PLAIN, inputs.Halt(), inputs.Stop(reason="bye"))
 
     assert run.status == "stopped"
 
@@ -392,6 +384,6 @@ def test_the_conversation_after_a_halt_ends_with_the_users_words() -> None:
 
 
 def test_calls_of_a_run_that_is_stopped_do_not_say_the_user_interrupted() -> None:
-    _, facts = tell(PLAIN, replies("", call("look"), asks("Which?")), Stop(reason="bye"))
+    _, facts = tell(PLAIN, replies("", call("look"), asks("Which?")), inputs.Stop(reason="bye"))
 
     assert [fact.result for fact in of(facts, e.ToolReturned)] == ["The run was stopped."] * 2

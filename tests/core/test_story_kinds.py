@@ -34,23 +34,14 @@ from midstream.core import events as e
 from midstream.core.codec import decode_run, encode_run
 from midstream.core.inputs import Halt, Recovered, Stop
 from midstream.core.run import Run
+from midstream.language import spec
 from midstream.language.names import Json
-from midstream.language.spec import (
-    Ask,
-    Branch,
-    Context,
-    ForEach,
-    Retry,
-    State,
-    SubWorkflow,
-    Workflow,
-)
 
 BACK = state("resume", "critic", next="$interrupted")
 THEN = state("then", "dude")
 INNER = flow(state("start", "dude", prompt="Inner."))
 
-KINDS: dict[str, tuple[State, tuple[Step, ...]]] = {
+KINDS: dict[str, tuple[spec.State, tuple[Step, ...]]] = {
     "prompt": (
         state("start", "dude", prompt="Go.", next="then"),
         (replies("", call("shell")), done("call_1"), replies("made")),
@@ -59,30 +50,34 @@ KINDS: dict[str, tuple[State, tuple[Step, ...]]] = {
         state("start", "dude", output_schema=OBJECT, save_as="out", next="then"),
         (replies("no"), replies("", call("submit", a=1))),
     ),
-    "once": (State(name="start", tool="shell", next="then"), (done("call_1"),)),
+    "once": (spec.State(name="start", tool="shell", next="then"), (done("call_1"),)),
     "approved": (
-        State(name="start", tool="write", next="then"),
+        spec.State(name="start", tool="write", next="then"),
         (approves("q1"), done("call_1")),
     ),
-    "ask": (State(name="start", ask="Which?", next="then"), (says("src", "q1"),)),
+    "ask": (spec.State(name="start", ask="Which?", next="then"), (says("src", "q1"),)),
     "wait": (
-        State(name="start", wait=5.0, next="then"),
+        spec.State(name="start", wait=5.0, next="then"),
         (begins("wait", 5.0), rings("wait")),
     ),
     "parallel": (
-        State(name="start", parallel=("left", "right"), next="then"),
+        spec.State(name="start", parallel=("left", "right"), next="then"),
         (within("left", replies("l")), within("right", done("call_1"))),
     ),
     "for_each": (
-        State(name="start", for_each=ForEach(items="variables.items", state="left"), next="then"),
+        spec.State(
+            name="start", for_each=spec.ForEach(items="variables.items", state="left"), next="then"
+        ),
         (within("1", replies("a")), within("2", replies("b"))),
     ),
     "workflow": (
-        State(name="start", workflow="inner", next="then"),
+        spec.State(name="start", workflow="inner", next="then"),
         (within("inner", replies("i")),),
     ),
     "retried": (
-        State(name="start", tool="look", retry=Retry(backoff_s=1), timeout_s=9, next="then"),
+        spec.State(
+            name="start", tool="look", retry=spec.Retry(backoff_s=1), timeout_s=9, next="then"
+        ),
         (
             begins("timeout", 9.0),
             done("call_1", outcome="failed"),
@@ -96,8 +91,8 @@ MOMENTS = [(kind, moment) for kind, (_, steps) in KINDS.items() for moment in ra
 EVERY_MOMENT = pytest.mark.parametrize(("kind", "moment"), MOMENTS)
 
 
-def workflow_of(kind: str) -> Workflow:
-    others = (state("left", "dude", prompt="L"), State(name="right", tool="shell"), THEN, BACK)
+def workflow_of(kind: str) -> spec.Workflow:
+    others = (state("left", "dude", prompt="L"), spec.State(name="right", tool="shell"), THEN, BACK)
     return flow(KINDS[kind][0], *others, variables={"items": ["a", "b"]})
 
 
@@ -265,7 +260,7 @@ def test_a_halt_while_a_person_is_asked_what_became_of_a_call_asks_again() -> No
 
 @pytest.mark.parametrize("said", ["It happened", "It did not happen"])
 def test_a_run_that_begins_anew_asks_of_the_call_in_doubt_first(said: str) -> None:
-    run, _ = tell(flow(State(name="start", tool="shell", next="then"), THEN), says("wait"))
+    run, _ = tell(flow(spec.State(name="start", tool="shell", next="then"), THEN), says("wait"))
     run, facts = go(run, done("call_1", outcome="unknown"))
     (question,) = run.open_questions
     assert path(facts) == ["start"], "there is no resume"
@@ -279,7 +274,7 @@ def test_a_run_that_begins_anew_asks_of_the_call_in_doubt_first(said: str) -> No
 
 
 def test_a_call_in_doubt_is_not_forgotten_over_a_halt_before_it_is_asked_about() -> None:
-    begin = State(name="start", tool="shell", pre_handler="pre")
+    begin = spec.State(name="start", tool="shell", pre_handler="pre")
     run, _ = tell(flow(begin), handler(), says("wait"), done("call_1", outcome="stopped"))
     run, _ = go(run, says("and wait"))
     assert run.phase == "pre"
@@ -299,8 +294,8 @@ def test_a_call_that_is_completed_while_it_is_stopped_has_done_the_states_work()
 
 
 def test_an_answer_of_a_state_may_be_of_a_schema() -> None:
-    form = Ask(question="How many?", schema={"type": "integer"})
-    run, _ = tell(flow(State(name="start", ask=form, save_as="n")))
+    form = spec.Ask(question="How many?", schema={"type": "integer"})
+    run, _ = tell(flow(spec.State(name="start", ask=form, save_as="n")))
     run, _ = go(run, says("many", "q1", problem="no integer"))
     assert dispositions(run) == ["rejected"]
     run, _ = go(run, says("3", "q1", answer=3))
@@ -309,8 +304,8 @@ def test_an_answer_of_a_state_may_be_of_a_schema() -> None:
 
 
 def test_choices_are_templates_and_an_answer_is_one_of_them() -> None:
-    ask = Ask(question="Which of ${input}?", choices=("${variables.a}", "none"))
-    run, _ = tell(flow(State(name="start", ask=ask), variables={"a": ["x"]}), says("1", "q1"))
+    ask = spec.Ask(question="Which of ${input}?", choices=("${variables.a}", "none"))
+    run, _ = tell(flow(spec.State(name="start", ask=ask), variables={"a": ["x"]}), says("1", "q1"))
 
     assert run.questions[0].choices == ('["x"]', "none")
     assert run.output == '["x"]', "what was chosen, not the number it was chosen by"
@@ -322,15 +317,15 @@ def test_choices_are_templates_and_an_answer_is_one_of_them() -> None:
 def test_a_sub_workflow_leaves_what_its_mapping_says() -> None:
     inner = flow(
         state("start", "dude", prompt="${input.n}: ${variables.v}", save_as="report.text"),
-        State(name="stop", input="common_data.report"),
+        spec.State(name="stop", input="common_data.report"),
     )
-    sub = SubWorkflow(
+    sub = spec.SubWorkflow(
         name="inner",
         input={"n": "${input}"},
         variables={"v": "${variables.w}"},
         output={"a.b": "output.text", "a.c": "common_data.report", "d": "output.none"},
     )
-    outer = flow(State(name="start", workflow=sub, save_as="all"), variables={"w": [1]})
+    outer = flow(spec.State(name="start", workflow=sub, save_as="all"), variables={"w": [1]})
     run, facts = tell(define(outer, inner=inner), within("inner", replies("ok")), input=7)
 
     assert [fact.text for fact in of(facts, e.Prompted)] == ["7: [1]"]
@@ -339,14 +334,14 @@ def test_a_sub_workflow_leaves_what_its_mapping_says() -> None:
 
 
 def test_a_part_of_a_list_is_named_by_its_number_in_what_a_sub_workflow_leaves() -> None:
-    inner = flow(State(name="start", tool="look"), State(name="stop", input="input"))
-    sub = SubWorkflow(
+    inner = flow(spec.State(name="start", tool="look"), spec.State(name="stop", input="input"))
+    sub = spec.SubWorkflow(
         name="inner",
         input="${input}",
         output={"first": "output.0.name", "second": "output.1.name", "third": "output.2.name"},
     )
     run, _ = tell(
-        define(flow(State(name="start", workflow=sub)), inner=inner),
+        define(flow(spec.State(name="start", workflow=sub)), inner=inner),
         within("inner", done("call_1")),
         input=[{"name": "a"}, {"name": "b"}],
     )
@@ -355,8 +350,8 @@ def test_a_part_of_a_list_is_named_by_its_number_in_what_a_sub_workflow_leaves()
 
 
 def test_a_sub_workflow_without_an_output_leaves_no_words() -> None:
-    inner = flow(State(name="start", wait=1.0))
-    run, _ = tell(define(flow(State(name="start", workflow="inner"), THEN), inner=inner))
+    inner = flow(spec.State(name="start", wait=1.0))
+    run, _ = tell(define(flow(spec.State(name="start", workflow="inner"), THEN), inner=inner))
     run, _ = go(run, within("inner", begins("wait", 1.0)), within("inner", rings("wait")))
 
     assert run.last_response is not None
@@ -375,7 +370,7 @@ def test_an_agent_in_a_sub_workflow_asks_at_the_top() -> None:
 
 def test_words_in_a_sub_workflow_lead_to_its_own_resume() -> None:
     inner = flow(state("start", "dude"), state("resume", "critic", next="$interrupted"))
-    outer = flow(State(name="start", workflow="inner"), BACK)
+    outer = flow(spec.State(name="start", workflow="inner"), BACK)
     run, facts = tell(define(outer, inner=inner), says("@inner mind the tests"))
 
     assert path(facts, "inner") == ["start", "resume"]
@@ -387,7 +382,7 @@ def test_words_in_a_sub_workflow_lead_to_its_own_resume() -> None:
 
 
 def test_a_resume_of_branches_is_a_state_like_any() -> None:
-    both = State(name="resume", parallel=("left", "right"), next="$interrupted")
+    both = spec.State(name="resume", parallel=("left", "right"), next="$interrupted")
     workflow = flow(state("start", "dude"), state("left", "dude"), state("right", "critic"), both)
     run, _ = tell(workflow, says("look"), within("left", replies("l")))
     run, _ = go(run, says("there, too"))
@@ -409,10 +404,12 @@ def test_handlers_and_prompts_of_one_state_come_in_their_order() -> None:
 
 
 def test_a_branch_may_have_contexts_of_its_own() -> None:
-    left = Branch(
-        name="left", states=(state("l", "dude"),), contexts=(Context(name="talk", max_length=9),)
+    left = spec.Branch(
+        name="left",
+        states=(state("l", "dude"),),
+        contexts=(spec.Context(name="talk", max_length=9),),
     )
-    run, _ = tell(flow(State(name="start", parallel=(left, "then")), THEN))
+    run, _ = tell(flow(spec.State(name="start", parallel=(left, "then")), THEN))
 
     assert run.branches["left"].plan is not None
     assert run.branches["left"].plan.contexts["talk"].max_length == 9

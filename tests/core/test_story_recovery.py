@@ -30,20 +30,11 @@ from storytelling import (
 
 from midstream.app.run_sentences import way_on_here
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.decide import steering
 from midstream.core.decide.decide import CRASH_LOOP, CRASHES
 from midstream.core.decide.steering import DID_NOT_HAPPEN, HAPPENED, NOT_KNOWN, OUTCOMES, UNKNOWN
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    FileChanging,
-    Halt,
-    HandlerLogged,
-    Recovered,
-    Resume,
-    Start,
-    Stop,
-    ToolFinished,
-)
 from midstream.core.pending import call_key, handler_key, pending
 from midstream.core.run import Run
 from midstream.views.run_status import way_on
@@ -55,8 +46,8 @@ HANDLED = flow(
 )
 CUT = e.RunRecovered(was_cut=True)
 IDLE = e.RunRecovered(was_cut=True, was_idle=True)
-DIED = Recovered(was_cut=True)
-LEFT = Recovered(was_cut=False)
+DIED = inputs.Recovered(was_cut=True)
+LEFT = inputs.Recovered(was_cut=False)
 
 
 # --- in every phase -----------------------------------------------------------------------------
@@ -136,7 +127,7 @@ def test_a_halt_that_waited_for_a_tool_is_finished() -> None:
 
 
 def test_a_bare_halt_that_waited_for_a_tool_holds() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), Halt())
+    run, _ = tell(PLAIN, replies("", call("shell")), inputs.Halt())
     run, facts = go(run, DIED)
 
     assert run.phase == "held"
@@ -144,7 +135,7 @@ def test_a_bare_halt_that_waited_for_a_tool_holds() -> None:
 
 
 def test_a_stop_that_waited_for_a_tool_ends_the_run() -> None:
-    run, _ = tell(PLAIN, replies("", call("shell")), Stop(reason="bye"))
+    run, _ = tell(PLAIN, replies("", call("shell")), inputs.Stop(reason="bye"))
     run, facts = go(run, DIED)
 
     assert run.status == "stopped"
@@ -152,7 +143,7 @@ def test_a_stop_that_waited_for_a_tool_ends_the_run() -> None:
 
 
 def test_a_held_run_stays_held() -> None:
-    run, _ = tell(PLAIN, Halt())
+    run, _ = tell(PLAIN, inputs.Halt())
     recovered, facts = go(run, DIED)
 
     assert (recovered.phase, facts) == ("held", [IDLE])
@@ -244,14 +235,14 @@ def test_unasked_words_instead_leave_the_outcome_unknown() -> None:
 
 
 def test_esc_instead_leaves_the_outcome_unknown() -> None:
-    run, facts = go(_asked(), Halt())
+    run, facts = go(_asked(), inputs.Halt())
 
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
     assert run.phase == "held"
 
 
 def test_a_stop_instead_leaves_the_outcome_unknown() -> None:
-    run, facts = go(_asked(), Stop(reason="bye"))
+    run, facts = go(_asked(), inputs.Stop(reason="bye"))
 
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
     assert run.status == "stopped"
@@ -349,7 +340,7 @@ def test_progress_begins_the_count_anew(progress: list[Step]) -> None:
 
 def test_what_a_handler_says_is_no_progress() -> None:
     run, _ = tell(HANDLED, *[DIED] * 4)
-    run, _ = go(run, HandlerLogged(key=handler_key(run), text="once more"), DIED)
+    run, _ = go(run, inputs.HandlerLogged(key=handler_key(run), text="once more"), DIED)
 
     assert run.suspended == CRASH_LOOP
 
@@ -369,7 +360,7 @@ def _suspended(*steps: Step) -> Run:
 
 
 def test_a_person_lets_it_go_on() -> None:
-    run, facts = go(_suspended(), Resume())
+    run, facts = go(_suspended(), inputs.Resume())
 
     assert facts == [e.RunResumed()]
     assert (run.suspended, run.crashes) == ("", 0)
@@ -379,18 +370,18 @@ def test_a_person_lets_it_go_on() -> None:
 def test_what_is_not_suspended_is_not_resumed() -> None:
     run, _ = tell(PLAIN, DIED)
 
-    assert go(run, Resume()) == (run, [])
+    assert go(run, inputs.Resume()) == (run, [])
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was_cut() -> None:
-    held, _ = tell(PLAIN, replies("", call("look")), Halt())
-    run, facts = go(held, Resume())
+    held, _ = tell(PLAIN, replies("", call("look")), inputs.Halt())
+    run, facts = go(held, inputs.Resume())
 
     assert facts == [
         e.StateTransition(source="start", target="start", reason="going on", resumes=True)
     ]
     assert (run.phase, keys(run)) == ("turn", [(2, "model", 2)])
-    assert go(run, Resume()) == (run, [])
+    assert go(run, inputs.Resume()) == (run, [])
 
 
 def test_words_let_it_go_on() -> None:
@@ -423,15 +414,15 @@ def test_a_decision_lets_it_go_on(granted: bool) -> None:
 
 
 def test_a_suspended_run_can_be_held_and_stopped() -> None:
-    held, _ = go(_suspended(replies("", call("look"))), Halt())
-    stopped, _ = go(held, Stop(reason="enough"))
+    held, _ = go(_suspended(replies("", call("look"))), inputs.Halt())
+    stopped, _ = go(held, inputs.Stop(reason="enough"))
 
     assert (held.phase, stopped.status) == ("held", "stopped")
 
 
 def test_a_late_result_of_a_suspended_run_is_kept() -> None:
     # Nothing of it is in flight, but should one come all the same, the call has it once.
-    run, _ = go(_suspended(replies("", call("look"))), done("call_1"), Resume())
+    run, _ = go(_suspended(replies("", call("look"))), done("call_1"), inputs.Resume())
 
     assert keys(run) == [(1, "model", 2)]
 
@@ -439,8 +430,8 @@ def test_a_late_result_of_a_suspended_run_is_kept() -> None:
 # --- files --------------------------------------------------------------------------------------
 
 
-def _changing(call_id: str = "call_1", **fields: str) -> Callable[[Run], FileChanging]:
-    return lambda run: FileChanging(
+def _changing(call_id: str = "call_1", **fields: str) -> Callable[[Run], inputs.FileChanging]:
+    return lambda run: inputs.FileChanging(
         key=call_key(run, call_id), path="/w/a.txt", before=fields.get("before"), after="beef"
     )
 
@@ -455,7 +446,7 @@ def test_a_write_is_recorded_before_it_happens(tool: str) -> None:
 
 
 def test_a_call_that_is_being_stopped_may_still_say_what_it_writes() -> None:
-    _, facts = tell(PLAIN, replies("", call("shell")), Halt(), _changing())
+    _, facts = tell(PLAIN, replies("", call("shell")), inputs.Halt(), _changing())
 
     assert of(facts, e.FileWritten)
 
@@ -466,7 +457,7 @@ def test_a_call_that_is_being_stopped_may_still_say_what_it_writes() -> None:
         [replies("", call("write"))],
         [replies("", call("shell")), DIED],
         [replies("", call("look"), call("look")), done("call_1")],
-        [replies("", call("look")), Halt()],
+        [replies("", call("look")), inputs.Halt()],
         [],
     ],
     ids=["parked", "unknown", "done", "halted", "another turn"],
@@ -479,8 +470,8 @@ def test_nothing_is_written_for_a_call_that_nobody_is_owed(before: list[Step]) -
 
 def test_the_key_of_an_earlier_turn_writes_nothing() -> None:
     run, _ = tell(PLAIN, replies("", call("look")))
-    late = FileChanging(key=(0, "tool", "call_1"), path="/w/a", before=None, after=None)
-    foreign = FileChanging(key=(1, "model", 1), path="/w/a", before=None, after=None)
+    late = inputs.FileChanging(key=(0, "tool", "call_1"), path="/w/a", before=None, after=None)
+    foreign = inputs.FileChanging(key=(1, "model", 1), path="/w/a", before=None, after=None)
 
     assert go(run, late, foreign) == (run, [])
 
@@ -519,7 +510,7 @@ def test_recovery_of_a_cut_run_goes_back_to_where_it_was_cut() -> None:
 
 def test_a_tool_finished_twice_over_a_crash_counts_once() -> None:
     run, _ = tell(PLAIN, replies("", call("look"), call("look")), done("call_1"), DIED)
-    late = ToolFinished(key=(1, "tool", "call_1"), outcome="completed", text="again")
+    late = inputs.ToolFinished(key=(1, "tool", "call_1"), outcome="completed", text="again")
     run, facts = go(run, late)
 
     assert facts == []
@@ -530,7 +521,7 @@ def test_starting_a_run_that_was_recovered_changes_nothing() -> None:
     run, _ = tell(PLAIN, DIED)
     assert run.definition is not None
 
-    assert go(run, Start(definition=run.definition)) == (run, [])
+    assert go(run, inputs.Start(definition=run.definition)) == (run, [])
     assert apply(run, CUT).crashes == 2
 
 
@@ -538,7 +529,10 @@ def test_starting_a_run_that_was_recovered_changes_nothing() -> None:
     ("steps", "words"),
     [
         ([], "is kept where it stopped: R goes on."),
-        ([Halt()], "is stopped: `midstream send r TEXT` tells it what to do, and R goes on then."),
+        (
+            [inputs.Halt()],
+            "is stopped: `midstream send r TEXT` tells it what to do, and R goes on then.",
+        ),
         (
             [replies("", asks("Which?"))],
             "is kept: `midstream send r TEXT` answers it, and R goes on.",
@@ -547,7 +541,7 @@ def test_starting_a_run_that_was_recovered_changes_nothing() -> None:
             [replies("", call("write"))],
             "is kept until you decide on its tool call: start midstream, then /resume r.",
         ),
-        ([Recovered(was_cut=True)] * CRASHES, "is suspended: R goes on."),
+        ([inputs.Recovered(was_cut=True)] * CRASHES, "is suspended: R goes on."),
     ],
 )
 def test_how_a_run_goes_on_fits_how_it_stands(steps: list[Step], words: str) -> None:
@@ -560,12 +554,15 @@ def test_how_a_run_goes_on_fits_how_it_stands(steps: list[Step], words: str) -> 
     [
         ([], "The run is kept: /resume r goes on with it here."),
         (
-            [Halt()],
+            [inputs.Halt()],
             "The run is stopped: after /resume r your next line tells it what to do.",
         ),
         ([replies("", asks("Which?"))], "The run is kept: /resume r asks here what it waits for."),
         ([replies("", call("write"))], "The run is kept: /resume r asks here what it waits for."),
-        ([Recovered(was_cut=True)] * CRASHES, "The run is kept: /resume r goes on with it here."),
+        (
+            [inputs.Recovered(was_cut=True)] * CRASHES,
+            "The run is kept: /resume r goes on with it here.",
+        ),
     ],
 )
 def test_how_a_run_is_taken_up_here_fits_how_it_stands(steps: list[Step], words: str) -> None:

@@ -22,17 +22,8 @@ from storytelling import (
 )
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.decide.decide import decide
-from midstream.core.inputs import (
-    AnyInput,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    Recovered,
-    Start,
-    Stop,
-    UserSaid,
-)
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
 from midstream.language.spec import Context, Input, Role, StartingMessage, State, chat_definition
@@ -112,8 +103,8 @@ def test_a_pre_handler_says_itself_what_the_first_agent_hears() -> None:
 def test_a_removed_key_is_gone_from_common_data() -> None:
     workflow = flow(state("start", pre_handler="pre", transition_handler="go"))
 
-    def removes(run: Run) -> AnyInput:
-        return HandlerReturned(key=handler_key(run), removed=("a",))
+    def removes(run: Run) -> inputs.AnyInput:
+        return inputs.HandlerReturned(key=handler_key(run), removed=("a",))
 
     run, _ = tell(workflow, handler(a=1, b=2), removes)
 
@@ -171,8 +162,8 @@ def test_a_handler_that_changes_an_unknown_context_fails_the_run() -> None:
 
 
 def test_a_handler_that_raises_fails_the_run_and_returns_what_was_typed() -> None:
-    def raises(run: Run) -> AnyInput:
-        return HandlerFailed(key=handler_key(run), error="pre raised", hint="see line 3")
+    def raises(run: Run) -> inputs.AnyInput:
+        return inputs.HandlerFailed(key=handler_key(run), error="pre raised", hint="see line 3")
 
     workflow = flow(state("start", pre_handler="pre"))
     run, facts = tell(workflow, says("and more", policy="queue"), raises)
@@ -192,8 +183,8 @@ def test_states_that_lead_round_in_silence_fail_the_run() -> None:
 
 
 def test_a_line_a_running_handler_logs_is_output() -> None:
-    def logs(run: Run) -> AnyInput:
-        return HandlerLogged(key=handler_key(run), text="half-way")
+    def logs(run: Run) -> inputs.AnyInput:
+        return inputs.HandlerLogged(key=handler_key(run), text="half-way")
 
     _, facts = tell(flow(state("start", pre_handler="pre")), logs)
 
@@ -279,11 +270,11 @@ def test_an_output_that_is_no_text_is_kept_as_it_is() -> None:
 
 def test_after_the_end_nothing_is_true_any_more() -> None:
     run, _ = tell(flow(state("start", "dude")), replies("fine"))
-    late: list[AnyInput] = [
-        UserSaid(id="x", text="hello?", at=0.0),
-        Stop(reason="again"),
-        Recovered(),
-        Start(definition=define(FULL)),
+    late: list[inputs.AnyInput] = [
+        inputs.UserSaid(id="x", text="hello?", at=0.0),
+        inputs.Stop(reason="again"),
+        inputs.Recovered(),
+        inputs.Start(definition=define(FULL)),
     ]
 
     for input in late:
@@ -291,14 +282,14 @@ def test_after_the_end_nothing_is_true_any_more() -> None:
 
 
 def test_before_the_start_nothing_is_true_yet() -> None:
-    assert decide(Run(id="r"), Stop(reason="early")) == ()
-    assert decide(Run(id="r"), UserSaid(id="x", text="hello?", at=0.0)) == ()
+    assert decide(Run(id="r"), inputs.Stop(reason="early")) == ()
+    assert decide(Run(id="r"), inputs.UserSaid(id="x", text="hello?", at=0.0)) == ()
 
 
 def test_a_second_start_changes_nothing() -> None:
     run, _ = tell(FULL)
 
-    assert decide(run, Start(definition=define(FULL))) == ()
+    assert decide(run, inputs.Start(definition=define(FULL))) == ()
 
 
 # --- waiting for words ------------------------------------------------------------------------
@@ -417,7 +408,7 @@ def test_a_long_chat_keeps_few_things_open() -> None:
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
 def test_stop_ends_the_run_in_every_phase(steps: int) -> None:
     before = [handler(), replies("hello"), handler()][:steps]
-    run, facts = tell(FULL, *before, Stop(reason="bye"))
+    run, facts = tell(FULL, *before, inputs.Stop(reason="bye"))
 
     assert facts[-1] == e.RunStopped(reason="bye")
     assert run.status == "stopped"
@@ -425,7 +416,7 @@ def test_stop_ends_the_run_in_every_phase(steps: int) -> None:
 
 def test_stop_closes_what_is_open_and_returns_what_was_not_delivered() -> None:
     run, _ = tell(flow(state("start", "dude", awaits_input=True)), input=None)
-    run, facts = go(run, Stop(reason="bye"))
+    run, facts = go(run, inputs.Stop(reason="bye"))
 
     assert kinds(facts) == ["interrupted", "question_superseded", "run_stopped"]
     check(run, run, [])

@@ -21,16 +21,8 @@ from midstream.core.conversation import ToolCall, tokens_in
 from midstream.core.inputs import Halt
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
+from midstream.language import spec
 from midstream.language.names import Outcome
-from midstream.language.spec import (
-    Branch,
-    ForEach,
-    Guidance,
-    Role,
-    State,
-    Transition,
-    chat_definition,
-)
 from midstream.views.amounts import in_short, span_words, token_words
 from midstream.views.call_results import call_words, result_words
 from midstream.views.cells import cells
@@ -43,10 +35,10 @@ from midstream.views.turn_history import Turned, history_lines, turns_of
 
 CHAT = flow(state("start", "dude", awaits_input=True, next="start"))
 BOTH = (
-    Branch(name="left", states=(state("look", "dude"),)),
-    Branch(name="right", states=(state("look", "critic"),)),
+    spec.Branch(name="left", states=(state("look", "dude"),)),
+    spec.Branch(name="right", states=(state("look", "critic"),)),
 )
-FORKED = flow(State(name="start", parallel=BOTH), state("end", "dude"))
+FORKED = flow(spec.State(name="start", parallel=BOTH), state("end", "dude"))
 USED = e.Usage(model="m", input_tokens=1200, output_tokens=80, cost_usd="0.01")
 
 
@@ -210,7 +202,7 @@ def test_steps_of_a_line_of_states_are_counted() -> None:
 
 def test_nothing_is_claimed_where_a_condition_chooses() -> None:
     choosing = state(
-        "start", "dude", transitions=(Transition(to="end", when="visits('start') > 2"),)
+        "start", "dude", transitions=(spec.Transition(to="end", when="visits('start') > 2"),)
     )
     run, _ = tell(flow(choosing, state("end", "dude")))
 
@@ -231,7 +223,9 @@ def test_branches_that_ended_are_counted() -> None:
 
 
 def test_items_that_have_not_begun_count_too() -> None:
-    each = State(name="start", for_each=ForEach(items="input", state="one", max_concurrency=2))
+    each = spec.State(
+        name="start", for_each=spec.ForEach(items="input", state="one", max_concurrency=2)
+    )
     run, _ = tell(
         flow(each, state("one", "dude")), within("1", replies("a")), input=["a", "b", "c", "d"]
     )
@@ -330,7 +324,7 @@ def test_the_state_is_a_tree_of_states_branches_and_who_is_at_work() -> None:
 def test_a_state_that_a_branch_began_at_is_not_called_not_visited() -> None:
     run, _ = tell(
         flow(
-            State(name="start", parallel=("left", "right"), next="end"),
+            spec.State(name="start", parallel=("left", "right"), next="end"),
             state("left", "dude"),
             state("right", "dude"),
             state("end", "dude"),
@@ -399,8 +393,10 @@ def test_what_fills_the_window_is_told_by_kind() -> None:
 
 
 def test_the_words_of_agents_md_are_counted_apart_and_once() -> None:
-    role = Role(systemMessage="Be kind.", agentsFile=True)
-    definition = chat_definition("dude", role, {}, (Guidance(source="workspace", text="x" * 4000),))
+    role = spec.Role(systemMessage="Be kind.", agentsFile=True)
+    definition = spec.chat_definition(
+        "dude", role, {}, (spec.Guidance(source="workspace", text="x" * 4000),)
+    )
     run, _ = tell(definition, says("hi"))
 
     filling = filling_of(run, "dude")

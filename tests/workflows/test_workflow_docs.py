@@ -10,20 +10,9 @@ from test_docs_examples import DOCS, examples
 
 from midstream import run_workflow
 from midstream.cli.main import exit_code
+from midstream.language import spec
 from midstream.language.expressions import FUNCTIONS
 from midstream.language.names import ErrorKind, Json, Policy
-from midstream.language.spec import (
-    Ask,
-    Branch,
-    Budget,
-    Catch,
-    ForEach,
-    Retry,
-    State,
-    SubWorkflow,
-    Wait,
-    Workflow,
-)
 
 PAGE = (DOCS / "workflows.md").read_text(encoding="utf-8")
 NAMES = sorted(Path(path).stem for path in examples() if Path(path).parent.name == "workflows")
@@ -81,7 +70,18 @@ def test_the_anthology_has_a_poem_for_each_topic_and_two_parts(workspace: Path) 
 
 @pytest.mark.parametrize(
     "shape",
-    [Workflow, State, Ask, Wait, Branch, ForEach, SubWorkflow, Retry, Catch, Budget],
+    [
+        spec.Workflow,
+        spec.State,
+        spec.Ask,
+        spec.Wait,
+        spec.Branch,
+        spec.ForEach,
+        spec.SubWorkflow,
+        spec.Retry,
+        spec.Catch,
+        spec.Budget,
+    ],
     ids=lambda shape: shape.__name__,
 )
 def test_every_key_is_on_the_page(shape: type[msgspec.Struct]) -> None:

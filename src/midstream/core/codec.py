@@ -32,23 +32,7 @@ from midstream.core.run import (
     Trouble,
     Turn,
 )
-from midstream.language.spec import (
-    Ask,
-    Branch,
-    Budget,
-    Catch,
-    Definition,
-    ForEach,
-    Guidance,
-    Retry,
-    Role,
-    State,
-    SubWorkflow,
-    ToolSpec,
-    Transition,
-    Wait,
-    Workflow,
-)
+from midstream.language import spec
 from midstream.safety.redaction import Redactor
 
 FORMAT = 5
@@ -134,21 +118,21 @@ _PARTS: tuple[type[msgspec.Struct], ...] = (
     ToolResult,
     Usage,
     Cost,
-    Definition,
-    Workflow,
-    State,
-    ToolSpec,
-    Role,
-    Ask,
-    Branch,
-    Budget,
-    Catch,
-    ForEach,
-    Guidance,
-    Retry,
-    SubWorkflow,
-    Transition,
-    Wait,
+    spec.Definition,
+    spec.Workflow,
+    spec.State,
+    spec.ToolSpec,
+    spec.Role,
+    spec.Ask,
+    spec.Branch,
+    spec.Budget,
+    spec.Catch,
+    spec.ForEach,
+    spec.Guidance,
+    spec.Retry,
+    spec.SubWorkflow,
+    spec.Transition,
+    spec.Wait,
 )
 
 

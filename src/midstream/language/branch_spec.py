@@ -6,40 +6,35 @@ from collections import deque
 
 from msgspec.structs import replace
 
+from midstream.language import spec
 from midstream.language.names import START, STOP
-from midstream.language.spec import (
-    Branch,
-    Definition,
-    ForEach,
-    State,
-    SubWorkflow,
-    Wait,
-)
 
 
-def branches_of(state: State) -> tuple[Branch, ...]:
+def branches_of(state: spec.State) -> tuple[spec.Branch, ...]:
     """Return the branches of a `parallel` state, each with its name."""
     return tuple(
-        Branch(name=branch, state=branch)
+        spec.Branch(name=branch, state=branch)
         if isinstance(branch, str)
         else replace(branch, name=branch.name or branch.state or f"branch{number}")
         for number, branch in enumerate(state.parallel, 1)
     )
 
 
-def sub_workflow(state: State) -> SubWorkflow | None:
+def sub_workflow(state: spec.State) -> spec.SubWorkflow | None:
     """Return the sub-workflow a state runs, with its mappings."""
-    return SubWorkflow(name=state.workflow) if isinstance(state.workflow, str) else state.workflow
+    return (
+        spec.SubWorkflow(name=state.workflow) if isinstance(state.workflow, str) else state.workflow
+    )
 
 
-def wait_of(state: State) -> Wait:
+def wait_of(state: spec.State) -> spec.Wait:
     """Return the pause of a state."""
-    if isinstance(state.wait, Wait):
+    if isinstance(state.wait, spec.Wait):
         return state.wait
-    return Wait(seconds=state.wait)
+    return spec.Wait(seconds=state.wait)
 
 
-def branch_of(state: State, name: str) -> Branch | ForEach | SubWorkflow:
+def branch_of(state: spec.State, name: str) -> spec.Branch | spec.ForEach | spec.SubWorkflow:
     """Return what the branch of that name of a state is."""
     if state.for_each is not None:
         return state.for_each
@@ -47,19 +42,19 @@ def branch_of(state: State, name: str) -> Branch | ForEach | SubWorkflow:
     return sub if sub is not None else next(b for b in branches_of(state) if b.name == name)
 
 
-def entry_of(branch: Branch | ForEach | SubWorkflow) -> str:
+def entry_of(branch: spec.Branch | spec.ForEach | spec.SubWorkflow) -> str:
     """Return the state a branch begins at."""
-    if isinstance(branch, SubWorkflow):
+    if isinstance(branch, spec.SubWorkflow):
         return START
     return branch.state if branch.state is not None else branch.states[0].name
 
 
-def branch_definition(definition: Definition, state: State, name: str) -> Definition:
+def branch_definition(definition: spec.Definition, state: spec.State, name: str) -> spec.Definition:
     """Return what a branch of a state runs. Remembered: branches of one state share it."""
     branch = branch_of(state, name)
-    if isinstance(branch, SubWorkflow):
+    if isinstance(branch, spec.SubWorkflow):
         return definition.workflows[branch.name]
-    name = "" if isinstance(branch, ForEach) else name
+    name = "" if isinstance(branch, spec.ForEach) else name
     for known, of, called, made in _MADE:
         if known is definition and of is state and called == name:
             return made
@@ -68,14 +63,14 @@ def branch_definition(definition: Definition, state: State, name: str) -> Defini
     return made
 
 
-_MADE: deque[tuple[Definition, State, str, Definition]] = deque(maxlen=64)
+_MADE: deque[tuple[spec.Definition, spec.State, str, spec.Definition]] = deque(maxlen=64)
 
 
-def _made(definition: Definition, branch: Branch | ForEach) -> Definition:
+def _made(definition: spec.Definition, branch: spec.Branch | spec.ForEach) -> spec.Definition:
     workflow = definition.workflow
     own = branch.states or workflow.states
     if not any(state.name == STOP for state in own):
-        own = (*own, State(name=STOP))
+        own = (*own, spec.State(name=STOP))
     states = tuple(
         replace(state, input=branch.output) if state.name == STOP else state for state in own
     )
@@ -90,6 +85,6 @@ def _made(definition: Definition, branch: Branch | ForEach) -> Definition:
     return replace(definition, workflow=inner)
 
 
-def resumes_inside(branch: Branch | ForEach | SubWorkflow) -> bool:
+def resumes_inside(branch: spec.Branch | spec.ForEach | spec.SubWorkflow) -> bool:
     """Return whether words to the branch alone may lead to a state `resume`: only to one of its own."""
-    return isinstance(branch, SubWorkflow) or bool(branch.states)
+    return isinstance(branch, spec.SubWorkflow) or bool(branch.states)

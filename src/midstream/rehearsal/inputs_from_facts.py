@@ -15,38 +15,11 @@ from typing import Literal
 import msgspec
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.branch_address import as_typed, branch_at, living
 from midstream.core.call_notes import REFUSED, without_change
 from midstream.core.conversation import length
 from midstream.core.decide.decide import judged
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    Compact,
-    EffectKey,
-    FileChanging,
-    Halt,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    ReplyCheckpoint,
-    RequestedCall,
-    Resume,
-    Revoke,
-    Shown,
-    Start,
-    Stop,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.pending import (
     call_key,
     handler_key,
@@ -63,7 +36,7 @@ from midstream.language.names import Policy
 from midstream.rehearsal.effect_keys import key_from
 
 _HANDLERS = ("pre", "post", "transition")
-_NOTHING = Withdraw(input_id="")
+_NOTHING = inputs.Withdraw(input_id="")
 _REFUSED = "The user refused this call. They said: "
 
 
@@ -73,7 +46,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     `worked_s`: the run was at work for so many seconds more by then.
     """
 
-    input: AnyInput
+    input: inputs.AnyInput
     before: Run
     facts: tuple[e.AnyFact, ...]
     seq: int
@@ -122,16 +95,16 @@ def inputs_of(facts: Sequence[e.AnyFact], times: Sequence[float]) -> list[Heard]
     return heard
 
 
-def _as_cut(input: AnyInput, run: Run, facts: Sequence[e.AnyFact]) -> AnyInput:
+def _as_cut(input: inputs.AnyInput, run: Run, facts: Sequence[e.AnyFact]) -> inputs.AnyInput:
     """Return an input with what was seen of the replies it cut: others may have been cut later on."""
-    if not isinstance(input, Halt | Stop | TimerRang | UserSaid):
+    if not isinstance(input, inputs.Halt | inputs.Stop | inputs.TimerRang | inputs.UserSaid):
         return input
     has_calls = any(part.has_calls for part in input.shown)
     shown = _shown(run, facts, has_calls=has_calls) if input.shown else ()
     return msgspec.structs.replace(input, shown=shown)
 
 
-def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInput]:
+def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.AnyInput]:
     if not rest:
         yield _NOTHING
         return
@@ -145,7 +118,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInpu
             yield from _of_handler(run, inner, rest)
     match fact:
         case e.RunStarted():
-            yield Start(
+            yield inputs.Start(
                 definition=fact.definition,
                 input=fact.input,
                 variables=fact.variables,
@@ -167,19 +140,19 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInpu
             yield from _recoveries(rest)
         case e.RunResumed():
             yield from _of_person(run, rest[1:], at)
-            yield Resume()
+            yield inputs.Resume()
         case e.StateTransition(resumes=True) if run.phase == "held":
-            yield Resume()
+            yield inputs.Resume()
         case _:
             yield from _of_person(run, rest, at)
     yield _NOTHING  # time at work, told when the run was let go of
 
 
-def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
+def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
     """Yield the ends of effects of a branch (or of the run itself) that a fact of it may come from."""
     fact = rest[0]
 
-    def key(inner: EffectKey) -> EffectKey:
+    def key(inner: inputs.EffectKey) -> inputs.EffectKey:
         return key_from(run, here.path, inner)
 
     if here.phase in _HANDLERS:
@@ -190,17 +163,17 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyI
         case e.AgentResponded():
             yield from _replies(run, here, fact, rest)
         case e.ReplyCut() if fact.reason and here.turn is not None:
-            yield ModelFailed(
+            yield inputs.ModelFailed(
                 key=key(request_key(here)), error=fact.reason, shown=fact.partial, is_broken=True
             )
         case e.ReplyShown():
-            yield ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
+            yield inputs.ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
         case e.AgentFailed() if here.turn is not None:
-            yield ModelFailed(
+            yield inputs.ModelFailed(
                 key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
             )
         case e.ToolReturned():
-            yield ToolFinished(
+            yield inputs.ToolFinished(
                 key=key(call_key(here, fact.call_id)),
                 outcome=fact.outcome,
                 text=without_change(fact.result),
@@ -209,7 +182,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyI
         case e.ToolCalled() | e.QuestionAsked():
             yield from _reviews(run, here, fact)
         case e.FileWritten():
-            yield FileChanging(
+            yield inputs.FileChanging(
                 key=key(call_key(here, fact.call_id)),
                 path=fact.path,
                 before=fact.before,
@@ -217,35 +190,35 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyI
                 folders=fact.folders,
             )
         case e.TimerSet():
-            yield TimerStarted(key=key(set_key(here, fact.timer)), until=fact.until)
+            yield inputs.TimerStarted(key=key(set_key(here, fact.timer)), until=fact.until)
         case e.Interrupted(trouble="timeout"):
-            yield TimerRang(key=key(timer_key(here, TIMEOUT)), shown=_shown(run, rest))
+            yield inputs.TimerRang(key=key(timer_key(here, TIMEOUT)), shown=_shown(run, rest))
         case e.WorkDone() | e.StateRetried() | e.QuestionExpired():
             for timer in (WAITED, RETRY, DEADLINE):
-                yield TimerRang(key=key(timer_key(here, timer)))
+                yield inputs.TimerRang(key=key(timer_key(here, timer)))
         case _:
             return
 
 
 def _summaries(
     run: Run, fact: e.ConversationCompacted | e.CompactionEnded
-) -> Iterator[ModelReplied | ModelFailed]:
+) -> Iterator[inputs.ModelReplied | inputs.ModelFailed]:
     """Yield what the request for a summary came to: a summary, none, one too long, or a failure."""
     if run.compacting is None:
         return
     key = summary_key(run.compacting.number)
     if isinstance(fact, e.ConversationCompacted):
-        yield ModelReplied(key=key, text=fact.summary, usage=fact.usage)
+        yield inputs.ModelReplied(key=key, text=fact.summary, usage=fact.usage)
         return
     too_long = "x" * sum(map(length, run.contexts[run.compacting.context]))
     for text in ("", too_long):
-        yield ModelReplied(key=key, text=text, usage=fact.usage)
-    yield ModelFailed(key=key, error=fact.reason, hint=fact.hint)
+        yield inputs.ModelReplied(key=key, text=text, usage=fact.usage)
+    yield inputs.ModelFailed(key=key, error=fact.reason, hint=fact.hint)
 
 
 def _reviews(
     run: Run, here: Run, fact: e.ToolCalled | e.QuestionAsked | e.ToolReturned
-) -> Iterator[AnyInput]:
+) -> Iterator[inputs.AnyInput]:
     """Yield the review of a call that was still new."""
     calls = () if here.turn is None else here.turn.calls
     if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
@@ -254,19 +227,23 @@ def _reviews(
     match fact:
         case e.ToolCalled():
             kind: Literal["allow", "ask"] = "ask" if fact.granted else "allow"
-            yield CallReviewed(key=key, kind=kind, asks=fact.granted)
+            yield inputs.CallReviewed(key=key, kind=kind, asks=fact.granted)
         case e.QuestionAsked():
             shows = fact.text.partition("\n")[2]
-            yield CallReviewed(key=key, kind="ask", asks=fact.asks, shows=shows, reason=fact.why)
+            yield inputs.CallReviewed(
+                key=key, kind="ask", asks=fact.asks, shows=shows, reason=fact.why
+            )
         case e.ToolReturned():
-            yield CallReviewed(key=key, kind="deny", reason=fact.result.removeprefix(REFUSED))
-            yield CallReviewed(key=key, kind="allow")  # and the budget was used up
+            yield inputs.CallReviewed(
+                key=key, kind="deny", reason=fact.result.removeprefix(REFUSED)
+            )
+            yield inputs.CallReviewed(key=key, kind="allow")  # and the budget was used up
 
 
-def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
+def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
     fact, key = rest[0], key_from(run, here.path, handler_key(here))
     if isinstance(fact, e.HandlerRan):
-        yield HandlerReturned(
+        yield inputs.HandlerReturned(
             key=key,
             changed=fact.changed,
             removed=fact.removed,
@@ -275,18 +252,20 @@ def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[AnyI
             chosen=fact.chosen,
         )
     elif isinstance(fact, e.WorkflowOutput):
-        yield HandlerLogged(key=key, text=fact.text)
+        yield inputs.HandlerLogged(key=key, text=fact.text)
     elif isinstance(fact, e.StateFailed):
-        yield HandlerFailed(key=key, error=fact.error, hint=fact.hint)
+        yield inputs.HandlerFailed(key=key, error=fact.error, hint=fact.hint)
     of_it = [each for each in rest if each.branch == here.path]
     failed = next((each for each in of_it if isinstance(each, e.RunFailed | e.BranchFailed)), None)
     if failed is not None:
-        yield HandlerFailed(key=key, error=failed.error, hint=failed.hint, fault=failed.fault)
+        yield inputs.HandlerFailed(
+            key=key, error=failed.error, hint=failed.hint, fault=failed.fault
+        )
 
 
 def _replies(
     run: Run, here: Run, fact: e.AgentResponded, rest: Sequence[e.AnyFact]
-) -> Iterator[AnyInput]:
+) -> Iterator[inputs.AnyInput]:
     """Yield the replies a fact may come from: with calls as they were begun, or all unusable."""
     if here.turn is None:
         return
@@ -299,11 +278,11 @@ def _replies(
         return returned.result if returned and is_refused and call_id not in begun else ""
 
     for with_problems in (False, True):
-        yield ModelReplied(
+        yield inputs.ModelReplied(
             key=key_from(run, here.path, request_key(here)),
             text=fact.text,
             calls=tuple(
-                RequestedCall(
+                inputs.RequestedCall(
                     name=call.name,
                     arguments=call.arguments,
                     problem=(problem_of(call.id) or fact.problem) if with_problems else "",
@@ -314,7 +293,7 @@ def _replies(
         )
 
 
-def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
+def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
     """Yield the recovery that ends in the next `run_recovered`, if there is one."""
     ends = next((fact for fact in rest if isinstance(fact, e.RunRecovered)), None)
     if ends is not None:
@@ -322,7 +301,7 @@ def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
         definition = first.definition if isinstance(first, e.DefinitionChanged) else None
         told = rest[: rest.index(ends)]
         limited = next((fact for fact in told if isinstance(fact, e.LimitsSet)), None)
-        yield Recovered(
+        yield inputs.Recovered(
             was_cut=ends.was_cut,
             definition=definition,
             is_foreign=limited is not None,
@@ -330,50 +309,50 @@ def _recoveries(rest: Sequence[e.AnyFact]) -> Iterator[AnyInput]:
         )
 
 
-def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[AnyInput]:
+def _of_person(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.AnyInput]:
     fact = rest[0] if rest else None
     match fact:
         case e.CompactionBegan():
-            yield Compact(note=fact.note)
+            yield inputs.Compact(note=fact.note)
         case e.CompactionEnded():
-            yield Halt(shown=_shown(run, rest))
+            yield inputs.Halt(shown=_shown(run, rest))
         case e.RunRenamed():
-            yield Rename(name=fact.name)
+            yield inputs.Rename(name=fact.name)
         case e.InputReceived(handling="answer"):
             yield from _answers(run, fact, rest, at)
         case e.InputReceived():
             yield from _words(run, fact, rest, at)
         case e.Interrupted(leads_to="hold"):
-            yield Halt(shown=_shown(run, rest))
+            yield inputs.Halt(shown=_shown(run, rest))
         case e.Interrupted():
-            yield Stop(reason=fact.reason, shown=_shown(run, rest))
+            yield inputs.Stop(reason=fact.reason, shown=_shown(run, rest))
         case e.QuestionAnswered():
             refused = next((f for f in rest[:3] if isinstance(f, e.ToolReturned)), None)
             note = "" if refused is None else refused.result.partition(_REFUSED)[2]
             after = rest[1] if len(rest) > 1 else None
             if isinstance(after, e.CallEdited):
                 edited = after.arguments
-                yield Approve(question=fact.question_id, granted=True, edited=edited)
-            yield Approve(
+                yield inputs.Approve(question=fact.question_id, granted=True, edited=edited)
+            yield inputs.Approve(
                 question=fact.question_id,
                 granted=fact.answer != "no",
                 for_run=any(isinstance(f, e.PermissionGranted) for f in rest[:3]),
                 note=note,
             )
-            yield Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
+            yield inputs.Approve(question=fact.question_id, granted=fact.answer != "no", note=note)
         case e.PermissionRevoked():
-            yield Revoke(permission=fact.permission)
+            yield inputs.Revoke(permission=fact.permission)
         case e.InputDisposed():
-            yield Withdraw(input_id=fact.input_id)
+            yield inputs.Withdraw(input_id=fact.input_id)
         case _:
             return
 
 
 def _answers(
     run: Run, fact: e.InputReceived, rest: Sequence[e.AnyFact], at: float
-) -> Iterator[AnyInput]:
+) -> Iterator[inputs.AnyInput]:
     after = rest[1] if len(rest) > 1 else None
-    said = UserSaid(id=fact.input_id, text=fact.text, at=at, source=fact.source)
+    said = inputs.UserSaid(id=fact.input_id, text=fact.text, at=at, source=fact.source)
     if isinstance(after, e.QuestionAnswered):
         yield msgspec.structs.replace(said, question=after.question_id, answer=after.answer)
     elif isinstance(after, e.AnswerRefused):
@@ -388,13 +367,13 @@ def _answers(
 
 def _words(
     run: Run, fact: e.InputReceived, rest: Sequence[e.AnyFact], at: float
-) -> Iterator[AnyInput]:
+) -> Iterator[inputs.AnyInput]:
     policies: tuple[Policy | None, ...] = (None,)
     if fact.handling != "answer":
         policies = (None, fact.handling)
     text = as_typed(fact.text, fact.to)
     for policy, has_calls in product(policies, (False, True)):
-        yield UserSaid(
+        yield inputs.UserSaid(
             id=fact.input_id,
             text=text,
             at=at if fact.at is None else fact.at,
@@ -404,14 +383,16 @@ def _words(
         )
 
 
-def _shown(run: Run, rest: Sequence[e.AnyFact], *, has_calls: bool = False) -> tuple[Shown, ...]:
+def _shown(
+    run: Run, rest: Sequence[e.AnyFact], *, has_calls: bool = False
+) -> tuple[inputs.Shown, ...]:
     """Return what was seen of every reply that streams: as the fact that cuts it says."""
     cuts: dict[str, str] = {}
     for fact in rest:
         if isinstance(fact, e.Interrupted | e.ReplyCut):
             cuts.setdefault(fact.branch, fact.partial)
     return tuple(
-        Shown(
+        inputs.Shown(
             key=key_from(run, inner.path, request_key(inner)),
             text=cuts.get(inner.path, ""),
             has_calls=has_calls,

@@ -4,31 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midstream.core import inputs
 from midstream.core.branch_address import branch_at, living
 from midstream.core.call_notes import REFUSED, shown_of
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.fold.apply import apply
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    Compact,
-    EffectKey,
-    Halt,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    Resume,
-    Revoke,
-    Shown,
-    Stop,
-    TimerRang,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.notices import Envelope
 from midstream.core.pending import AskModel, CallTool, RunHandler, pending
 from midstream.core.run import Run, owner_of
@@ -86,23 +66,23 @@ def _steps(heard: Sequence[Heard]) -> tuple[form.AnyStep, ...]:
     began, is_timed = heard[0].at, any(each.worked_s for each in heard)
     steps: list[form.AnyStep] = []
     handlers = 0
-    asked: dict[EffectKey, Run] = {}
-    running: set[EffectKey] = set()
+    asked: dict[inputs.EffectKey, Run] = {}
+    running: set[inputs.EffectKey] = set()
     for each in heard:
-        if isinstance(each.input, HandlerReturned):
+        if isinstance(each.input, inputs.HandlerReturned):
             handlers += 1
         # A conversation that branches share may have grown since a model was sent it.
         owed = pending(each.before)
         models = [effect.key for effect in owed if isinstance(effect, AskModel)]
         asked = {key: asked.get(key) or owner_of(each.before, key) for key in models}
         running |= {e.key for e in owed if isinstance(e, CallTool) and not e.stopping}
-        if isinstance(each.input, ModelReplied | ModelFailed):
+        if isinstance(each.input, inputs.ModelReplied | inputs.ModelFailed):
             step: form.AnyStep | None = _model_step(each.input, asked[each.input.key])
-        elif isinstance(each.input, ToolFinished) and each.input.key not in running:
+        elif isinstance(each.input, inputs.ToolFinished) and each.input.key not in running:
             continue  # told to stop before it began: no tool has said this, but midstream
         else:
             step = _step(each.input, each.before, each, began)
-        if isinstance(each.input, Recovered):
+        if isinstance(each.input, inputs.Recovered):
             asked, running = {}, set()
         if step is None:
             continue
@@ -119,49 +99,49 @@ def _has_handler_at_work(run: Run) -> bool:
     return any(isinstance(effect, RunHandler) for effect in pending(run))
 
 
-def _step(input: AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
+def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
     """Return what happened from outside; None for what the workflow did, or what changed nothing."""
     match input:
-        case ToolFinished():
+        case inputs.ToolFinished():
             return _tool_step(input, owner_of(run, input.key))
-        case TimerRang():
+        case inputs.TimerRang():
             return _time_step(input, owner_of(run, input.key))
-        case UserSaid():
+        case inputs.UserSaid():
             return _words_step(input, run, heard, began)
-        case Approve():
+        case inputs.Approve():
             return _decided(input, run)
-        case CallReviewed(kind="deny"):
+        case inputs.CallReviewed(kind="deny"):
             return _refused_step(input, owner_of(run, input.key))
-        case Compact():
+        case inputs.Compact():
             return form.UserCompacted(note=input.note)
-        case Rename():
+        case inputs.Rename():
             return form.UserRenamed(name=input.name)
-        case Revoke():
+        case inputs.Revoke():
             return form.UserRevoked(permission=input.permission)
-        case Halt():
+        case inputs.Halt():
             return form.UserHalted(shown=_text(input.shown), shown_in=_texts(input.shown))
-        case Stop():
+        case inputs.Stop():
             return form.UserStopped(
                 reason=input.reason, shown=_text(input.shown), shown_in=_texts(input.shown)
             )
-        case Withdraw(input_id=""):
+        case inputs.Withdraw(input_id=""):
             return None
-        case Withdraw():
+        case inputs.Withdraw():
             return form.UserWithdrew(text=run.inbox[input.input_id].text)
-        case Recovered():
+        case inputs.Recovered():
             seen = {inner.path: inner.turn.shown for inner in (run, *living(run)) if inner.turn}
             return form.ProcessChanged(
                 was_cut=input.was_cut,
                 shown=seen.pop("", ""),
                 shown_in={path: text for path, text in seen.items() if text},
             )
-        case Resume():
+        case inputs.Resume():
             return form.UserResumed()
         case _:
             return None
 
 
-def _tool_step(input: ToolFinished, here: Run) -> form.AnyStep:
+def _tool_step(input: inputs.ToolFinished, here: Run) -> form.AnyStep:
     assert here.turn is not None
     made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
     return form.ToolReturned(
@@ -173,7 +153,7 @@ def _tool_step(input: ToolFinished, here: Run) -> form.AnyStep:
     )
 
 
-def _refused_step(input: CallReviewed, here: Run) -> form.AnyStep:
+def _refused_step(input: inputs.CallReviewed, here: Run) -> form.AnyStep:
     assert here.turn is not None
     made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
     return form.ToolReturned(
@@ -185,7 +165,7 @@ def _refused_step(input: CallReviewed, here: Run) -> form.AnyStep:
     )
 
 
-def _time_step(input: TimerRang, here: Run) -> form.AnyStep:
+def _time_step(input: inputs.TimerRang, here: Run) -> form.AnyStep:
     return form.TimeCame(
         state=here.state,
         timer=timer_of(input.key),
@@ -195,7 +175,7 @@ def _time_step(input: TimerRang, here: Run) -> form.AnyStep:
     )
 
 
-def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
+def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> form.AnyStep:
     if is_summary_key(input.key):
         asked = summary_request(run)
         agent, state, seen = asked.agent, asked.state, form.digest(asked.messages)
@@ -203,7 +183,7 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
         assert run.turn is not None
         agent, state = run.turn.agent, run.state
         seen = form.digest(WorkflowAgent(run, agent).messages())
-    if isinstance(input, ModelFailed):
+    if isinstance(input, inputs.ModelFailed):
         return form.ModelFailed(
             agent=agent,
             state=state,
@@ -227,7 +207,9 @@ def _model_step(input: ModelReplied | ModelFailed, run: Run) -> form.AnyStep:
     )
 
 
-def _words_step(input: UserSaid, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
+def _words_step(
+    input: inputs.UserSaid, run: Run, heard: Heard, began: float
+) -> form.AnyStep | None:
     question = next((q for q in run.questions if q.id == input.question), None)
     if input.question is not None and (question is None or not question.is_open):
         return None  # an answer to nothing: it changed nothing
@@ -251,7 +233,7 @@ def _words_step(input: UserSaid, run: Run, heard: Heard, began: float) -> form.A
     )
 
 
-def _decided(input: Approve, run: Run) -> form.AnyStep:
+def _decided(input: inputs.Approve, run: Run) -> form.AnyStep:
     question = next(q for q in run.open_questions if q.id == input.question)
     here = branch_at(run, question.branch)
     assert here is not None, "its question is open"
@@ -271,11 +253,11 @@ def _decided(input: Approve, run: Run) -> form.AnyStep:
     )
 
 
-def _text(shown: Sequence[Shown]) -> str:
+def _text(shown: Sequence[inputs.Shown]) -> str:
     """Return what was seen of a reply of the run itself."""
     return next((part.text for part in shown if not path_of(part.key)), "")
 
 
-def _texts(shown: Sequence[Shown]) -> dict[str, str]:
+def _texts(shown: Sequence[inputs.Shown]) -> dict[str, str]:
     """Return what was seen of replies in branches."""
     return {path: part.text for part in shown if part.text and (path := path_of(part.key))}

@@ -13,22 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias, get_args
 
+from midstream.core import inputs
 from midstream.core.decide.steering import NOT_RUN, UNKNOWN
-from midstream.core.inputs import (
-    AnyInput,
-    CallReviewed,
-    EffectKey,
-    FileChanging,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    ReplyCheckpoint,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-)
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
 from midstream.core.run import Run
 from midstream.core.summaries import is_summary_key
@@ -53,9 +39,9 @@ from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import call_soon, in_thread
 
-Post: TypeAlias = Callable[[AnyInput], None]
-Put: TypeAlias = Callable[[AnyInput], Awaitable[None]]
-Deliver: TypeAlias = Callable[[EffectKey, AnyInput], Awaitable[None]]
+Post: TypeAlias = Callable[[inputs.AnyInput], None]
+Put: TypeAlias = Callable[[inputs.AnyInput], Awaitable[None]]
+Deliver: TypeAlias = Callable[[inputs.EffectKey, inputs.AnyInput], Awaitable[None]]
 
 
 SOFT_STOP_S = 10.0
@@ -68,7 +54,7 @@ _EDGE = (Exception, SystemExit, asyncio.CancelledError)
 
 async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:
     """Make one model request and post its reply or failure."""
-    answer: AnyInput
+    answer: inputs.AnyInput
     try:
         if is_summary_key(effect.key):
             reply = await summarised(run, world.model, flight)
@@ -79,7 +65,7 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
             reply = await world.model.request(request, flight)
             flight.ended()
         calls = [await cleaned_call(kept_call(call), run, world) for call in reply.calls]
-        answer = ModelReplied(
+        answer = inputs.ModelReplied(
             key=effect.key,
             text=await kept(reply.text, world),
             calls=tuple(calls),
@@ -88,12 +74,12 @@ async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, po
     except MidstreamError as error:
         what, hint = short(error.what, world.redactor), short(error.hint, world.redactor)
         is_broken = isinstance(error, WorldTrouble) and flight.has_begun
-        answer = ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
+        answer = inputs.ModelFailed(key=effect.key, error=what, hint=hint, is_broken=is_broken)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
         words = f"The model request failed: {named(error, world.redactor)}"
-        answer = ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
+        answer = inputs.ModelFailed(key=effect.key, error=words, hint=REPORT_BUG)
     post(answer)
 
 
@@ -105,7 +91,7 @@ async def checkpoint(flight: Flight, clock: Clock, post: Post) -> None:
     """Have what is shown of a reply journaled, a while after it began to be."""
     await clock.sleep(CHECKPOINT_S)
     flight.checkpoint = None
-    post(ReplyCheckpoint(key=flight.key))
+    post(inputs.ReplyCheckpoint(key=flight.key))
 
 
 async def review_call(
@@ -123,10 +109,10 @@ async def review_call(
     try:
         arguments = exact_arguments(effect.name, effect.arguments, run, world)
         if arguments is None:
-            post(CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
+            post(inputs.CallReviewed(key=effect.key, kind="deny", reason=WITHHELD))
             return
         review = await world.tools.review(effect.name, copied(arguments), context)
-        answer = CallReviewed(
+        answer = inputs.CallReviewed(
             key=effect.key,
             kind=review.kind,
             asks=cleaned_grants(effect.name, tuple(map(readable, review.asks)), run, world),
@@ -139,7 +125,7 @@ async def review_call(
             raise
         what = named(error, world.redactor)
         words = f"what the call would do could not be found out: {what}"
-        answer = CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
+        answer = inputs.CallReviewed(key=effect.key, kind="deny", reason=words, hint=REPORT_BUG)
     post(answer)
 
 
@@ -163,9 +149,9 @@ async def call_tool(
     if flight.stop.is_set():
         # Told to stop before its first step. Begun anew while stopping, it had run in another life.
         if effect.stopping:
-            post(ToolFinished(key=effect.key, outcome="unknown", text=UNKNOWN))
+            post(inputs.ToolFinished(key=effect.key, outcome="unknown", text=UNKNOWN))
         else:
-            post(ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
+            post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=NOT_RUN))
         return
     context = ToolContext(
         workspace=world.workspace,
@@ -180,18 +166,18 @@ async def call_tool(
     try:
         arguments = exact_arguments(call.name, effect.arguments, run, world)
         if arguments is None:
-            post(ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))
+            post(inputs.ToolFinished(key=effect.key, outcome="not_run", text=WITHHELD))
             return
         ended = await world.tools.call(call.name, copied(arguments), context)
         if ended.outcome not in get_args(Outcome):
             raise ValueError(f"{ended.outcome!r} is no outcome")
         text = await kept(ended.text, world)
-        answer = ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
+        answer = inputs.ToolFinished(key=effect.key, outcome=ended.outcome, text=text)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
         words = f"The tool failed: {named(error, world.redactor)}"
-        answer = ToolFinished(key=effect.key, outcome="failed", text=words)
+        answer = inputs.ToolFinished(key=effect.key, outcome="failed", text=words)
     post(answer)
 
 
@@ -214,7 +200,7 @@ async def _changing(
     held = None if before is None else await shelf.put(before)
     then = None if after is None else await in_thread(lambda: hashlib.sha256(after).hexdigest())
     made = tuple(str(folder) for folder in folders if folder in path.parents)
-    await put(FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
+    await put(inputs.FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))
     if flight.is_closed:
         raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
 
@@ -222,7 +208,7 @@ async def _changing(
 async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
     """Cut off a tool call that was told to stop and has not, after `SOFT_STOP_S` seconds."""
     await world.clock.sleep(SOFT_STOP_S)
-    post(ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
+    post(inputs.ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
 
 
 async def run_handler(
@@ -237,12 +223,12 @@ async def run_handler(
 
     def log(text: str) -> None:
         clean = redactor.redacted(readable(ends_of(text)))
-        post(HandlerLogged(key=effect.key, text=clean))
+        post(inputs.HandlerLogged(key=effect.key, text=clean))
 
-    answer: AnyInput
+    answer: inputs.AnyInput
     try:
         result = await cleaned_result(await handlers.call(effect.handler, run, log), redactor)
-        answer = HandlerReturned(
+        answer = inputs.HandlerReturned(
             key=effect.key,
             changed=result.changed,
             removed=result.removed,
@@ -252,12 +238,12 @@ async def run_handler(
         )
     except MidstreamError as error:
         what, hint = short(error.what, redactor), short(error.hint, redactor)
-        answer = HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
+        answer = inputs.HandlerFailed(key=effect.key, error=what, hint=hint, fault=error.fault)
     except _EDGE as error:
         if not _is_for_us(error):
             raise
         words = f"The handler {effect.handler} failed: {named(error, redactor)}"
-        answer = HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
+        answer = inputs.HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
     await deliver(effect.key, answer)
 
 
@@ -272,7 +258,7 @@ async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
     that may have been: then it ends early, but never waits longer than it was to take.
     """
     if effect.until is None:
-        post(TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
+        post(inputs.TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
         return
     until, now = effect.until, clock.now
     if effect.seconds:
@@ -280,7 +266,7 @@ async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
         until = now() + left
     while (left := until - now()) > 0:
         await clock.sleep(min(left, LONGEST_SLEEP_S))
-    post(TimerRang(key=effect.key))
+    post(inputs.TimerRang(key=effect.key))
 
 
 def _is_for_us(error: BaseException) -> bool:

@@ -16,35 +16,11 @@ from typing import Literal, get_args
 
 import msgspec
 
+from midstream.core import inputs
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
 from midstream.core.decision import Decision
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    Compact,
-    EffectKey,
-    Halt,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    ReplyCheckpoint,
-    Resume,
-    Revoke,
-    Start,
-    Stop,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
@@ -86,18 +62,18 @@ STALL_RETRY_S = 0.5
 """Seconds between two tries to journal what an effect came to while there is no room."""
 
 _FROM_EFFECTS = (
-    ModelReplied,
-    ModelFailed,
-    HandlerReturned,
-    HandlerFailed,
-    HandlerLogged,
-    CallReviewed,
-    ToolFinished,
-    TimerStarted,
-    TimerRang,
+    inputs.ModelReplied,
+    inputs.ModelFailed,
+    inputs.HandlerReturned,
+    inputs.HandlerFailed,
+    inputs.HandlerLogged,
+    inputs.CallReviewed,
+    inputs.ToolFinished,
+    inputs.TimerStarted,
+    inputs.TimerRang,
 )
 
-_CUTTING = (UserSaid, Halt, Stop, TimerRang)
+_CUTTING = (inputs.UserSaid, inputs.Halt, inputs.Stop, inputs.TimerRang)
 """What may cut a reply: it says what a reader has seen of those under way."""
 
 
@@ -152,7 +128,7 @@ class WorkflowStateMachine:
         self._run = Run(id=id or new_run_id())
         self._telling = Telling(self._run.id, world.clock, world.redactor, tap)
         self._flights = Flights(self._post, self._put, self._deliver, self._telling.notify_of)
-        self._inputs: list[tuple[AnyInput, asyncio.Future[None] | None]] = []
+        self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False
         self._is_closing = False
@@ -210,7 +186,7 @@ class WorkflowStateMachine:
         given, changed = plain("The input", input), plain("variables", variables or {})
         fitting = await fitting_input(workflow, given, validate)
         self._require_new()
-        begin = Start(
+        begin = inputs.Start(
             definition=self._definition,
             input=fitting,
             variables=changed,
@@ -258,7 +234,7 @@ class WorkflowStateMachine:
         self._run = run
         self._is_held = self._was_held = first is not None
         self._task = asyncio.create_task(self._main(), name=f"run {self.id}")
-        recovered = Recovered(
+        recovered = inputs.Recovered(
             was_cut=was_cut, definition=definition, is_foreign=is_foreign, limits=limits
         )
         await self._put(recovered)
@@ -272,7 +248,7 @@ class WorkflowStateMachine:
 
     async def unsuspend(self) -> None:
         """Let a suspended run go on, or one that was halted, where it was cut; any other stays as it is."""
-        await self._put(Resume())
+        await self._put(inputs.Resume())
 
     async def leave(self) -> Run:
         """Let go of the run without ending it, and return it as it stands: a later process goes on.
@@ -335,7 +311,7 @@ class WorkflowStateMachine:
             asked = question_for(self._run, question)
             if asked is not None and asked.schema is not None:
                 answer, problem = await checked(text, asked.schema, self._world.validate)
-        said = UserSaid(
+        said = inputs.UserSaid(
             id=readable(id) if id else secrets.token_hex(6),
             text=text,
             at=self._world.clock.now(),
@@ -354,7 +330,7 @@ class WorkflowStateMachine:
 
     async def halt(self) -> None:
         """Stop the current turn, keep what was shown, and hold until the next words."""
-        await self._put(Halt())
+        await self._put(inputs.Halt())
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is.
@@ -369,7 +345,7 @@ class WorkflowStateMachine:
             if edited is None:
                 return  # it is closed: what was written for it must be no yes to anything else
         await self._put(
-            Approve(
+            inputs.Approve(
                 question=question,
                 granted=decision.granted,
                 for_run=decision.for_run,
@@ -380,7 +356,7 @@ class WorkflowStateMachine:
 
     async def revoke(self, permission: str) -> None:
         """Take back what was granted for the rest of the run; what is unknown changes nothing."""
-        await self._put(Revoke(permission=permission))
+        await self._put(inputs.Revoke(permission=permission))
 
     async def compact(self, note: str = "") -> None:
         """Have the older turns summarised by the model; returns when that has begun.
@@ -392,21 +368,21 @@ class WorkflowStateMachine:
         """
         count = self._run.compactions
         why = why_not(self._run)
-        await self._put(Compact(note=readable(note)))
+        await self._put(inputs.Compact(note=readable(note)))
         if self._run.compactions == count:
             raise UserMistake(f"Nothing was compacted: {why or 'the program is closing'}.")
 
     async def rename(self, name: str) -> None:
         """Give the run a name; "" takes it away."""
-        await self._put(Rename(name=readable(name)))
+        await self._put(inputs.Rename(name=readable(name)))
 
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
-        await self._put(Withdraw(input_id=input_id))
+        await self._put(inputs.Withdraw(input_id=input_id))
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run. Returns when its tools have stopped and the end is journaled."""
-        await self._put(Stop(reason=readable(reason)))
+        await self._put(inputs.Stop(reason=readable(reason)))
         await self.wait()
 
     async def wait(self) -> Run:
@@ -480,7 +456,7 @@ class WorkflowStateMachine:
         finally:
             await self._close()
 
-    async def _deliver(self, key: EffectKey, input: AnyInput) -> None:
+    async def _deliver(self, key: inputs.EffectKey, input: inputs.AnyInput) -> None:
         """Take an effect's end at once, in the effect's own task, where nobody is taking.
 
         It is the same loop a step shorter: the next effect begins without waking the main task,
@@ -522,9 +498,11 @@ class WorkflowStateMachine:
             try:
                 await self._take(input)
             except Exception as error:
-                if isinstance(input, Recovered):
+                if isinstance(input, inputs.Recovered):
                     self._unkept = error  # the run goes on elsewhere, or later: it has not failed
-                is_refusable = done is not None and not isinstance(input, Start | Recovered)
+                is_refusable = done is not None and not isinstance(
+                    input, inputs.Start | inputs.Recovered
+                )
                 if not is_refusable or not isinstance(error, JournalFull):
                     raise
                 _refuse(done, error)
@@ -533,20 +511,20 @@ class WorkflowStateMachine:
                 _settle(done)
         await asyncio.sleep(0)
 
-    async def _take(self, input: AnyInput) -> None:
+    async def _take(self, input: inputs.AnyInput) -> None:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
         self._flights.hold()
         if isinstance(input, _CUTTING):
             input = msgspec.structs.replace(input, shown=self._flights.shown())
-        elif isinstance(input, ReplyCheckpoint) and (flight := self._flights.get(input.key)):
+        elif isinstance(input, inputs.ReplyCheckpoint) and (flight := self._flights.get(input.key)):
             input = msgspec.structs.replace(input, text=flight.next_checkpoint())
-        elif isinstance(input, ModelFailed) and (flight := self._flights.get(input.key)):
+        elif isinstance(input, inputs.ModelFailed) and (flight := self._flights.get(input.key)):
             input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
             worked_s = self._stopwatch.look(self._run)
             story = judged(self._run, input, worked_s)
             if story.facts:
-                if isinstance(input, ReplyCheckpoint):
+                if isinstance(input, inputs.ReplyCheckpoint):
                     if not await self._recorded_if_room(story, input.key):
                         return
                 elif not isinstance(input, _FROM_EFFECTS):
@@ -573,7 +551,7 @@ class WorkflowStateMachine:
         for envelope in envelopes:
             self._telling.tell(envelope)
 
-    async def _recorded_if_room(self, story: Story, key: EffectKey) -> bool:
+    async def _recorded_if_room(self, story: Story, key: inputs.EffectKey) -> bool:
         """Journal what was shown of a reply; without room for it, later, or with the reply's end."""
         try:
             await self._record(story)
@@ -682,8 +660,8 @@ class WorkflowStateMachine:
 
     # --- small parts ------------------------------------------------------------------------
 
-    def _post(self, input: AnyInput) -> None:
-        if self._is_closing or (self._is_leaving and isinstance(input, HandlerLogged)):
+    def _post(self, input: inputs.AnyInput) -> None:
+        if self._is_closing or (self._is_leaving and isinstance(input, inputs.HandlerLogged)):
             return
         self._inputs.append((input, None))
         self._rouse()
@@ -699,7 +677,7 @@ class WorkflowStateMachine:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def _put(self, input: AnyInput) -> None:
+    async def _put(self, input: inputs.AnyInput) -> None:
         """Hand an input to the loop and return when it has been dealt with."""
         if self._run.is_over or self._is_closing or self._task is None:
             return
@@ -739,7 +717,7 @@ class WorkflowStateMachine:
                 _settle(waiter)
 
 
-_NOTHING = Withdraw(input_id="")
+_NOTHING = inputs.Withdraw(input_id="")
 """An input that changes nothing: once it is taken, so is all that was put before."""
 
 _NO_HANDLERS = ScriptHandlers({}, where="The workflow, which has no script,")

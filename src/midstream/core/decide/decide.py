@@ -13,6 +13,7 @@ from typing import assert_never
 import msgspec
 
 from midstream.core import events as e
+from midstream.core import inputs
 from midstream.core.branch_address import branch_at, living
 from midstream.core.budgets import narrower
 from midstream.core.call_notes import with_change
@@ -23,32 +24,6 @@ from midstream.core.decide.run_to_completion import settle
 from midstream.core.decide.timers import timer_rang, timer_started
 from midstream.core.decide.transaction import BranchStory, Story
 from midstream.core.decide.transitions import enter, failed
-from midstream.core.inputs import (
-    AnyInput,
-    Approve,
-    CallReviewed,
-    Compact,
-    EffectKey,
-    FileChanging,
-    Halt,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    Recovered,
-    Rename,
-    ReplyCheckpoint,
-    Resume,
-    Revoke,
-    Start,
-    Stop,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
-    UserSaid,
-    Withdraw,
-)
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
@@ -69,12 +44,12 @@ MAX_REQUESTS = 100
 """Model requests in one turn before it fails: a model that calls tools for ever is stopped."""
 
 
-def decide(run: Run, input: AnyInput) -> tuple[e.AnyFact, ...]:
+def decide(run: Run, input: inputs.AnyInput) -> tuple[e.AnyFact, ...]:
     """Return the facts an input makes true, in order; none when it is too late to count."""
     return tuple(judged(run, input).facts)
 
 
-def judged(run: Run, input: AnyInput, worked_s: float = 0.0) -> Story:
+def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     """Return the facts an input makes true together with the run folded over them.
 
     For the loop, which needs both: it saves folding the facts of `decide` a second time. `worked_s` are
@@ -82,7 +57,7 @@ def judged(run: Run, input: AnyInput, worked_s: float = 0.0) -> Story:
     """
     story = Story(run)
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
-    if run.phase == "ended" or (run.phase == "new" and not isinstance(input, Start)):
+    if run.phase == "ended" or (run.phase == "new" and not isinstance(input, inputs.Start)):
         return story
     if worked_s:
         story.tell(e.TimeSpent(seconds=worked_s))
@@ -92,7 +67,7 @@ def judged(run: Run, input: AnyInput, worked_s: float = 0.0) -> Story:
     before = _request_owed(about.run)
     _judge(about, input)
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
-    is_anew = isinstance(input, Recovered) and input.is_foreign
+    is_anew = isinstance(input, inputs.Recovered) and input.is_foreign
     if story.run.branches and not isinstance(input, _OF_EFFECTS):
         _settle_within(story, run, is_anew=is_anew)
     settle(about, is_new_request=is_anew or _request_owed(about.run) != before)
@@ -132,10 +107,10 @@ def _over_budget(run: Run) -> Iterator[str]:
         yield from _over_budget(branch)
 
 
-def _addressee(story: Story, input: AnyInput) -> tuple[Story | None, AnyInput]:
+def _addressee(story: Story, input: inputs.AnyInput) -> tuple[Story | None, inputs.AnyInput]:
     """Return the branch an effect's end is for, with the input as it sees it; None: it is gone."""
     about = story
-    key: EffectKey = getattr(input, "key", ())
+    key: inputs.EffectKey = getattr(input, "key", ())
     while len(key) > 3 and key[1] == WITHIN:
         step, _, name, *rest = key
         inner = about.run.branches.get(str(name))
@@ -147,17 +122,17 @@ def _addressee(story: Story, input: AnyInput) -> tuple[Story | None, AnyInput]:
 
 
 _OF_EFFECTS = (
-    CallReviewed,
-    FileChanging,
-    HandlerFailed,
-    HandlerLogged,
-    HandlerReturned,
-    ModelFailed,
-    ModelReplied,
-    ReplyCheckpoint,
-    TimerRang,
-    TimerStarted,
-    ToolFinished,
+    inputs.CallReviewed,
+    inputs.FileChanging,
+    inputs.HandlerFailed,
+    inputs.HandlerLogged,
+    inputs.HandlerReturned,
+    inputs.ModelFailed,
+    inputs.ModelReplied,
+    inputs.ReplyCheckpoint,
+    inputs.TimerRang,
+    inputs.TimerStarted,
+    inputs.ToolFinished,
 )
 
 
@@ -166,70 +141,70 @@ def _request_owed(run: Run) -> Json:
     return request_key(run) if is_owed and not run.is_over_budget else None
 
 
-def _judge(story: Story, input: AnyInput) -> None:
+def _judge(story: Story, input: inputs.AnyInput) -> None:
     match input:
-        case HandlerReturned():
+        case inputs.HandlerReturned():
             _handler_returned(story, input)
-        case UserSaid():
+        case inputs.UserSaid():
             steering.said(story, input)
-        case ModelReplied() | ModelFailed() if is_summary_key(input.key):
+        case inputs.ModelReplied() | inputs.ModelFailed() if is_summary_key(input.key):
             compacting.ended(story, input)
-        case ModelReplied():
+        case inputs.ModelReplied():
             _model_replied(story, input)
-        case ToolFinished():
+        case inputs.ToolFinished():
             _tool_finished(story, input)
-        case HandlerLogged():
+        case inputs.HandlerLogged():
             if input.key == handler_key(story.run):
                 story.tell(e.WorkflowOutput(text=input.text))
-        case HandlerFailed():
+        case inputs.HandlerFailed():
             if input.key == handler_key(story.run):
                 failed(story, "handler", input.error, input.hint, fault=input.fault)
-        case ModelFailed():
+        case inputs.ModelFailed():
             if input.key == _request_owed(story.run):
                 _reply_failed(story, input)
-        case ReplyCheckpoint():
+        case inputs.ReplyCheckpoint():
             turn = story.run.turn
             if turn is not None and input.text and input.key == _request_owed(story.run):
                 story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
-        case Halt():
+        case inputs.Halt():
             compacting.stop(story)
             steering.halted(story, input)
-        case Compact():
+        case inputs.Compact():
             compacting.begin(story, input)
-        case Rename():
+        case inputs.Rename():
             if input.name != story.run.name:
                 story.tell(e.RunRenamed(name=input.name))
-        case CallReviewed():
+        case inputs.CallReviewed():
             _call_reviewed(story, input)
-        case Approve():
+        case inputs.Approve():
             _approved(story, input)
-        case Revoke():
+        case inputs.Revoke():
             if input.permission in story.run.allowed:
                 story.tell(e.PermissionRevoked(permission=input.permission))
-        case Withdraw():
+        case inputs.Withdraw():
             steering.withdrawn(story, input)
-        case Stop():
+        case inputs.Stop():
             steering.stopped(story, input)
-        case Recovered():
+        case inputs.Recovered():
             _recovered(story, input)
-        case Resume():
+        case inputs.Resume():
             if story.run.suspended:
                 story.tell(e.RunResumed())
             elif story.run.phase == "held" and story.run.cuts:
                 enter(story, INTERRUPTED, "going on")
-        case FileChanging():
+        case inputs.FileChanging():
             _file_changing(story, input)
-        case TimerStarted():
+        case inputs.TimerStarted():
             timer_started(story, input)
-        case TimerRang():
+        case inputs.TimerRang():
             timer_rang(story, input)
-        case Start():
+        case inputs.Start():
             _start(story, input)
         case _:
             assert_never(input)
 
 
-def _start(story: Story, input: Start) -> None:
+def _start(story: Story, input: inputs.Start) -> None:
     if story.run.phase != "new":
         return
     story.tell(
@@ -249,7 +224,7 @@ def _start(story: Story, input: Start) -> None:
 # --- handlers ---------------------------------------------------------------------------------
 
 
-def _handler_returned(story: Story, input: HandlerReturned) -> None:
+def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
     run = story.run
     if input.key != handler_key(run):
         return
@@ -289,7 +264,7 @@ def _handler_returned(story: Story, input: HandlerReturned) -> None:
 # --- the agent's turn -------------------------------------------------------------------------
 
 
-def _model_replied(story: Story, input: ModelReplied) -> None:
+def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     run = story.run
     if run.turn is None or input.key != _request_owed(run):
         return
@@ -363,7 +338,7 @@ def _offered(run: Run) -> dict[str, ToolSpec]:
     return {tool.name: tool for tool in tools_for(definition, agent, state)}
 
 
-def _reply_failed(story: Story, input: ModelFailed) -> None:
+def _reply_failed(story: Story, input: inputs.ModelFailed) -> None:
     """Ask a model on whose reply broke off in the middle; else the turn has failed.
 
     In a chat the person sees what happened and says how it goes on.
@@ -397,7 +372,7 @@ def _turn_failed(
 # --- tool calls -------------------------------------------------------------------------------
 
 
-def _tool_finished(story: Story, input: ToolFinished) -> None:
+def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
     run = story.run
     if run.turn is None:
         return
@@ -410,7 +385,7 @@ def _tool_finished(story: Story, input: ToolFinished) -> None:
             return
 
 
-def _call_reviewed(story: Story, input: CallReviewed) -> None:
+def _call_reviewed(story: Story, input: inputs.CallReviewed) -> None:
     run = story.run
     if run.turn is None or run.phase not in ("turn", "call"):
         return
@@ -420,7 +395,7 @@ def _call_reviewed(story: Story, input: CallReviewed) -> None:
             return
 
 
-def _approved(story: Story, input: Approve) -> None:
+def _approved(story: Story, input: inputs.Approve) -> None:
     question = _open_question(story.run, input.question)
     if question is None or question.kind != "approval":
         return
@@ -482,7 +457,7 @@ def _open_question(run: Run, question_id: str) -> Question | None:
     return next((q for q in run.open_questions if q.id == question_id), None)
 
 
-def _file_changing(story: Story, input: FileChanging) -> None:
+def _file_changing(story: Story, input: inputs.FileChanging) -> None:
     """Record a write before it happens; of a call that nobody is owed any more, nothing is written."""
     call_id = input.key[2]
     turn = story.run.turn
@@ -500,7 +475,7 @@ def _file_changing(story: Story, input: FileChanging) -> None:
             )
 
 
-def _is_owed(run: Run, key: EffectKey) -> bool:
+def _is_owed(run: Run, key: inputs.EffectKey) -> bool:
     return key == call_key(run, str(key[2]))
 
 
@@ -510,7 +485,7 @@ CRASHES = 5
 CRASH_LOOP = "crash_loop"
 
 
-def _recovered(story: Story, input: Recovered) -> None:
+def _recovered(story: Story, input: inputs.Recovered) -> None:
     """Take up a run that another process held. Nothing that may have happened is repeated.
 
     What was shown of replies that streamed is kept, as if a person had interrupted them just then.
