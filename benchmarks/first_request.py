@@ -16,12 +16,12 @@ from pathlib import Path
 from time import perf_counter
 
 import msgspec
+from support.openai_server import OpenAIServer, Reply
 
 from benchmarks.consoles import BARE, CONSOLES, Console, memory_of
 from benchmarks.durable_others import install
 from benchmarks.measuring import Figure, alone, number, progress, spread
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home
-from midstream.testing.openai_server import OpenAIServer, Reply
 
 REQUEST = "one request with httpx2 from a fresh Python"
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import perf_counter
 
 import msgspec
+from support.openai_server import Reply
 
 from benchmarks.measuring import Figure, alone, percentile
 from benchmarks.terminal import HANGS_S, PROGRAMS, Terminal, fresh_home, midstream
-from midstream.testing.openai_server import Reply
 
 RATES = (50, 200)
 SIGNS = 0x4E00
@@ -27,6 +27,9 @@ TOKENS = 150
 
 REPLIES = 100
 """Replies before the signs begin again."""
+
+TESTS = Path(__file__).parents[1] / "tests"
+"""Where the package `support` stands."""
 
 HALTS_A_CHAT = 5
 """Six interruptions within ten seconds are a storm, which is slowed down; so a new chat before that."""
@@ -48,8 +51,8 @@ def serving(folder: Path, rate: int, tokens: int = TOKENS) -> Iterator[dict[str,
     ]
     path = folder / f"script-{rate}.json"
     path.write_bytes(msgspec.json.encode(script))
-    command = [sys.executable, "-m", "midstream.testing.openai_server", "--script", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, "-m", "support.openai_server", "--script", str(path)]
+    with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield {

@@ -5,7 +5,11 @@ NAME` does one. CI does a short part of each (tests/torture, tests/core). The sa
 attacks, and what broke is told with the command line that repeats it.
 """
 
+import sys
+from pathlib import Path
 from typing import Final
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # for the package `support`
 
 TORTURES: Final = {
     "kills": "processes killed at every point, and again while they recover: nothing lost or repeated",

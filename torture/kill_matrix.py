@@ -391,7 +391,7 @@ def _out_of_order(happened: Sequence[str]) -> list[str]:
 @functools.cache
 def _refused(request: str) -> tuple[str, ...]:
     """Return what a provider would refuse of a request. Most are the same at many points."""
-    from midstream.testing.dialects import DIALECTS, problems_in
+    from support.dialects import DIALECTS, problems_in
 
     asked = msgspec.json.decode(request, type=ModelRequest)
     return tuple(

@@ -11,9 +11,9 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 from screen import Screen
+from support.openai_server import OpenAIServer
 
 from midstream.config.newcomer import SHOWN
-from midstream.testing.openai_server import OpenAIServer
 
 MIDSTREAM = (sys.executable, "-m", "midstream")
 

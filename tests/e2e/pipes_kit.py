@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from console_kit import DEADLINE_S, MIDSTREAM, environment
-
-from midstream.testing.openai_server import Body, OpenAIServer, Reply, Scripted, Step
+from support.openai_server import Body, OpenAIServer, Reply, Scripted, Step
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 OFFLINE = ("--model", "offline")

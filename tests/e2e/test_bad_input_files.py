@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from console_kit import write_workflow
 from pipes_kit import MODEL, OFFLINE, Ended, events, finished, of_type, run, settings, started
-
-from midstream.testing.openai_server import OpenAIServer, Reply
+from support.openai_server import OpenAIServer, Reply
 
 
 def workflow(*states: dict[str, Any], **more: Any) -> dict[str, Any]:

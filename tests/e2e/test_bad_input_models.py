@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from console_kit import changed
 from pipes_kit import MODEL, Brain, Session, of_type, run, settings
-
-from midstream.testing.openai_server import Call, Fault, OpenAIServer, Reply, Step
+from support.openai_server import Call, Fault, OpenAIServer, Reply, Step
 
 
 @pytest.fixture(scope="module")

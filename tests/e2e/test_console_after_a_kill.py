@@ -14,8 +14,8 @@ from console_kit import console, write_workflow
 from deadline import DEADLINE_S, wait_until
 from pipes_kit import OFFLINE, events, of_type, run
 from screen import CTRL_D, Screen
+from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 
-from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, console, environment, json_lines, run, write_workflow
 from screen import ESC, Screen
+from support.openai_server import Body, Call, Gate, OpenAIServer, Reply
 
-from midstream.testing.openai_server import Body, Call, Gate, OpenAIServer, Reply
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -8,9 +8,9 @@ import pytest
 from console_kit import console, run, write_workflow
 from scene_kit import scene
 from screen import Screen
+from support.openai_server import Gate, OpenAIServer, Reply
 
 from midstream.store.memory import MemoryStore
-from midstream.testing.openai_server import Gate, OpenAIServer, Reply
 from midstream.tui.graph_panel import OVER
 
 MODEL = ("--model", "openai:gpt-4o-mini")

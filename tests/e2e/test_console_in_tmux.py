@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from console_kit import MIDSTREAM, environment
 from deadline import DEADLINE_S
-
-from midstream.testing.openai_server import Gate, OpenAIServer, Reply
+from support.openai_server import Gate, OpenAIServer, Reply
 
 LINES = 60
 TYPED = "half a thought"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from console_kit import console
 from screen import ENTER, ESC, Screen, is_running
+from support.openai_server import OpenAIServer
 
-from midstream.testing.openai_server import OpenAIServer
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, changed, console, environment, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, UP, Screen
+from support.openai_server import Call, Gate, OpenAIServer, Reply
 
-from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -8,8 +8,7 @@ import pytest
 from console_kit import console, environment, write_workflow
 from deadline import DEADLINE_S
 from screen import CTRL_D, Screen
-
-from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
+from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 CTRL_O = "\x0f"

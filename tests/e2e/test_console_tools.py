@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from console_kit import console
 from screen import CTRL_C, ESC, Screen
+from support.openai_server import Call, OpenAIServer, Reply
 
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -6,8 +6,7 @@ from typing import Any
 
 from console_kit import console
 from screen import ENTER, TAB, Screen
-
-from midstream.testing.openai_server import Gate, OpenAIServer, Reply
+from support.openai_server import Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 

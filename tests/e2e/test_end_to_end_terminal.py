@@ -7,8 +7,8 @@ from pathlib import Path
 
 from console_kit import changed, console, run, write_workflow
 from screen import CTRL_C, CTRL_D, ESC, Screen
+from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
 
-from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply, Scripted
 from midstream.tui.interface import FRESH_S
 
 MODEL = ("--model", "openai:gpt-4o-mini")

@@ -6,9 +6,9 @@ from console_kit import console
 from pipes_kit import MODEL
 from scene_kit import scene
 from screen import DOWN, ENTER, ESC
+from support.openai_server import Call, OpenAIServer, Reply
 
 from midstream.runtime.engine.run_file import read_parcel
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 from midstream.tui.turn_list import ARMED
 
 

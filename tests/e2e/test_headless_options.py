@@ -9,9 +9,9 @@ import pytest
 from click import Context
 from console_kit import write_workflow
 from pipes_kit import MODEL, OFFLINE, events, of_type, run
+from support.openai_server import Call, OpenAIServer, Reply
 
 from midstream.cli.main import cli
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 REVIEW = ("run", "code_architecture_review", *OFFLINE)
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from deadline import DEADLINE_S, wait_until
 from pipes_kit import MODEL, OFFLINE, finished, started
+from support.openai_server import Call, Fault, OpenAIServer, Reply
 
 from midstream.system.own_process import run_until_signalled
-from midstream.testing.openai_server import Call, Fault, OpenAIServer, Reply
 
 COMMAND = "trap '' INT; sleep {seconds} & echo begun; wait"
 

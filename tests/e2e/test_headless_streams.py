@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from deadline import DEADLINE_S
 from pipes_kit import MODEL, OFFLINE, events, finished, run, started
-
-from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply
+from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply
 
 LOST = "midstream: The output cannot be written: "
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from console_kit import environment
 from pipes_kit import MODEL, run, workspace_of
+from support.openai_server import Call, OpenAIServer, Reply, Scripted
 
 from midstream import UserMistake, WorldTrouble, run_workflow
 from midstream.language.names import Json
-from midstream.testing.openai_server import Call, OpenAIServer, Reply, Scripted
 
 REVIEW = ("run", "code_architecture_review", *MODEL)
 CODE = ("run", "coder_reviewer", "mend it", *MODEL)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from console_kit import console
 from screen import CTRL_D
-
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
+from support.openai_server import Call, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from console_kit import console, run
 from screen import CTRL_D, Screen
-
-from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
+from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 MODEL = ("--model", "openai:gpt-4o-mini")
 LONG = "word " * 150

@@ -15,10 +15,10 @@ import pytest
 from console_kit import DEADLINE_S, MIDSTREAM, console, environment
 from pipes_kit import MODEL, Ended, run, workspace_of
 from screen import CTRL_C, Screen
+from support.openai_server import Call, OpenAIServer, Reply
 
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 BEFORE = "def f(x):\n    return x if x else 0\n"
 SHIFT_TAB = "\x1b[Z"

@@ -16,7 +16,6 @@ CHILDREN = {
     "codemap/code_figures.py": "a child process that answers to its parent's pipe",
     "codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tools/sandbox/init.py": "a child process that answers to its parent's pipe",
-    "testing/openai_server.py": "a program for tests",
     "views/events_page.py": "makes a page of the docs",
 }
 WRITING = {

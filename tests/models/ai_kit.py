@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deadline import DEADLINE_S, jump
+from support.openai_server import Gate, OpenAIServer
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.names import Json
@@ -12,7 +13,6 @@ from midstream.language.spec import ToolSpec
 from midstream.models.api_client import AIAPIClient, Limits
 from midstream.models.retry import Backoff
 from midstream.runtime.ports import ModelReply, ModelRequest
-from midstream.testing.openai_server import Gate, OpenAIServer
 
 KEY = "sk-very-secret-0123456789"
 LEVELS = {"base": "openai:gpt-5", "smart": "openai:gpt-5-pro", "fast": "openai:gpt-5-mini"}

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-
-from midstream.testing.anthropic_rules import problems
+from support.anthropic_rules import problems
 
 Json = dict[str, Any]
 

@@ -9,6 +9,10 @@ from ai_kit import ADD, KEY, Ears, ask, called, client_of, said
 from deadline import DEADLINE_S
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.dialect_server import AnthropicServer, GoogleServer
+from support.dialects import DIALECTS, MODELS, body_of, problems_in
+from support.model_server import Call, Fault, Gate, ModelServer, Reply
+from support.openai_server import OpenAIServer
 
 from midstream.core.conversation import USER, Message, Side, ToolCall, ToolResult, trimmed
 from midstream.core.inputs import RequestedCall
@@ -18,11 +22,7 @@ from midstream.language.names import Outcome
 from midstream.language.spec import ParsingTool, Role, ToolSpec, plan_of
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.ports import ModelRequest
-from midstream.testing.dialect_server import AnthropicServer, GoogleServer
-from midstream.testing.dialects import DIALECTS, MODELS, body_of, problems_in
 from midstream.testing.fakes import define
-from midstream.testing.model_server import Call, Fault, Gate, ModelServer, Reply
-from midstream.testing.openai_server import OpenAIServer
 
 SERVERS: Mapping[str, type[ModelServer]] = {
     "openai": OpenAIServer,

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from ai_kit import ADD, Ears, JumpingTime, ask, called, client_of, said
 from deadline import DEADLINE_S
+from support.dialect_server import AnthropicServer
+from support.model_server import Fault
+from support.openai_server import OpenAIServer, Reply
 
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.models import http_stream
 from midstream.models.endpoints import ENDPOINTS
 from midstream.models.retry import Backoff
-from midstream.testing.dialect_server import AnthropicServer
-from midstream.testing.model_server import Fault
-from midstream.testing.openai_server import OpenAIServer, Reply
 
 SPOKEN = [name for name, known in ENDPOINTS.items() if known.dialect != "library" and known.base]
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-
-from midstream.testing.google_rules import (
+from support.google_rules import (
     CALL_TURN,
     COUNT,
     EMPTY_TEXT,

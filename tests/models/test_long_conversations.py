@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from ai_kit import ADD, Ears, called, client_of, said
 from deadline import DEADLINE_S
+from support.dialects import MODELS, body_of
+from support.model_server import Reply
 from test_dialects import SERVERS, environ_of
 
 from midstream.core.conversation import Message, seen_by
 from midstream.models import anthropic_messages, openai_chat
 from midstream.models.encoded_messages import Piece, Pieces
-from midstream.testing.dialects import MODELS, body_of
-from midstream.testing.model_server import Reply
 
 
 def long_conversation(turns: int) -> tuple[Message, ...]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from ai_kit import LEVELS, client_of
 from deadline import DEADLINE_S
+from support.openai_server import refused_url
 
 from midstream.language.errors import UserMistake
 from midstream.models.model_choice import ModelChoice
-from midstream.testing.openai_server import refused_url
 
 KEYS = {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
 

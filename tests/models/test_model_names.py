@@ -2,12 +2,12 @@
 
 import pytest
 from ai_kit import Ears, ask, client_of, said
+from support.openai_server import OpenAIServer, Reply, refused_url
 
 from midstream.language.errors import UserMistake
 from midstream.models.api_client import is_configured
 from midstream.models.price_list import known_names
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
-from midstream.testing.openai_server import OpenAIServer, Reply, refused_url
 
 
 class Parrot:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from ai_kit import ADD, KEY, Ears, ask, called, client_of, said
 from deadline import DEADLINE_S
+from support.openai_server import Call, Gate, OpenAIServer, Reply
 
 from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.core.inputs import RequestedCall
-from midstream.testing.openai_server import Call, Gate, OpenAIServer, Reply
 
 
 async def test_words_are_heard_as_they_stream_and_come_back_whole() -> None:
@@ -311,7 +311,7 @@ def test_importing_the_client_imports_nothing_heavy() -> None:
 FIRST_REQUEST = """
 import asyncio, sys, threading
 from ai_kit import Ears, client_of, said
-from midstream.testing.openai_server import OpenAIServer, Reply
+from support.openai_server import OpenAIServer, Reply
 
 imported, is_asking = [], False
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from ai_kit import KEY, LEVELS, Ears, JumpingEars, JumpingTime, ask, client_of, needs_integers, said
 from deadline import DEADLINE_S, jump
+from support.openai_server import Fault, Gate, OpenAIServer, Reply, refused_url
 
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.models.api_client import AIAPIClient, Limits
 from midstream.models.retry import Backoff
-from midstream.testing.openai_server import Fault, Gate, OpenAIServer, Reply, refused_url
 
 
 async def fails(client: AIAPIClient, ears: Ears | None = None, **fields: Any) -> MidstreamError:

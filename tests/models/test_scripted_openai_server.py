@@ -13,8 +13,7 @@ from urllib.request import Request, urlopen
 import msgspec
 import pytest
 from deadline import DEADLINE_S
-
-from midstream.testing.openai_server import Call, Fault, Gate, OpenAIServer, Reply, read_script
+from support.openai_server import Call, Fault, Gate, OpenAIServer, Reply, read_script
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
@@ -219,8 +218,9 @@ def test_a_script_with_a_step_that_is_none_is_refused() -> None:
 def test_the_server_runs_as_a_program_until_it_is_told_to_end(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('[{"type": "reply", "text": "from afar"}]')
-    command = [sys.executable, "-m", "midstream.testing.openai_server", "--script", str(script)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+    command = [sys.executable, "-m", "support.openai_server", "--script", str(script)]
+    tests = Path(__file__).parents[1]
+    with subprocess.Popen(command, cwd=tests, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         base_url = program.stdout.readline().strip()
         _, first = post(base_url, {"model": "gpt-5", "messages": [USER]})

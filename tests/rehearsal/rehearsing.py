@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from deadline import DEADLINE_S
+from support.stage import Reference, Stage, StagedModel, StagedTools, perform
 
 from midstream.language.spec import Definition
 from midstream.rehearsal.format import Rehearsal
@@ -11,7 +12,6 @@ from midstream.rehearsal.record import from_facts
 from midstream.runtime.ports import Handlers, Model, Tools
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import Chronicle, FakeJournal, fake_world
-from midstream.testing.stage import Reference, Stage, StagedModel, StagedTools, perform
 
 Person = Callable[[WorkflowStateMachine, Chronicle], Awaitable[object]]
 

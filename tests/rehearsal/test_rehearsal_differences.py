@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
+from support.reference import reference
 
 from midstream.language.spec import Definition
 from midstream.rehearsal.comparison import Difference, replay
@@ -16,7 +17,6 @@ from midstream.rehearsal.record import from_facts
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import Handlers
-from midstream.testing.reference import reference
 
 
 async def difference_of(

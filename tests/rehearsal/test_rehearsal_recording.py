@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded, recorded_of
+from support.reference import reference, references
+from support.stage import Reference
 
 from midstream.core.events import RunFailed, RunStarted
 from midstream.core.notices import Envelope
@@ -42,8 +44,6 @@ from midstream.testing.fakes import (
     fits_type,
     says,
 )
-from midstream.testing.reference import reference, references
-from midstream.testing.stage import Reference
 
 DESK = {
     "contexts": [{"name": "desk"}],

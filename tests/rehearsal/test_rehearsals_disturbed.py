@@ -8,6 +8,9 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
+from support.dialects import DIALECTS, problems_in
+from support.reference import reference, references
+from support.stage import Reference
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.decide import steering, transitions
@@ -24,9 +27,6 @@ from midstream.rehearsal.playback import Play
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import ModelRequest
-from midstream.testing.dialects import DIALECTS, problems_in
-from midstream.testing.reference import reference, references
-from midstream.testing.stage import Reference
 
 
 async def disturbed(reference: Reference, **more: object) -> list[Tried]:

@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded
+from support.reference import reference
+from support.stage import Reference
 
 from midstream.core import events as e
 from midstream.core.decide import transitions
@@ -16,8 +18,6 @@ from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.disturb_everywhere import Tried, everywhere
 from midstream.rehearsal.disturbances import point_named
 from midstream.rehearsal.invariants import broken_by, calls_of_states
-from midstream.testing.reference import reference
-from midstream.testing.stage import Reference
 
 
 def broken(*facts: e.AnyFact, run: Run | None = None) -> list[str]:

@@ -60,8 +60,7 @@ async def everywhere(
         pairs: how many times to disturb it twice; which times is drawn by the `seed`.
         seed: draws the pairs.
         only: the one point to try.
-        refused: returns why a provider would not take a request, such as
-            `midstream.testing.dialects.problems_in`.
+        refused: returns why a provider would not take a request, [] when it would.
     """
     wanted = tuple(kinds)
 

@@ -1,1 +1,6 @@
-"""Fakes, contracts and a scripted model server, shipped for tests of one's own."""
+"""What is shipped for tests of one's own.
+
+`fakes` for a workflow: a model that is scripted, a clock that jumps, tools and a journal in memory.
+`contracts` and `store_contracts` for an adapter: subclass the port's and run it. `attacks` is what
+`midstream doctor --attack` tries on this machine.
+"""

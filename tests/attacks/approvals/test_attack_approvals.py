@@ -19,12 +19,12 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 from screen import Screen
 from storytelling import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
+from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
 from midstream.language.names import Subject
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S

@@ -33,12 +33,12 @@ from hostile_endpoint import (
     more,
     say,
 )
+from support.openai_server import Fault, OpenAIServer, Reply
 from tables import table
 
 from midstream.language.errors import MidstreamError
 from midstream.models.api_client import Limits
 from midstream.runtime.ports import ModelReply
-from midstream.testing.openai_server import Fault, OpenAIServer, Reply
 
 LIMITS = Limits(max_reply_bytes=8_000_000, max_line_bytes=1_000_000)
 NOT_FOR_A_BYTE = msgspec.structs.replace(LIMITS, first_byte_s=0.5)

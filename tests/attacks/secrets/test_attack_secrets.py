@@ -14,9 +14,8 @@ from urllib.parse import quote
 import pytest
 from console_kit import console, write_workflow
 from pipes_kit import MODEL, OFFLINE, Ended, events, run, settings, workspace_of
+from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
-
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 OWN = {
     "CANARY_SECRET_KEY": "own-canary/of+the environment=1",

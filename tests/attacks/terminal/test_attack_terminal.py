@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipes_kit import MODEL
 from screen import ENTER, Screen
+from support.openai_server import OpenAIServer, Reply
 from tables import table
 
 from midstream.core.events import ToolCalled
 from midstream.core.question import Question
-from midstream.testing.openai_server import OpenAIServer, Reply
 from midstream.tui.event_lines import own_words, plain_words, question_lines, speech, typed
 from midstream.tui.frame_rows import in_full
 from midstream.tui.live_region import LiveText

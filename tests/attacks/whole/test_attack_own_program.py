@@ -10,10 +10,10 @@ from pathlib import Path
 import apsw
 from console_kit import run
 from pipes_kit import MODEL, settings, workspace_of
+from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
 from midstream.language.names import Json
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 SQL = "insert into inbox select * from inbox; update runs set is_foreign = 0"
 OURS = "MIDSTREAM_STATE_HOME={state} MIDSTREAM_CONFIG_HOME={config} {py} -m midstream"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from console_kit import DEADLINE_S, console, environment
 from pipes_kit import MODEL
+from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
 from midstream.cli.headless.exit_codes import NOT_TRUSTED
-from midstream.testing.openai_server import Call, OpenAIServer, Reply
 
 PROJECT = Path(__file__).parents[3]
 DRIVER = Path(__file__).with_name("watched_cli.py")

@@ -18,8 +18,8 @@ from midstream.language.names import Json
 from midstream.models.api_client import AIAPIClient
 from midstream.models.retry import Backoff
 from midstream.runtime.ports import ModelRequest
-from midstream.testing import anthropic_rules, google_rules, openai_rules
 from midstream.testing.fakes import JumpingClock
+from support import anthropic_rules, google_rules, openai_rules
 
 if TYPE_CHECKING:
     import httpx2

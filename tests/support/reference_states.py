@@ -1,6 +1,6 @@
 """Reference workflows of states that need no script: their kinds and their errors.
 
-See `midstream.testing.reference`.
+See `support.reference`.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from midstream.language.names import Json
 from midstream.language.spec import SUBMIT
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
-from midstream.testing.stage import (
+from support.stage import (
     LOOK,
     RECORD,
     Move,

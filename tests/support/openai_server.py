@@ -3,7 +3,7 @@
     with OpenAIServer([Reply(text="hi"), Fault(status=429)]) as server:
         environ["OPENAI_BASE_URL"] = server.base_url
 
-As a program, `python -m midstream.testing.openai_server --script FILE.json --port 0` prints its base
+As a program, `python -m support.openai_server --script FILE.json --port 0` prints its base
 URL and serves until it is told to end. The file holds a list of steps, such as
 `[{"type": "reply", "text": "hi"}, {"type": "fault", "status": 429}]`.
 """
@@ -19,17 +19,17 @@ from pathlib import Path
 import msgspec
 
 from midstream.language.names import Json
-from midstream.testing.model_server import Asked, Event, ModelServer, Refused, arguments_text, cut
-from midstream.testing.model_server import Body as Body
-from midstream.testing.model_server import Call as Call
-from midstream.testing.model_server import Exchange as Exchange
-from midstream.testing.model_server import Fault as Fault
-from midstream.testing.model_server import Gate as Gate
-from midstream.testing.model_server import Moment as Moment
-from midstream.testing.model_server import Reply as Reply
-from midstream.testing.model_server import Scripted as Scripted
-from midstream.testing.model_server import Step as Step
-from midstream.testing.openai_rules import Refusal, refusal
+from support.model_server import Asked, Event, ModelServer, Refused, arguments_text, cut
+from support.model_server import Body as Body
+from support.model_server import Call as Call
+from support.model_server import Exchange as Exchange
+from support.model_server import Fault as Fault
+from support.model_server import Gate as Gate
+from support.model_server import Moment as Moment
+from support.model_server import Reply as Reply
+from support.model_server import Scripted as Scripted
+from support.model_server import Step as Step
+from support.openai_rules import Refusal, refusal
 
 
 class OpenAISpeech:
@@ -181,7 +181,7 @@ def read_script(text: bytes) -> list[Step]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve a script until SIGINT or SIGTERM, after printing the base URL."""
-    parser = argparse.ArgumentParser(prog="python -m midstream.testing.openai_server")
+    parser = argparse.ArgumentParser(prog="python -m support.openai_server")
     parser.add_argument("--script", type=Path, help="a JSON list of steps")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--default", default="OK", help="what to answer when the script runs out")

@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from midstream.language.names import Json
-from midstream.testing import anthropic_rules, google_rules
-from midstream.testing.model_server import (
+from support import anthropic_rules, google_rules
+from support.model_server import (
     Asked,
     Body,
     Call,

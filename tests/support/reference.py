@@ -1,7 +1,7 @@
 """Reference workflows: small runs that meet everything a run can meet, to be broken on purpose.
 
-How they are played is in `midstream.testing.stage`; those of states that need no script are in
-`midstream.testing.reference_states`, those of runs within a run in `midstream.testing.reference_branches`.
+How they are played is in `support.stage`; those of states that need no script are in
+`support.reference_states`, those of runs within a run in `support.reference_branches`.
 """
 
 from typing import Final
@@ -10,9 +10,9 @@ from midstream.core.summaries import SUMMARY_STATE
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
-from midstream.testing.reference_branches import of_branches
-from midstream.testing.reference_states import of_states
-from midstream.testing.stage import (
+from support.reference_branches import of_branches
+from support.reference_states import of_states
+from support.stage import (
     INPUT,
     LOOK,
     RECORD,

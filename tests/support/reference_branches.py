@@ -1,6 +1,6 @@
 """Reference workflows of runs within a run: branches, items, sub-workflows, and what happens in them.
 
-See `midstream.testing.reference`.
+See `support.reference`.
 """
 
 import msgspec
@@ -9,8 +9,8 @@ from midstream.language.names import Json
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
-from midstream.testing.reference_states import BACK, DIG
-from midstream.testing.stage import (
+from support.reference_states import BACK, DIG
+from support.stage import (
     INPUT,
     LOOK,
     RECORD,

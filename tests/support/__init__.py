@@ -1,0 +1,6 @@
+"""What our own tests share: scripted providers and their rules, and the reference workflows.
+
+A provider: `openai_server`, and `dialect_server` for Anthropic and Google, on `model_server`; what each
+would refuse is in `*_rules`, asked through `dialects`. The reference workflows are 42 small runs that
+meet everything a run can meet: `reference`, played by `stage`.
+"""
