@@ -14,12 +14,11 @@ from midstream.core.run import Run
 from midstream.language.spec import Definition, Workflow
 from midstream.views.cells import cells, clipped, one_line, wrapped
 from midstream.views.graph import Edge, Graph, graph_of
-from midstream.views.graph_formats import dot, mermaid
+from midstream.views.graph_export import dot, mermaid
 from midstream.views.graph_layout import in_order
 from midstream.views.graph_marks import Marks, marks_from, marks_object, marks_of
+from midstream.views.graph_painters import drawing, svg
 from midstream.views.handler_targets import Targets, targets_of
-from midstream.views.svg import svg
-from midstream.views.text_drawing import drawing
 
 TEAM: list[dict[str, Any]] = [
     {

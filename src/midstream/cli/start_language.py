@@ -26,9 +26,8 @@ _WIDEST = 100
 def graph(options: Options, name: str, *, kind: str, file: Path | None, width: int | None) -> int:
     """Draw a workflow; return the exit code. `kind` is text, mermaid, dot or svg."""
     from midstream.views.graph import graph_of
-    from midstream.views.graph_formats import dot, mermaid
-    from midstream.views.svg import svg
-    from midstream.views.text_drawing import drawing
+    from midstream.views.graph_export import dot, mermaid
+    from midstream.views.graph_painters import drawing, svg
 
     machine = graph_of(_loaded(options, name))
     if options.is_json:

@@ -122,7 +122,7 @@ def show_graph(options: Options, prefix: str) -> int:
     """
     from midstream.views.graph import graph_of
     from midstream.views.graph_marks import marks_from, marks_object
-    from midstream.views.text_drawing import drawing
+    from midstream.views.graph_painters import drawing
 
     async def work(place: _Place) -> int:
         kept = await found(place.store, prefix)

@@ -45,12 +45,12 @@ def drawn(run: Run, graph: "Graph", *, width: int) -> Drawn:
     # Loaded once somebody wants a picture.
     from midstream.views.graph_layout import picture_of
     from midstream.views.graph_marks import marks_of
-    from midstream.views.text_drawing import painted
+    from midstream.views.graph_painters import text_of
 
     picture = picture_of(graph, width=width, marks=marks_of(run, graph))
     spans = [(each.y, each.y + each.height) for each in picture.frames if each.is_current]
     here = tuple(sorted(span for span in spans if not any(_holds(span, each) for each in spans)))
-    return Drawn(tuple(painted(picture).split("\n")), here)
+    return Drawn(tuple(text_of(picture).split("\n")), here)
 
 
 def graph_rows(picture: Drawn, *, room: int, width: int) -> list[Row]:

@@ -6,7 +6,7 @@ to its target: one rail for all that lead there. Where there is no room for a ra
 say it all. Branches and sub-workflows are pictures within their state's frame.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -67,7 +67,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 def picture_of(graph: Graph, *, width: int = 80, marks: Marks = NO_MARKS) -> Picture:
     """Return the machine laid out in at most `width` columns."""
-    return _laid_out(graph, max(width, MIN_WIDTH), marks, ())
+    return _Layout(graph, max(width, MIN_WIDTH), marks, ()).picture()
 
 
 # --- the order ------------------------------------------------------------------------------------
@@ -83,23 +83,19 @@ def in_order(graph: Graph) -> tuple[str, ...]:
     for root in (graph.entry, *declared):
         if root == STOP or root not in declared:
             continue
-        _place(root, graph, declared, placed)
-        if root == graph.entry and STOP in declared:
+        todo = [root]
+        while todo:
+            name = todo.pop()
+            if name in placed or name == STOP:
+                continue
+            placed[name] = None
+            # Of what it leads to the earliest declared comes first.
+            onward = {edge.target for edge in graph.exits(name) if edge.kind != "resume"}
+            todo += [each for each in reversed(declared) if each in onward and each not in placed]
+        if root == graph.entry:
             placed[STOP] = None
     placed.setdefault(STOP, None)
     return tuple(name for name in placed if name in declared)
-
-
-def _place(root: str, graph: Graph, declared: Sequence[str], placed: dict[str, None]) -> None:
-    """Place all that can be reached from a state, the earliest declared first."""
-    todo = [root]
-    while todo:
-        name = todo.pop()
-        if name in placed or name == STOP:
-            continue
-        placed[name] = None
-        onward = {edge.target for edge in graph.exits(name) if edge.kind != "resume"}
-        todo += [each for each in reversed(declared) if each in onward and each not in placed]
 
 
 # --- the rails --------------------------------------------------------------------------------------
@@ -114,34 +110,24 @@ def _rail_of(edge: Edge) -> _Rail:
     return _Rail(edge.target, edge.kind == "resume")
 
 
-def _rails(graph: Graph, order: Sequence[str], most: int) -> dict[_Rail, int]:
+def _rails(edges: Iterable[Edge], place: Mapping[str, int], most: int) -> dict[_Rail, int]:
     """Return the lane of each rail, 0 next to the frames; short ones are further in."""
-    place = {name: number for number, name in enumerate(order)}
     spans: dict[_Rail, tuple[int, int]] = {}
-    for edge in graph.edges:
-        if edge.target not in place or edge.source == edge.target or _is_straight(edge, place):
-            continue
+    for edge in edges:
         ends = (place[edge.source], place[edge.target])
         low, high = spans.get(_rail_of(edge), ends)
         spans[_rail_of(edge)] = (min(low, *ends), max(high, *ends))
-    taken: list[list[tuple[int, int]]] = []
+    taken: list[list[tuple[int, int]]] = [[] for _ in range(most)]
     lanes: dict[_Rail, int] = {}
-    for rail, span in sorted(spans.items(), key=lambda item: (item[1][1] - item[1][0], item[1])):
-        free = (
-            lane
-            for lane, others in enumerate([*taken, []])
-            if all(span[1] < low or high < span[0] for low, high in others)
-        )
-        lane = next(free)
-        if lane < most:
-            taken += [[]] if lane == len(taken) else []
-            taken[lane].append(span)
-            lanes[rail] = lane
+    for rail, (low, high) in sorted(
+        spans.items(), key=lambda item: (item[1][1] - item[1][0], item[1])
+    ):
+        for lane, others in enumerate(taken):
+            if all(high < first or last < low for first, last in others):
+                others.append((low, high))
+                lanes[rail] = lane
+                break
     return lanes
-
-
-def _is_straight(edge: Edge, place: Mapping[str, int]) -> bool:
-    return place[edge.target] == place[edge.source] + 1 and edge.kind != "resume"
 
 
 # --- the column -------------------------------------------------------------------------------------
@@ -163,147 +149,150 @@ class _Row(msgspec.Struct, frozen=True):
         return cells(self.text) + (cells(self.right) + 2 if self.right else 0)
 
 
-def _laid_out(graph: Graph, width: int, marks: Marks, prefix: Key) -> Picture:
-    order = in_order(graph)
-    place = {name: number for number, name in enumerate(order)}
-    lanes = _rails(graph, order, min(_MAX_RAILS, max(0, (width - _NARROWEST - 1) // 2)))
-    left = 2 * (max(lanes.values()) + 1) + 1 if lanes else 0
-    inside = min(width - left, _WIDEST + 8) - 4
-    rows = {
-        name: _rows(node, graph, place, lanes, inside, marks, prefix)
-        for name in order
-        if (node := graph.node(name)) is not None
-    }
-    widest = max((row.width for each in rows.values() for row in each), default=0)
-    painter = _Column(left, min(inside, max(widest, _NARROWEST - 8)), lanes)
-    for number, name in enumerate(order):
-        following = order[number + 1] if number + 1 < len(order) else None
-        leads_on = any(
-            edge.target == following and _is_straight(edge, place) for edge in graph.exits(name)
-        )
-        painter.add(name, rows[name], marks, (*prefix, name), leads_on=leads_on)
-    return painter.picture()
-
-
-def _rows(
-    node: Node,
-    graph: Graph,
-    place: Mapping[str, int],
-    lanes: Mapping[_Rail, int],
-    width: int,
-    marks: Marks,
-    prefix: Key,
-) -> list[_Row]:
-    said = _said(marks, (*prefix, node.name))
-    name = clipped(one_line(node.name), max(4, width - cells(said) - 2 if said else width))
-    if node.kind == "stop":
-        output = one_line(node.output)
-        room = width - cells(name) - 4 - (cells(said) + 2 if said else 0)
-        text = f"{name}  {clipped(output, room)}" if output and room > 8 else name
-        return [_Row(text, "title", said)]
-    rows = [_Row(name, "title", said)]
-    rows += [_Row(line) for line in wrapped(one_line(node.work), width, most=3)]
-    rows += [_Row(line, "dim") for line in wrapped(node.description, width, most=2)]
-    if node.handlers:
-        functions = f"runs {', '.join(map(one_line, node.handlers))}"
-        rows += [_Row(line, "dim") for line in wrapped(functions, width, most=2)]
-    if graph.resume == node.name:
-        rows.append(_Row(clipped("↩ your words lead here", width), "dim"))
-    for group in node.groups:
-        rows += _group_rows(group, width, marks, (*prefix, node.name, group.name))
-    exits = graph.exits(node.name)
-    for edge in exits:
-        is_plain = edge.target in place and _is_straight(edge, place) and not edge.label
-        if is_plain and len(exits) == 1:
-            continue
-        rail = _rail_of(edge) if _rail_of(edge) in lanes else None
-        is_straight = edge.target in place and _is_straight(edge, place)
-        rows += _exit_rows(edge, None if is_straight else rail, width)
-    return rows
-
-
-def _group_rows(group: Group, width: int, marks: Marks, key: Key) -> list[_Row]:
-    # What else there is but branches has been said already, as the state's work.
-    head = f"┄ branch {one_line(group.name)}"
-    rows = [_Row(clipped(head, width), "dim")] if group.kind == "branch" else []
-    if width < MIN_WIDTH:
-        names = ", ".join(one_line(name) for name in in_order(group.graph))
-        return [*rows, *(_Row(_INDENT + line) for line in wrapped(names, width - 2, most=3))]
-    return [*rows, _Row(inner=_laid_out(group.graph, width, marks, key))]
-
-
 _ARROWS = {"branch": "⇉", "resume": "⇢"}
 
 
-def _exit_rows(edge: Edge, rail: _Rail | None, width: int) -> list[_Row]:
-    arrow = "↻" if edge.source == edge.target else _ARROWS.get(edge.kind, "→")
-    target = f"{arrow} {clipped(one_line(target_words(edge.target)), width - 2)}"
-    if edge.target == INTERRUPTED:
-        target = clipped(f"↩ {target_words(edge.target)}", width)
-    label = one_line(edge.label)
-    if not label:
-        return [_Row(target, "exit", rail=rail)]
-    if cells(target) + 2 + cells(label) <= width:
-        return [_Row(f"{target}{_INDENT}{label}", "exit", rail=rail)]
-    lines = wrapped(label, width - 4, most=3)
-    return [
-        _Row(clipped(target, width), "exit", rail=rail),
-        *(_Row(f"{_INDENT}{_INDENT}{line}", "exit") for line in lines),
-    ]
+class _Layout:
+    """Puts the frames of one machine below each other, and the rails beside them.
 
+    `prefix` names, in the keys of the marks, what the machine stands in.
+    """
 
-def _said(marks: Marks, key: Key) -> str:
-    """Return what is said of a state that was visited: `×2 · 12 s`."""
-    visits, seconds = marks.visits.get(key, 0), marks.seconds.get(key, 0.0)
-    here = "◀ " if key in marks.current and not marks.is_over else ""
-    if not visits:
-        return here.strip()
-    took = f" · {seconds_words(seconds)}" if seconds >= 0.0005 and key[-1] != STOP else ""
-    return f"{here}×{visits}{took}"
-
-
-class _Column:
-    """Puts frames below each other, and the rails beside them."""
-
-    def __init__(self, left: int, inside: int, lanes: Mapping[_Rail, int]) -> None:
-        self._left = left
-        self._inside = inside
-        self._lanes = lanes
+    def __init__(self, graph: Graph, width: int, marks: Marks, prefix: Key) -> None:
+        self._graph, self._marks, self._prefix = graph, marks, prefix
+        place = {name: number for number, name in enumerate(in_order(graph))}
+        self._straight = {
+            edge
+            for edge in graph.edges
+            if edge.kind != "resume" and place.get(edge.target) == place[edge.source] + 1
+        }
+        railed = [
+            edge
+            for edge in graph.edges
+            if edge.target in place and edge.target != edge.source and edge not in self._straight
+        ]
+        most = min(_MAX_RAILS, max(0, (width - _NARROWEST - 1) // 2))
+        self._lanes = _rails(railed, place, most)
+        self._left = 2 * max(self._lanes.values()) + 3 if self._lanes else 0
+        self._inside = min(width - self._left, _WIDEST + 8) - 4
+        self._states = {name: self._rows(node) for name in place if (node := graph.node(name))}
         self._frames: list[Frame] = []
         self._words: list[Words] = []
         self._wires: list[Wire] = []
-        self._ends: dict[str, tuple[int, int]] = {}
         self._leaving: list[tuple[int, _Rail]] = []
-        self._y = 0
 
-    def add(
-        self, name: str, rows: Sequence[_Row], marks: Marks, key: Key, *, leads_on: bool
-    ) -> None:
-        x, y = self._left, self._y
-        if name == STOP:
-            row = rows[0]
-            text = f"◉ {padded(row.text, self._inside - 2 - cells(row.right))}{row.right}".rstrip()
-            self._words.append(Words(x + 2, y, text, "title"))
-            self._ends[name] = (x, y)
-            self._y = y + 2
-            return
-        self._ends[name] = (x - 1, y + 1)
+    def picture(self) -> Picture:
+        rows = [row for each in self._states.values() for row in each]
+        widest = max((row.width for row in rows), default=0)
+        self._inside = min(self._inside, max(widest, _NARROWEST - 8))
+        ends: dict[str, tuple[int, int]] = {}
+        y = 0
+        for name in self._states:
+            ends[name] = (self._left, y) if name == STOP else (self._left - 1, y + 1)
+            y = self._stop(y) if name == STOP else self._frame(name, y)
+        for at, rail in self._leaving:
+            lane_x = self._left - 3 - 2 * self._lanes[rail]
+            end_x, end_y = ends[rail.target]
+            points = ((self._left, at), (lane_x, at), (lane_x, end_y), (end_x, end_y))
+            self._wires.append(Wire(points, rail.is_dashed))
+        return Picture(
+            self._left + self._inside + 4,
+            max(0, y - 1),
+            tuple(self._frames),
+            tuple(self._words),
+            tuple(self._wires),
+        )
+
+    # --- what a frame holds -------------------------------------------------------------------
+
+    def _rows(self, node: Node) -> list[_Row]:
+        width = self._inside
+        said = self._said(node.name)
+        taken = cells(said) + 2 if said else 0
+        name = clipped(one_line(node.name), max(4, width - taken))
+        if node.kind == "stop":
+            output, room = one_line(node.output), width - cells(name) - 4 - taken
+            text = f"{name}  {clipped(output, room)}" if output and room > 8 else name
+            return [_Row(text, "title", said)]
+        rows = [_Row(name, "title", said)]
+        rows += [_Row(line) for line in wrapped(one_line(node.work), width, most=3)]
+        functions = f"runs {', '.join(map(one_line, node.handlers))}" if node.handlers else ""
+        for text in (node.description, functions):
+            rows += [_Row(line, "dim") for line in wrapped(text, width, most=2)]
+        if self._graph.resume == node.name:
+            rows.append(_Row(clipped("↩ your words lead here", width), "dim"))
+        for group in node.groups:
+            rows += self._group_rows(node, group)
+        exits = self._graph.exits(node.name)
+        for edge in exits:
+            if len(exits) > 1 or edge not in self._straight or edge.label:
+                rows += self._exit_rows(edge)
+        return rows
+
+    def _said(self, name: str) -> str:
+        """Return what is said of a state that was visited: `×2 · 12 s`."""
+        key = (*self._prefix, name)
+        visits, seconds = self._marks.visits.get(key, 0), self._marks.seconds.get(key, 0.0)
+        here = "◀" if self._is_current(key) else ""
+        took = f" · {seconds_words(seconds)}" if seconds >= 0.0005 and name != STOP else ""
+        return f"{here} ×{visits}{took}".strip() if visits else here
+
+    def _is_current(self, key: Key) -> bool:
+        return key in self._marks.current and not self._marks.is_over
+
+    def _group_rows(self, node: Node, group: Group) -> list[_Row]:
+        width = self._inside
+        # What else there is but branches has been said already, as the state's work.
+        head = f"┄ branch {one_line(group.name)}"
+        rows = [_Row(clipped(head, width), "dim")] if group.kind == "branch" else []
+        if width < MIN_WIDTH:
+            names = ", ".join(one_line(name) for name in in_order(group.graph))
+            return [*rows, *(_Row(_INDENT + line) for line in wrapped(names, width - 2, most=3))]
+        key = (*self._prefix, node.name, group.name)
+        return [*rows, _Row(inner=_Layout(group.graph, width, self._marks, key).picture())]
+
+    def _exit_rows(self, edge: Edge) -> list[_Row]:
+        width, label = self._inside, one_line(edge.label)
+        # An edge whose rail found no lane is words alone.
+        is_railed = _rail_of(edge) in self._lanes and edge not in self._straight
+        rail = _rail_of(edge) if is_railed else None
+        arrow = "↻" if edge.source == edge.target else _ARROWS.get(edge.kind, "→")
+        target = f"{arrow} {clipped(one_line(target_words(edge.target)), width - 2)}"
+        if edge.target == INTERRUPTED:
+            target = clipped(f"↩ {target_words(edge.target)}", width)
+        if not label:
+            return [_Row(target, "exit", rail=rail)]
+        if cells(target) + 2 + cells(label) <= width:
+            return [_Row(f"{target}{_INDENT}{label}", "exit", rail=rail)]
+        lines = wrapped(label, width - 4, most=3)
+        return [
+            _Row(clipped(target, width), "exit", rail=rail),
+            *(_Row(f"{_INDENT}{_INDENT}{line}", "exit") for line in lines),
+        ]
+
+    # --- where it stands: each returns the row below what it put ----------------------------------
+
+    def _stop(self, y: int) -> int:
+        row = self._states[STOP][0]
+        text = f"◉ {padded(row.text, self._inside - 2 - cells(row.right))}{row.right}".rstrip()
+        self._words.append(Words(self._left + 2, y, text, "title"))
+        return y + 2
+
+    def _frame(self, name: str, y: int) -> int:
+        key, x = (*self._prefix, name), self._left
         at, before = y + 1, len(self._frames)
-        for row in rows:
-            at = self._row(row, at)
-        is_current = key in marks.current and not marks.is_over
+        for row in self._states[name]:
+            at = self._row(row, x + 2, at)
         size = (self._inside + 4, at - y + 1)
-        own = Frame(x, y, *size, name, is_current, key in marks.visits)
+        own = Frame(x, y, *size, name, self._is_current(key), key in self._marks.visits)
         self._frames.insert(before, own)
-        if leads_on:
+        if any(edge in self._straight for edge in self._graph.exits(name)):
             self._wires.append(Wire(((x + 2, at), (x + 2, at + 1))))
-        self._y = at + 2
+        return at + 2
 
-    def _row(self, row: _Row, y: int) -> int:
-        """Put a row into its frame; return the row below it."""
-        x = self._left + 2
+    def _row(self, row: _Row, x: int, y: int) -> int:
         if row.inner is not None:
-            self._take(row.inner, x, y)
+            self._put(row.inner, x, y)
             return y + row.inner.height
         self._words.append(Words(x, y, row.text, row.look))
         if row.right:
@@ -312,28 +301,11 @@ class _Column:
             self._leaving.append((y, row.rail))
         return y + 1
 
-    def _take(self, inner: Picture, x: int, y: int) -> None:
-        self._frames += [
-            msgspec.structs.replace(frame, x=frame.x + x, y=frame.y + y) for frame in inner.frames
-        ]
-        self._words += [
-            msgspec.structs.replace(words, x=words.x + x, y=words.y + y) for words in inner.words
-        ]
+    def _put(self, inner: Picture, x: int, y: int) -> None:
+        moved = msgspec.structs.replace
+        self._frames += [moved(each, x=each.x + x, y=each.y + y) for each in inner.frames]
+        self._words += [moved(each, x=each.x + x, y=each.y + y) for each in inner.words]
         self._wires += [
             Wire(tuple((px + x, py + y) for px, py in wire.points), wire.is_dashed)
             for wire in inner.wires
         ]
-
-    def picture(self) -> Picture:
-        for y, rail in self._leaving:
-            lane_x = self._left - 3 - 2 * self._lanes[rail]
-            end_x, end_y = self._ends[rail.target]
-            points = ((self._left, y), (lane_x, y), (lane_x, end_y), (end_x, end_y))
-            self._wires.append(Wire(points, rail.is_dashed))
-        return Picture(
-            self._left + self._inside + 4,
-            max(0, self._y - 1),
-            tuple(self._frames),
-            tuple(self._words),
-            tuple(self._wires),
-        )

@@ -13,7 +13,7 @@ from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.graph import graph_of
 from midstream.views.graph_marks import NO_MARKS, marks_of
-from midstream.views.text_drawing import drawing
+from midstream.views.graph_painters import drawing
 
 _WIDEST: Final = 100
 
