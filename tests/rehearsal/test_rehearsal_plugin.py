@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -35,16 +37,20 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def pytest_in(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+PLUGIN = "midstream.testing.plugin"
+
+
+def pytest_in(
+    project: Path, plugins: Sequence[str] = (PLUGIN,)
+) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {
         "MIDSTREAM_CONFIG_HOME": str(project.parent / "config"),
         "MIDSTREAM_STATE_HOME": str(project.parent / "state"),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
-    # Named, so that it is there whether the package's entry points are installed or not.
-    plugin = ("-p", "midstream.rehearsal.plugin", "-p", "no:cacheprovider")
+    asked = [word for plugin in ("no:cacheprovider", *plugins) for word in ("-p", plugin)]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, "-q", *words],
+        [sys.executable, "-m", "pytest", *asked, "-q"],
         cwd=project,
         env=environment,
         capture_output=True,
@@ -94,27 +100,19 @@ def test_a_rehearsal_outside_a_workspace_is_played_too(project: Path) -> None:
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_plugin_imports_nothing_of_midstream_until_there_is_a_rehearsal() -> None:
-    code = (
-        "import pytest, sys; before = set(sys.modules); import midstream.rehearsal.plugin; "
-        "print(sorted(m for m in sys.modules if m not in before))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S, check=True
-    )
-    loaded = [name for name in listed(done.stdout) if name.startswith("midstream")]
-    rooms = ["midstream", "midstream.rehearsal"]
-    assert loaded == [*rooms, "midstream.rehearsal.file_check", "midstream.rehearsal.plugin"]
+def test_a_conftest_asks_for_it(project: Path) -> None:
+    (project / "conftest.py").write_text(f"pytest_plugins = [{PLUGIN!r}]\n", encoding="utf-8")
+    done = pytest_in(project, plugins=())
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0
 
 
-def listed(text: str) -> list[str]:
-    names: list[str] = json.loads(text.replace("'", '"'))
-    return names
+def test_nothing_is_collected_where_nobody_asked_for_it(project: Path) -> None:
+    done = pytest_in(project, plugins=())
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stdout + done.stderr
 
 
-def test_it_is_registered_for_pytest_by_its_entry_point() -> None:
-    import tomllib
-
+def test_it_is_loaded_in_no_project_by_itself() -> None:
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["entry-points"]["pytest11"] == {"midstream": "midstream.rehearsal.plugin"}
+    assert "entry-points" not in project

@@ -164,13 +164,13 @@ def _without_secrets(told: Iterable[Envelope]) -> list[Envelope]:
 
 def _refuse_unwritable(file: Path) -> None:
     """Raise before a run is made that could not be written down, or over something else."""
-    from midstream.rehearsal.file_check import looks_like_one
+    from midstream.rehearsal.workspace import is_rehearsal
 
     if not file.absolute().parent.is_dir():
         raise UserMistake(
             f"There is no folder {shown_path(file.absolute().parent)}.", hint="Make it first."
         )
-    if file.exists() and not looks_like_one(file):
+    if file.exists() and not is_rehearsal(file):
         raise UserMistake(
             f"{shown_path(file)} is there already, and is no rehearsal.", hint="Name another file."
         )

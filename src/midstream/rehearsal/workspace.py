@@ -19,6 +19,8 @@ FOLDER = "rehearsals"
 MAX_BYTES = 64_000_000
 """A rehearsal holds whole tool results: more than a file a person writes."""
 
+_LOOKED_AT_BYTES = 4096
+
 
 def library_of(config: ConfigManager) -> WorkflowLibrary:
     """Return the workflows of the settings' layers, with the tools they may name.
@@ -48,6 +50,15 @@ def _below(config: ConfigManager, folder: Path) -> Iterator[Path]:
     else:
         paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     yield from (p for p in paths if p.suffix == ".json" and p.parent == folder)
+
+
+def is_rehearsal(path: Path) -> bool:
+    """Return whether a file's beginning is that of a rehearsal; others have `rehearsals` too."""
+    try:
+        with path.open("rb") as stream:
+            return b'"rehearsal"' in stream.read(_LOOKED_AT_BYTES)
+    except OSError:
+        return False
 
 
 def rehearsal_in(path: Path) -> form.Rehearsal:

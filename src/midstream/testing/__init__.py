@@ -1,6 +1,6 @@
 """What is shipped for tests of one's own.
 
 `fakes` for a workflow: a model that is scripted, a clock that jumps, tools and a journal in memory.
-`contracts` and `store_contracts` for an adapter: subclass the port's and run it. `attacks` is what
-`midstream doctor --attack` tries on this machine.
+`contracts` and `store_contracts` for an adapter: subclass the port's and run it. `plugin` makes
+each rehearsal of a project a test. `attacks` is what `midstream doctor --attack` tries on this machine.
 """

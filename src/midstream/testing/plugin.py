@@ -1,43 +1,52 @@
-"""The pytest plugin: every rehearsal file is a test. It is there as soon as midstream is installed.
+"""The pytest plugin: every rehearsal file is a test, in a project that asks for it.
+
+    pytest_plugins = ["midstream.testing.plugin"]     # in the conftest.py at its root
+
+or `pytest -p midstream.testing.plugin`, there or in `addopts`.
 
 Collected is `rehearsals/*.json`, wherever pytest looks, and in `.midstream` without being told to:
 `pytest` in a workspace plays its rehearsals. Elsewhere only files that look like one are taken: other
 projects have folders of that name. What it plays runs the scripts of these workflows, as
 pytest runs the `conftest.py` beside them.
-
-pytest loads this file in every project it runs in. So nothing heavy is imported here, until
-there is a rehearsal to play.
 """
 
+import asyncio
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from midstream.rehearsal.file_check import looks_like_one
+from midstream.config.directories import WORKSPACE_FOLDER
+from midstream.config.open_settings import open_settings
+from midstream.language.errors import MidstreamError
+from midstream.rehearsal.comparison import Difference, replay
+from midstream.rehearsal.workspace import (
+    FOLDER,
+    is_rehearsal,
+    library_of,
+    rehearsal_in,
+    workspace_of,
+)
+from midstream.runtime.workflow_library import WorkflowLibrary
+from midstream.tools.validation import validate
 
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr
 
-    from midstream.rehearsal.comparison import Difference
-    from midstream.runtime.workflow_library import WorkflowLibrary
-
-_FOLDER = "rehearsals"
-_WORKSPACE_FOLDER = ".midstream"
-
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Look into `.midstream`, which pytest would pass by for the dot before its name."""
-    is_ours = collection_path.name == _WORKSPACE_FOLDER and collection_path.is_dir()
+    is_ours = collection_path.name == WORKSPACE_FOLDER and collection_path.is_dir()
     return False if is_ours else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "RehearsalFile | None":
     """Return a file as a test, if it is a rehearsal."""
-    if file_path.suffix != ".json" or file_path.parent.name != _FOLDER:
+    if file_path.suffix != ".json" or file_path.parent.name != FOLDER:
         return None
-    if _WORKSPACE_FOLDER not in file_path.parts and not looks_like_one(file_path):
+    if WORKSPACE_FOLDER not in file_path.parts and not is_rehearsal(file_path):
         return None
     file: RehearsalFile = RehearsalFile.from_parent(parent, path=file_path)
     return file
@@ -73,8 +82,6 @@ class RehearsalItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
     ) -> "str | TerminalRepr":
         """Return what differs, without the traceback of the plugin."""
-        from midstream.language.errors import MidstreamError
-
         if isinstance(excinfo.value, Differs | MidstreamError):
             return f"{self.path}\n{excinfo.value}"
         return super().repr_failure(excinfo, style)
@@ -84,20 +91,10 @@ class RehearsalItem(pytest.Item):
         return self.path, 0, f"rehearsal: {self.name}"
 
 
-_LIBRARIES: "dict[Path, WorkflowLibrary]" = {}
-"""The workflows of each workspace: reading them takes longer than playing a rehearsal."""
-
-
-def _played(path: Path, root: Path) -> "Difference | None":
-    import asyncio
-
-    from midstream.rehearsal.comparison import replay
-    from midstream.rehearsal.workspace import rehearsal_in, workspace_of
-    from midstream.tools.validation import validate
-
+def _played(path: Path, root: Path) -> Difference | None:
     library = _library_of(workspace_of(path, root))
 
-    async def play() -> "Difference | None":
+    async def play() -> Difference | None:
         rehearsal = rehearsal_in(path)
         definition, handlers = await library.load(rehearsal.workflow)
         played = await replay(rehearsal, definition, handlers, validate=validate)
@@ -106,10 +103,7 @@ def _played(path: Path, root: Path) -> "Difference | None":
     return asyncio.run(play())
 
 
-def _library_of(workspace: Path) -> "WorkflowLibrary":
-    from midstream.config.open_settings import open_settings
-    from midstream.rehearsal.workspace import library_of
-
-    if workspace not in _LIBRARIES:
-        _LIBRARIES[workspace] = library_of(open_settings(workspace, trusts_workspace=True))
-    return _LIBRARIES[workspace]
+@cache
+def _library_of(workspace: Path) -> WorkflowLibrary:
+    """Return a workspace's workflows: reading them takes longer than playing a rehearsal."""
+    return library_of(open_settings(workspace, trusts_workspace=True))
