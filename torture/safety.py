@@ -24,9 +24,9 @@ from torture.sanitizer import sanitizer_storm
 
 PROJECT = Path(__file__).parents[1]
 PROPERTIES = (
-    *("tests/core/test_safety_policy.py", "tests/core/test_safety_rules.py"),
-    *("tests/core/test_safety_protected.py", "tests/core/test_safety_commands.py"),
-    *("tests/core/test_safety_harmless.py", "tests/core/test_redaction.py"),
+    *("tests/safety/test_safety_policy.py", "tests/safety/test_safety_rules.py"),
+    *("tests/safety/test_safety_protected.py", "tests/safety/test_safety_commands.py"),
+    *("tests/safety/test_safety_harmless.py", "tests/safety/test_redaction.py"),
     *("tests/attacks/approvals", "tests/attacks/terminal", "tests/tui/test_sanitizer.py"),
 )
 BEFORE = ("git status; ", "ls && ", "cat a.py | ", "pwd\n", "true || ", "ls & ", "  ", "\t")

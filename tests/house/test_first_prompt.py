@@ -40,7 +40,12 @@ NOT_NEEDED = {
         "apsw",
         "re2",
     ),
-    *("midstream.runtime.engine", "midstream.store", "midstream.runtime", "midstream.rehearsal"),
+    *(
+        "midstream.runtime.engine",
+        "midstream.store",
+        "midstream.runtime.state_machine",
+        "midstream.rehearsal",
+    ),
     *(
         "midstream.core.decide.decide",
         "midstream.core.decide.transaction",

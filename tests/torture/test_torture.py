@@ -78,7 +78,7 @@ def test_a_short_part_of_every_torture_is_done_by_these_tests() -> None:
     table = source.partition("TORTURES: Final = ")[2].partition("\n}\n")[0] + "}"
     tests = "".join(
         path.read_text(encoding="utf-8")
-        for folder in ("torture", "core")
+        for folder in ("torture", "language")
         for path in (PROJECT / "tests" / folder).glob("*.py")
     )
 

@@ -627,6 +627,9 @@ def test_no_key_approves_what_the_terminal_has_not_taken_in_full(spawn: Spawn) -
     screen.settle()
     assert "decided" not in "\n".join(screen.scrollback())
     screen.type(BACKSPACE)
+    screen.wait_until(
+        lambda s: editor_line(s).strip() == "›"
+    )  # two keys read as one decide nothing
     screen.type("y")
     screen.wait_for("decided q9 granted=True")
 

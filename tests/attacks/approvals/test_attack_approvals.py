@@ -190,8 +190,8 @@ KEYS = {
 
 BEHIND = """
 import runpy, sys
-from midstream import asking
-asking.QUIET_S = float(sys.argv.pop(1))
+from midstream.tui import terminal_questions
+terminal_questions.QUIET_S = float(sys.argv.pop(1))
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 """Starts a desk that takes a key for one just behind a terminal's own words for so long."""

@@ -126,7 +126,7 @@ def test_what_comes_too_soon_answers_nothing(tmp_path: Path, attack: str) -> Non
     name, keys = TOO_SOON[attack]
     workspace = tmp_path / "workspace"
     write_workflow(workspace / ".midstream", "mine", FLOW)
-    program = f"from midstream import asking; asking.{name} = 1e6; "
+    program = f"from midstream.tui import terminal_questions as q; q.{name} = 1e6; "
     program += "from midstream.__main__ import main; main()"
     words = (sys.executable, "-c", program, "--workspace", str(workspace), "trust")
     with Screen.spawn(words, environment(tmp_path)) as screen:
