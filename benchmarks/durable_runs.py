@@ -145,7 +145,7 @@ async def _wait(count: int, seconds: float) -> None:
             )
             for machine in machines:
                 run = await machine.settled()
-                assert run.open_questions, run.error
+                assert run.inbox.open_questions, run.error
 
         await park(0, 20)
         gc.collect()

@@ -74,7 +74,7 @@ async def park_ours(count: int) -> list[Any]:
         machines.append(machine)
         await machine.start(task_of(number))
         run = await machine.settled()
-        assert run.is_parked and run.open_questions, run.error  # noqa: PT018
+        assert run.is_parked and run.inbox.open_questions, run.error  # noqa: PT018
     return machines
 
 

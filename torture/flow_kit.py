@@ -171,12 +171,12 @@ def at_work(branch: str) -> Callable[[Run], bool]:
 
 def asked(run: Run) -> bool:
     """Return whether something is asked of the person."""
-    return any(question.kind == "question" for question in run.open_questions)
+    return any(question.kind == "question" for question in run.inbox.open_questions)
 
 
 def asked_approval(run: Run) -> bool:
     """Return whether a call waits for approval."""
-    return any(question.kind == "approval" for question in run.open_questions)
+    return any(question.kind == "approval" for question in run.inbox.open_questions)
 
 
 def waits(run: Run) -> bool:

@@ -220,7 +220,7 @@ async def _accompany(machine: WorkflowStateMachine, flow: Flow, ledger: Ledger, 
         run = machine.run
         done = set(ledger.of("said"))
         step = next(((n, s) for n, s in enumerate(flow.steps) if f"p{n}" not in done), None)
-        unsure = next((q for q in run.open_questions if q.choices == tuple(OUTCOMES)), None)
+        unsure = next((q for q in run.inbox.open_questions if q.choices == tuple(OUTCOMES)), None)
         if unsure is not None:
             await machine.say(NOT_KNOWN, question=unsure.id, id=f"o{unsure.id}")
         elif step is not None and step[1].when(run):
@@ -256,7 +256,7 @@ async def _do(
     id, run = f"p{number}", machine.run
     fuse.point()
     if step.act == "say":
-        question = next((q.id for q in run.open_questions if q.kind == "question"), None)
+        question = next((q.id for q in run.inbox.open_questions if q.kind == "question"), None)
         is_answer = step.policy is None and question is not None
         await machine.say(
             step.text,
@@ -271,7 +271,7 @@ async def _do(
         with contextlib.suppress(UserMistake):  # it had begun before the process was killed
             await machine.compact("all of it")
     else:
-        asked = next(q.id for q in run.open_questions if q.kind == "approval")
+        asked = next(q.id for q in run.inbox.open_questions if q.kind == "approval")
         await machine.approve(asked, Decision(granted=step.act == "approve"))
     fuse.point()
     ledger.write("said", id)
@@ -283,8 +283,8 @@ async def _do(
 async def _move_on(machine: WorkflowStateMachine, flow: Flow) -> None:
     """Do what a person would with a run that waits and has heard all they had to say."""
     run = machine.run
-    approval = next((q for q in run.open_questions if q.kind == "approval"), None)
-    question = next((q for q in run.open_questions if q.kind == "question"), None)
+    approval = next((q for q in run.inbox.open_questions if q.kind == "approval"), None)
+    question = next((q for q in run.inbox.open_questions if q.kind == "question"), None)
     if approval is not None:
         await machine.approve(approval.id, Decision(granted=True))
     elif question is not None:

@@ -265,7 +265,7 @@ def keys(run: Run) -> list[inputs.EffectKey]:
 
 def dispositions(run: Run) -> list[str | None]:
     """Return what became of each line, in the order they came."""
-    return [record.disposition for record in run.inbox.values()]
+    return [record.disposition for record in run.inbox.lines.values()]
 
 
 # --- what is always true ----------------------------------------------------------------------
@@ -286,29 +286,31 @@ def check(before: Run, run: Run, facts: Sequence[e.AnyFact]) -> None:
             made = [made_call.id for made_call in message.calls]
             assert [result.call_id for result in message.results] == made
 
-    assert run.open_questions == tuple(q for q in run.questions if q.is_open)
-    ids = [question.id for question in run.questions]
+    assert run.inbox.open_questions == tuple(q for q in run.inbox.questions if q.is_open)
+    ids = [question.id for question in run.inbox.questions]
     assert len(set(ids)) == len(ids)
     parked = {call_id for part in parts(run) for call_id in parked_in(part)}
-    assert {q.call_id for q in run.open_questions if q.call_id} == parked
+    assert {q.call_id for q in run.inbox.open_questions if q.call_id} == parked
     for part in parts(run):
         check_order(part)
-        theirs = [q.id for q in part.questions]
-        assert theirs == [q.id for q in run.questions if q.id in theirs]
-        assert all(q.branch.startswith(part.path) for q in part.questions)
+        theirs = [q.id for q in part.inbox.questions]
+        assert theirs == [q.id for q in run.inbox.questions if q.id in theirs]
+        assert all(q.branch.startswith(part.branch.path) for q in part.inbox.questions)
         check_shared(part)
 
-    undisposed = tuple(record for record in run.inbox.values() if record.disposition is None)
-    assert run.undelivered == undisposed
+    undisposed = tuple(record for record in run.inbox.lines.values() if record.disposition is None)
+    assert run.inbox.undelivered == undisposed
     disposed = [fact.input_id for fact in of(facts, e.InputDisposed)]
     assert len(set(disposed)) == len(disposed), "a line ends once"
     for input_id in disposed:
-        assert input_id not in before.inbox or before.inbox[input_id].disposition is None
+        assert (
+            input_id not in before.inbox.lines or before.inbox.lines[input_id].disposition is None
+        )
     received = [fact.input_id for fact in of(facts, e.InputReceived)]
-    assert not set(received) & set(before.inbox), "a line is received once"
+    assert not set(received) & set(before.inbox.lines), "a line is received once"
     if run.phase == "ended":
         assert not undisposed
-        assert not run.open_questions
+        assert not run.inbox.open_questions
         assert not owed
     moving = [effect for effect in pending(run) if not is_idle_wait(run, effect.key)]
     assert run.is_parked == (not moving) or run.phase in ("new", "ended")
@@ -340,7 +342,7 @@ def parked_in(run: Run) -> set[str]:
 def check_shared(run: Run) -> None:
     """Fail unless what branches share with the run is the same for them all."""
     for branch in run.branches.values():
-        for context in branch.shared:
+        for context in branch.branch.shared:
             assert branch.is_over or branch.contexts[context] == run.contexts[context]
 
 

@@ -88,7 +88,7 @@ def test_an_address_is_a_name_behind_an_at_sign_and_words(
 def test_a_branch_goes_by_its_name_and_the_agent_at_work_there() -> None:
     run, _ = tell(TWO)
 
-    assert {name: branch.path for name, branch in addressees(run).items()} == {
+    assert {name: branch.branch.path for name, branch in addressees(run).items()} == {
         "left": "left",
         "right": "right",
         "dude": "left",
@@ -188,7 +188,7 @@ def cut_call() -> Run:
 
 def test_a_call_that_did_not_happen_is_made_again() -> None:
     run = cut_call()
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     assert question.text == "A call was cut off while it ran. What became of it?\nshell {}"
 
     run, facts = go(run, says("2", question.id))

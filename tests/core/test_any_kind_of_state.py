@@ -213,7 +213,7 @@ class Player:
         move = self.data.draw(st.integers(0, 29))
         if move < 17 and pending(run):
             return self.owed(run)
-        if move < 22 and run.open_questions:
+        if move < 22 and run.inbox.open_questions:
             return self.answer(run)
         if move < 26:
             return self.said(run)
@@ -263,7 +263,7 @@ class Player:
         return inputs.ToolFinished(key=key, outcome=outcome, text=self.data.draw(texts))  # type: ignore[arg-type]
 
     def answer(self, run: Run) -> inputs.AnyInput:
-        question = self.data.draw(st.sampled_from(run.open_questions))
+        question = self.data.draw(st.sampled_from(run.inbox.open_questions))
         if question.kind == "approval":
             granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
             return inputs.Approve(question=question.id, granted=granted, for_run=for_run)
@@ -352,7 +352,9 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
         else:
             ended = {fact.call_id for fact in of(facts, e.ToolReturned)}
             assert before - ended <= once_under_way(run), "a once call is never lost sight of"
-    deep = max((part.path.count("/") + 1 for part in parts(run) if part.path), default=0)
+    deep = max(
+        (part.branch.path.count("/") + 1 for part in parts(run) if part.branch.path), default=0
+    )
     event(f"{run.phase}, {deep} deep, {len(facts) // 20 * 20}+ facts")
 
     reopened(run, facts)
@@ -400,7 +402,7 @@ def test_whatever_happened_a_run_comes_to_its_end_when_all_goes_well(data: st.Da
 def what_helps(run: Run, step: int) -> inputs.AnyInput:
     """Return what goes well next: replies, results and answers before any time is over."""
     owed = sorted(pending(run), key=lambda effect: isinstance(effect, AwaitTime))
-    if owed and not (isinstance(owed[0], AwaitTime) and run.open_questions):
+    if owed and not (isinstance(owed[0], AwaitTime) and run.inbox.open_questions):
         match owed[0]:
             case AskModel(key=key):
                 part = owner_of(run, key)
@@ -416,7 +418,7 @@ def what_helps(run: Run, step: int) -> inputs.AnyInput:
                 return inputs.TimerStarted(key=key, until=0.0)
             case AwaitTime(key=key):
                 return inputs.TimerRang(key=key)
-    question = run.open_questions[0] if run.open_questions else None
+    question = run.inbox.open_questions[0] if run.inbox.open_questions else None
     if question is not None and question.kind == "approval":
         return inputs.Approve(question=question.id, granted=True)
     text = "1" if question is not None and question.choices else "go on"

@@ -28,7 +28,7 @@ from midstream.core.conversation import Message, ToolCall
 from midstream.core.costs import costs
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
-from midstream.core.run import InputRecord, Run
+from midstream.core.run import Inbox, InputRecord, Run, RunUsage
 from midstream.language.spec import Budget, Definition, plan_of
 from midstream.views.difference import first_difference
 
@@ -280,7 +280,7 @@ def test_a_run_taken_up_through_snapshots_is_the_one_folded_from_its_facts(
 
         assert encode_run(folded)[0] == encode_run(again)[0]
         assert first_difference(folded, again) is None
-        assert costs(again.usages) == costs(tuple(run.usages))
+        assert costs(again.usage.requests) == costs(tuple(run.usage.requests))
         assert again == run
 
 
@@ -302,7 +302,11 @@ def test_a_snapshot_makes_no_page_that_was_kept_before() -> None:
 def test_a_snapshot_that_lacks_a_page_is_none() -> None:
     run = Run(
         id="r",
-        questions=Log(Question(id=f"q{n}", number=n, kind="input", text="?") for n in range(PAGE)),
+        inbox=Inbox(
+            questions=Log(
+                Question(id=f"q{n}", number=n, kind="input", text="?") for n in range(PAGE)
+            )
+        ),
     )
     head, pages = encode_run(run)
 
@@ -324,14 +328,13 @@ def test_a_long_run_is_read_from_many_pages() -> None:
     run = Run(
         id="r",
         contexts={"talk\n": words, "empty": ()},
-        inbox=lines,
-        questions=questions,
-        usages=usages,
+        inbox=Inbox(lines=lines, questions=questions),
+        usage=RunUsage(requests=usages),
     )
     written = encode_run(run)
 
     assert decode_run(*written) == run
-    assert [*decode_run(*written).inbox] == [*lines]
+    assert [*decode_run(*written).inbox.lines] == [*lines]
     assert len(written[1]) == 4 * 3, "what is full of each stands on pages"
 
 

@@ -137,7 +137,7 @@ class Player:
 
     def said(self, run: Run) -> inputs.AnyInput:
         self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
-        question_ids = [None, None, "q99", *(q.id for q in run.questions[-4:])]
+        question_ids = [None, None, "q99", *(q.id for q in run.inbox.questions[-4:])]
         new_id = f"line{len(self.lines)}"
         input_id = self.data.draw(st.sampled_from([new_id, new_id, new_id, self.lines[-1]]))
         self.lines.append(input_id)
@@ -163,7 +163,9 @@ class Player:
 
     def other(self, run: Run) -> inputs.AnyInput:
         key = self.data.draw(st.sampled_from(self.keys))
-        question = self.data.draw(st.sampled_from(["q99", *(q.id for q in run.questions[-4:])]))
+        question = self.data.draw(
+            st.sampled_from(["q99", *(q.id for q in run.inbox.questions[-4:])])
+        )
         granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
         options: list[inputs.AnyInput] = [
             self.model(key),
@@ -236,7 +238,7 @@ def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
 
     assert run.phase == "ended"
     assert None not in dispositions(run)
-    assert len(of(facts, e.InputDisposed)) == len(run.inbox)
+    assert len(of(facts, e.InputDisposed)) == len(run.inbox.lines)
     asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]
     answered = [fact.question_id for fact in of(facts, e.QuestionAnswered)]
     superseded = [fact.question_id for fact in of(facts, e.QuestionSuperseded)]

@@ -219,9 +219,9 @@ def test_folding_a_long_chat_copies_its_past_at_no_fact() -> None:
         usage = Usage(model="m", input_tokens=1, output_tokens=1)
         run = judged(run, ModelReplied(key=owed.key, text="Yes.", usage=usage)).run
         (talk,) = run.contexts.values()
-        grown = (talk, run.usages, run.questions)
+        grown = (talk, run.usage.requests, run.inbox.questions)
         held += [log._shared for log in grown if isinstance(log, Log)]
-        held += [run.inbox._places] if isinstance(run.inbox, Book) else []
+        held += [run.inbox.lines._places] if isinstance(run.inbox.lines, Book) else []
 
     assert len(talk) > 9 * RECENT
     assert len(held) == 4 * 5 * RECENT

@@ -241,7 +241,7 @@ def test_an_open_call_goes_on_under_it() -> None:
     run, _ = go(run, recovered(replace(define(workflow), tools={})))
 
     assert keys(run) == []
-    assert [question.call_id for question in run.open_questions] == ["call_1"]
+    assert [question.call_id for question in run.inbox.open_questions] == ["call_1"]
     run, _ = go(run, says("1", "q1"), comes("call_2"))
     assert "There is no tool 'look'" in run.contexts["talk"][-1].results[1].text
 

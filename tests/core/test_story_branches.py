@@ -157,7 +157,7 @@ def test_words_while_a_state_that_took_too_long_is_ending_win() -> None:
     assert run.phase == "branches"
     assert of(facts, e.BranchStarted) == [], "they go on"
     assert at(run, "left").phase == "turn"
-    assert [question.branch for question in run.open_questions] == ["right"], "did it happen?"
+    assert [question.branch for question in run.inbox.open_questions] == ["right"], "did it happen?"
 
 
 def timed_out() -> list[Any]:
@@ -180,15 +180,15 @@ def test_a_finished_branch_is_not_run_again_and_an_open_question_is_asked_again(
     run, _ = tell(
         TWO, within("left", replies("done")), within("right", replies("", asks("Which?")))
     )
-    (first,) = run.open_questions
+    (first,) = run.inbox.open_questions
     run, facts = go(run, says("wait", policy="interrupt"), replies("Yes."))
 
     assert [fact.question_id for fact in of(facts, e.QuestionSuperseded)] == [first.id]
     assert at(run, "left").output == "done"
     assert [f.name for f in of(facts, e.BranchStarted)] == []
     run, _ = go(run, within("right", replies("", asks("Which?"))))
-    assert run.open_questions[0].id != first.id
-    run, _ = go(run, says("src", run.open_questions[0].id), within("right", replies("all")))
+    assert run.inbox.open_questions[0].id != first.id
+    run, _ = go(run, says("src", run.inbox.open_questions[0].id), within("right", replies("all")))
     assert run.output == {"left": "done", "right": "all"}
 
 
@@ -196,7 +196,7 @@ def test_a_state_in_a_branch_asks_again_after_a_halt() -> None:
     run, _ = tell(
         fan(LEFT, side("right", spec.State(name="r", ask="Which?"))), inputs.Halt(), says("hm")
     )
-    assert run.open_questions == ()
+    assert run.inbox.open_questions == ()
     run, facts = go(run, replies("Well."))
 
     (question,) = of(facts, e.QuestionAsked)
@@ -221,7 +221,7 @@ def test_a_once_call_of_unknown_outcome_in_a_branch_is_asked_about_after_a_halt(
 
 def test_a_call_that_did_not_happen_is_made_then() -> None:
     run, _ = tell(fan(LEFT, SHELL), inputs.Recovered())
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     run, facts = go(run, says("It did not happen", question.id))
 
     assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
@@ -242,14 +242,14 @@ def test_words_may_come_before_a_sub_workflow_has_its_own_words() -> None:
     )
     workflow = flow(spec.State(name="start", workflow="inner"), BACK)
     run, _ = tell(define(workflow, inner=inner))
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
 
     assert (question.kind, question.text, question.branch) == ("input", "wish?", "inner")
     assert run.is_parked
     run, _ = go(run, inputs.Halt())
-    assert (run.phase, run.open_questions) == ("held", ())
+    assert (run.phase, run.inbox.open_questions) == ("held", ())
     run, _ = go(run, says("hm"), replies("Well."))
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     run, _ = go(run, says("a cat", question.id))
     assert words(at(run, "inner").contexts["talk"]) == [("@user", "a cat")]
 
@@ -325,8 +325,8 @@ def test_a_yes_for_the_run_counts_in_every_branch() -> None:
         within("left", replies("", call("write", n=1))),
         within("right", replies("", call("write", n=2))),
     )
-    assert [q.branch for q in run.open_questions] == ["left", "right"]
-    run, facts = go(run, approves(run.open_questions[0].id, for_run=True))
+    assert [q.branch for q in run.inbox.open_questions] == ["left", "right"]
+    run, facts = go(run, approves(run.inbox.open_questions[0].id, for_run=True))
 
     assert [fact.branch for fact in of(facts, e.ToolCalled)] == ["left", "right"]
     run, facts = go(run, within("left", done("call_1")), within("left", replies("", call("write"))))
@@ -559,13 +559,13 @@ def test_a_run_with_branches_is_the_same_from_its_facts_and_from_a_snapshot(step
 def test_a_visit_asks_by_another_id_than_the_one_before() -> None:
     loop = spec.State(name="start", parallel=(LEFT, RIGHT), next="start")
     run, _ = tell(flow(loop), within("left", replies("", asks("Which?"))))
-    first = run.open_questions[0].id
+    first = run.inbox.open_questions[0].id
     run, _ = go(
         run, says("src", first), within("left", replies("l")), within("right", replies("r"))
     )
     run, _ = go(run, within("left", replies("", asks("Which?"))), says("late", first))
 
-    assert run.open_questions[0].id != first
+    assert run.inbox.open_questions[0].id != first
     assert dispositions(run) == ["answered", "rejected"]
 
 
@@ -625,7 +625,7 @@ def test_an_ended_branch_keeps_little() -> None:
     run, _ = tell(TWO, within("left", replies("x" * 1_000)), input="y" * 10_000)
     left = at(run, "left")
 
-    assert (left.contexts, left.common_data, left.base) == ({}, {}, None)
+    assert (left.contexts, left.common_data, left.branch.base) == ({}, {}, None)
     assert left.output == "x" * 1_000
     assert of(tell(fan(LEFT), within("left", replies("x")))[1], e.WorkDone)[0].value == {
         "left": "x"

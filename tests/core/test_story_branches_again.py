@@ -94,7 +94,7 @@ def test_a_once_call_that_may_have_happened_is_asked_about_when_it_goes_on() -> 
 
     assert of(facts, ToolCalled) == []
     assert [q.branch for q in of(facts, QuestionAsked)] == ["make"]
-    assert "What became of it?" in run.open_questions[0].text
+    assert "What became of it?" in run.inbox.open_questions[0].text
 
 
 def test_a_timeout_of_the_state_around_holds_them_too() -> None:
@@ -164,10 +164,10 @@ def test_over_a_timeout_that_is_not_tried_again_they_are_stopped() -> None:
 def test_a_question_of_theirs_is_asked_again() -> None:
     ask = Branch(name="ask", states=(State(name="q", ask="Which?", save_as="which"),))
     run, _ = tell(fan("say", ask, retry=ON_BRANCH), within("say", fails()))
-    assert run.open_questions == ()
+    assert run.inbox.open_questions == ()
     run, _ = again(run)
 
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     run, _ = go(run, says("this", question.id), within("say", replies("ok")))
     assert run.common_data["which"] == "this"
 
@@ -254,9 +254,9 @@ def test_an_agents_calls_are_known_to_it_when_it_goes_on() -> None:
 def test_an_approval_of_theirs_is_not_left_open() -> None:
     write = Branch(name="write", states=(State(name="w", tool="write"),))
     run, _ = tell(fan("say", write, retry=ON_BRANCH), within("say", fails()))
-    assert run.open_questions == ()
+    assert run.inbox.open_questions == ()
     run, _ = again(run)
-    run, facts = go(run, approves(run.open_questions[0].id))
+    run, facts = go(run, approves(run.inbox.open_questions[0].id))
 
     assert [fact.call_id for fact in of(facts, ToolCalled)] == ["call_2"]
 

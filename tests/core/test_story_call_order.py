@@ -91,7 +91,7 @@ def test_a_call_is_looked_at_when_its_turn_comes_and_so_is_its_card_drawn() -> N
     run, facts = tell(DUDE, made("run", "run"))
     assert owed(run) == ["review 1"]
     run, facts = go(run, comes("call_1", "ask", asks=("exec: a", "shown: 1")))
-    assert [q.call_id for q in run.open_questions] == ["call_1"]
+    assert [q.call_id for q in run.inbox.open_questions] == ["call_1"]
     assert (owed(run), run.is_parked) == ([], True)
 
     run, _ = go(run, approves("q1"))
@@ -121,7 +121,7 @@ def test_reads_that_are_looked_at_first_are_looked_at_in_order() -> None:
 
 def test_questions_are_asked_in_their_turn_and_changes_wait_for_the_answers() -> None:
     run, _ = tell(DUDE, made("ask", "look", "ask", "shell"))
-    assert [q.id for q in run.open_questions] == ["q1", "q2"]
+    assert [q.id for q in run.inbox.open_questions] == ["q1", "q2"]
     assert owed(run) == ["tool 2"]
     run, _ = go(run, done("call_2"), says("this", "q2"))
     assert (owed(run), run.is_parked) == ([], True)
@@ -129,7 +129,7 @@ def test_questions_are_asked_in_their_turn_and_changes_wait_for_the_answers() ->
     assert owed(run) == ["review 4"]
 
     run, _ = tell(DUDE, made("shell", "ask"))
-    assert not run.open_questions, "what it did may be what the question is about"
+    assert not run.inbox.open_questions, "what it did may be what the question is about"
     run, facts = go(run, done("call_1"), comes("call_2"))
     assert kinds(facts)[-2:] == ["tool_called", "question_asked"]
 

@@ -97,7 +97,7 @@ def test_what_the_summary_used_counts() -> None:
     run, _ = talked(4)
     run, _ = go(run, inputs.Compact(), summary(usage=usage))
 
-    assert run.usages == (("(summary)", usage),)
+    assert run.usage.requests == (("(summary)", usage),)
 
 
 def test_a_second_summary_is_made_of_the_first_one_and_the_turns_after_it() -> None:

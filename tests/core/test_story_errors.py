@@ -115,7 +115,7 @@ def test_a_once_call_that_may_have_happened_is_asked_about_and_not_tried_again(
 ) -> None:
     shell = State(name="start", tool="shell", retry=AGAIN, catch=CAUGHT)
     run, _ = tell(flow(shell, SORRY), done("call_1", outcome=outcome))  # type: ignore[arg-type]
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     run, facts = go(run, says("Not known: let the agent verify", question.id))
 
     assert of(facts, e.ToolCalled) == []

@@ -142,7 +142,7 @@ def test_a_bare_stop_holds_and_words_then_go_on(kind: str, moment: int) -> None:
     run, _ = go(run, Halt())
     run, _ = let_stop(run)
     assert (run.phase, keys(run), run.is_parked) == ("held", [], True)
-    assert not run.open_questions, "what is held asks nothing"
+    assert not run.inbox.open_questions, "what is held asks nothing"
     assert go(run, Halt())[1] == []
     run, _ = go(run, says("go on"), replies("Sure."))
 
@@ -247,9 +247,9 @@ def test_it_leads_on_when_it_is_done(kind: str) -> None:
 def test_a_halt_while_a_person_is_asked_what_became_of_a_call_asks_again() -> None:
     run, _ = begun("once", 0)
     run, _ = go(run, Recovered(), says("first this", policy="interrupt"), replies("Yes."))
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     run, _ = go(run, says("and this", policy="interrupt"), replies("Yes."))
-    (again,) = run.open_questions
+    (again,) = run.inbox.open_questions
 
     assert (question.call_id, again.call_id) == ("call_1", "call_1")
     assert question.id != again.id
@@ -262,7 +262,7 @@ def test_a_halt_while_a_person_is_asked_what_became_of_a_call_asks_again() -> No
 def test_a_run_that_begins_anew_asks_of_the_call_in_doubt_first(said: str) -> None:
     run, _ = tell(flow(spec.State(name="start", tool="shell", next="then"), THEN), says("wait"))
     run, facts = go(run, done("call_1", outcome="unknown"))
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     assert path(facts) == ["start"], "there is no resume"
     assert of(facts, e.ToolCalled) == []
     run, facts = go(run, says(said, question.id))
@@ -307,7 +307,7 @@ def test_choices_are_templates_and_an_answer_is_one_of_them() -> None:
     ask = spec.Ask(question="Which of ${input}?", choices=("${variables.a}", "none"))
     run, _ = tell(flow(spec.State(name="start", ask=ask), variables={"a": ["x"]}), says("1", "q1"))
 
-    assert run.questions[0].choices == ('["x"]', "none")
+    assert run.inbox.questions[0].choices == ('["x"]', "none")
     assert run.output == '["x"]', "what was chosen, not the number it was chosen by"
 
 
@@ -361,7 +361,7 @@ def test_a_sub_workflow_without_an_output_leaves_no_words() -> None:
 def test_an_agent_in_a_sub_workflow_asks_at_the_top() -> None:
     run, _ = begun("workflow", 0)
     run, _ = go(run, within("inner", replies("", asks("Which?"))))
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     assert (question.branch, question.number) == ("inner", 1)
     run, _ = go(run, says("src", question.id), within("inner", replies("ok")))
 

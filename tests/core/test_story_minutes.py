@@ -35,10 +35,10 @@ def owed(run: Run) -> list[str]:
 
 def test_used_up_the_run_asks_before_it_begins_anything_more() -> None:
     run, facts = tell(flow(LOOPING, budget=Budget(minutes=2)), After(60, LOOK))
-    assert run.open_questions == ()
+    assert run.inbox.open_questions == ()
     run, _ = go(run, After(60.0, done("call_1")))
 
-    assert [question.text for question in run.open_questions] == [
+    assert [question.text for question in run.inbox.open_questions] == [
         "The workflow has used up its budget of 2 minutes. Go on?"
     ]
     assert pending(run) == ()
@@ -51,7 +51,7 @@ def test_as_much_again_is_as_many_minutes_again() -> None:
     assert owed(run) == ["AskModel"]
     run, _ = go(run, After(20, replies("x")))
 
-    assert "budget of 1 minute" in run.open_questions[0].text
+    assert "budget of 1 minute" in run.inbox.open_questions[0].text
 
 
 def test_what_is_under_way_is_let_end() -> None:
@@ -72,16 +72,16 @@ def test_a_handler_under_way_is_let_end() -> None:
     assert owed(run) == ["RunHandler"]
     run, _ = go(run, handler())
 
-    assert [question.about for question in run.open_questions] == ["budget"]
+    assert [question.about for question in run.inbox.open_questions] == ["budget"]
 
 
 def test_time_in_which_only_a_person_can_move_it_on_does_not_count() -> None:
     run, _ = tell(flow(LOOPING, budget=Budget(minutes=1)), replies("", call("write")))
     run, _ = go(run, After(3600, approves("q1")))
-    assert run.worked_s == 0
+    assert run.usage.active_s == 0
     run, _ = go(run, done("call_1"), Halt(), After(3600, Resume()))
 
-    assert run.worked_s == 0
+    assert run.usage.active_s == 0
 
 
 def test_branches_at_once_count_once_for_the_run_and_each_for_itself() -> None:
@@ -90,8 +90,8 @@ def test_branches_at_once_count_once_for_the_run_and_each_for_itself() -> None:
     run, _ = tell(workflow, After(40, within("left", replies("a"))))
     run, _ = go(run, After(20, within("right", LOOK)))
 
-    assert run.worked_s == 60
-    assert (run.branches["left"].worked_s, run.branches["right"].worked_s) == (40, 60)
+    assert run.usage.active_s == 60
+    assert (run.branches["left"].usage.active_s, run.branches["right"].usage.active_s) == (40, 60)
 
 
 def test_a_new_visit_has_new_minutes() -> None:
@@ -109,7 +109,9 @@ def test_a_visit_that_was_cut_goes_on_with_what_it_had_used() -> None:
     assert run.state == "start"
     run, _ = go(run, After(20, LOOK), done("call_1"))
 
-    assert "The state 'start' has used up its budget of 1 minute" in run.open_questions[0].text
+    assert (
+        "The state 'start' has used up its budget of 1 minute" in run.inbox.open_questions[0].text
+    )
 
 
 def test_where_nobody_is_there_the_state_fails() -> None:
@@ -123,7 +125,7 @@ def test_where_nobody_is_there_the_state_fails() -> None:
 def test_what_a_person_limits_counts() -> None:
     run, _ = tell(flow(LOOPING), After(60, replies("x")), limits=Budget(minutes=1))
 
-    assert run.open_questions[0].text == "The run has used up its budget of 1 minute. Go on?"
+    assert run.inbox.open_questions[0].text == "The run has used up its budget of 1 minute. Go on?"
 
 
 @pytest.mark.parametrize("budget", [Budget(minutes=1), Budget(transitions=2)])
@@ -131,7 +133,7 @@ def test_a_circle_of_handlers_alone_is_paused(budget: Budget) -> None:
     start = state("start", post_handler="count", next="start")
     run, _ = tell(flow(start, budget=budget), After(30, handler()), After(30, handler()))
 
-    assert [question.about for question in run.open_questions] == ["budget"]
+    assert [question.about for question in run.inbox.open_questions] == ["budget"]
     assert run.is_parked
     assert pending(run) == ()
     run, _ = go(run, says(AGAIN, question="q1"))
@@ -149,7 +151,7 @@ def test_a_circle_of_waits_alone_is_paused() -> None:
     )
 
     assert pending(run) == ()
-    assert "1 transition" in run.open_questions[0].text
+    assert "1 transition" in run.inbox.open_questions[0].text
     run, _ = go(run, says(AGAIN, question="q1"))
     assert owed(run) == ["AwaitTime"]
 
@@ -159,7 +161,7 @@ def test_no_branch_more_is_begun_before_a_person_said_so() -> None:
     start = State(name="start", for_each=each, next="stop")
     run, _ = tell(flow(start, budget=Budget(minutes=1)), input=["a", "b"])
     run, _ = go(run, After(60, within("1", replies("x"))))
-    assert [question.about for question in run.open_questions] == ["budget"]
+    assert [question.about for question in run.inbox.open_questions] == ["budget"]
     assert run.is_parked
     assert pending(run) == ()
     run, _ = go(run, says(AGAIN, question="q1"), within("2", replies("y")))

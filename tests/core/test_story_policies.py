@@ -59,7 +59,7 @@ def test_a_clock_that_is_set_back_makes_no_storm_of_a_talk() -> None:
     talk = [says("hm", id=f"{n}", at=5000.0 + 60 * n) for n in range(STORM_COUNT)]
     run, _ = tell(workflow, *talk, says("hm", id="later", at=1000.0))
 
-    assert run.inbox["later"].handling == "interrupt"
+    assert run.inbox.lines["later"].handling == "interrupt"
 
 
 # --- steer ------------------------------------------------------------------------------------

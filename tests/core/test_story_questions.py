@@ -70,7 +70,7 @@ def test_a_wrong_answer_is_explained_and_the_question_stays_open(line: str) -> N
     assert kinds(facts) == ["input_received", "answer_refused", "input_disposed"]
     assert "1 Red, 2 Blue" in of(facts, e.AnswerRefused)[0].reason
     assert dispositions(run) == ["rejected"]
-    assert len(run.open_questions) == 1
+    assert len(run.inbox.open_questions) == 1
 
     run, _ = go(run, says("red", "q1"))
     assert dispositions(run) == ["rejected", "answered"]
@@ -118,7 +118,7 @@ def test_waiting_for_input_takes_no_number() -> None:
         ("input", 0),
         ("question", 1),
     ]
-    assert run.last_number == 1
+    assert run.inbox.last_number == 1
 
 
 @pytest.mark.parametrize("choices", ["red", 7, None, []])
@@ -188,7 +188,7 @@ def test_where_nobody_is_there_to_ask_the_call_is_refused() -> None:
 
     assert of(facts, e.ToolReturned)[0].outcome == "denied"
     assert "--allow write" in of(facts, e.ToolReturned)[0].result
-    assert not run.open_questions
+    assert not run.inbox.open_questions
 
 
 def test_words_never_approve() -> None:
@@ -198,7 +198,7 @@ def test_words_never_approve() -> None:
     assert of(facts, e.ToolCalled) == []
     assert "do not approve" in of(facts, e.AnswerRefused)[0].reason
     assert dispositions(run) == ["rejected"]
-    assert len(run.open_questions) == 1
+    assert len(run.inbox.open_questions) == 1
 
 
 def test_unasked_words_do_not_approve_either_but_halt() -> None:

@@ -214,14 +214,14 @@ def test_what_the_person_says_becomes_the_calls_result(line: str, outcome: str) 
 def test_a_command_that_was_cut_is_shown_as_it_is() -> None:
     run, _ = tell(PLAIN, replies("", call("shell", command='echo "a"')), DIED)
 
-    assert run.open_questions[0].text.endswith('What became of it?\nshell $ echo "a"')
+    assert run.inbox.open_questions[0].text.endswith('What became of it?\nshell $ echo "a"')
 
 
 def test_anything_else_goes_back_to_the_editor() -> None:
     run, facts = go(_asked(), says("hm", "q1"))
 
     assert kinds(facts) == ["input_received", "answer_refused", "input_disposed"]
-    assert run.open_questions[0].id == "q1"
+    assert run.inbox.open_questions[0].id == "q1"
 
 
 def test_unasked_words_instead_leave_the_outcome_unknown() -> None:
@@ -268,7 +268,7 @@ def test_an_approval_beside_it_is_its_own() -> None:
 
 def test_each_call_a_process_dies_in_is_asked_about_when_its_turn_has_come() -> None:
     run, _ = tell(PLAIN, replies("", *[call("shell", n=n) for n in range(3)]), DIED)
-    assert [question.call_id for question in run.open_questions] == ["call_1"]
+    assert [question.call_id for question in run.inbox.open_questions] == ["call_1"]
     assert run.is_parked
 
     run, _ = go(run, says("1", "q1"), comes("call_2"), DIED, says("2", "q2"))
@@ -282,7 +282,7 @@ def test_a_second_crash_asks_nothing_twice() -> None:
     again, facts = go(run, DIED, DIED)
 
     assert facts == [IDLE, IDLE]
-    assert again.open_questions == run.open_questions
+    assert again.inbox.open_questions == run.inbox.open_questions
 
 
 def test_a_late_result_of_the_dead_process_changes_nothing() -> None:

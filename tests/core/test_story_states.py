@@ -398,8 +398,8 @@ def test_a_long_chat_keeps_few_things_open() -> None:
     for n in range(30):
         run, _ = go(run, says(f"line {n}"), replies("yes"))
 
-    assert len(run.open_questions) == 1
-    assert run.undelivered == ()
+    assert len(run.inbox.open_questions) == 1
+    assert run.inbox.undelivered == ()
 
 
 # --- stopping ---------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def test_words_while_a_timeout_ends_a_call_are_heard_and_the_call_is_not_forgott
     run, facts = go(run, done("call_1", outcome="stopped"), replies("Slow."))
 
     assert path(facts) == ["resume", "start"]
-    assert run.open_questions[0].call_id == "call_1"
+    assert run.inbox.open_questions[0].call_id == "call_1"
     assert dispositions(run) == ["interrupted"]
 
 
@@ -234,7 +234,7 @@ def test_a_late_answer_to_an_expired_question_is_refused() -> None:
 
     assert run.state == "late"
     assert dispositions(run) == ["rejected"]
-    assert next(iter(run.inbox.values())).reason == "the time to answer it is over"
+    assert next(iter(run.inbox.lines.values())).reason == "the time to answer it is over"
 
 
 def test_an_answer_comes_before_the_deadline_it_ends() -> None:
@@ -263,7 +263,7 @@ def test_a_question_in_a_branch_expires_there() -> None:
     run, _ = go(run, within("quiz", begins("deadline", 9.0)), within("quiz", rings("deadline")))
 
     assert at(run, "quiz").output == "red"
-    assert [question.status for question in run.questions] == ["expired"]
+    assert [question.status for question in run.inbox.questions] == ["expired"]
 
 
 def test_an_approval_may_come_in_time() -> None:

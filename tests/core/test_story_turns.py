@@ -44,7 +44,7 @@ def test_call_ids_are_unique_in_a_run() -> None:
     run, facts = tell(DUDE, replies("", call("look")), done("call_1"), replies("", call("look")))
 
     assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_1", "call_2"]
-    assert run.calls_made == 2
+    assert run.usage.calls_made == 2
 
 
 def test_an_unknown_tool_is_an_error_for_the_model_and_its_siblings_go_on() -> None:
@@ -115,7 +115,7 @@ def test_usage_is_kept_by_agent() -> None:
     usage = e.Usage(model="m", input_tokens=3, output_tokens=2, cost_usd="0.1")
     run, _ = tell(DUDE, replies("hi", usage=usage))
 
-    assert run.usages == (("dude", usage),)
+    assert run.usage.requests == (("dude", usage),)
 
 
 # --- parsing tools ----------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_a_question_of_its_agent_is_closed_for_the_words() -> None:
     start = state("start", "dude", resume=BACK)
     run, _ = tell(flow(start), replies("", asks("Which?")), says("neither"))
 
-    assert run.open_questions == ()
+    assert run.inbox.open_questions == ()
     assert run.phase == "turn"
     assert words(run.contexts["talk"])[-1] == ("@user", "neither")
 

@@ -137,7 +137,7 @@ async def test_words_that_waited_when_the_process_died_are_delivered_once(tmp_pa
         assert [w.text for w in made.console.waiting_inputs()] == ["and the tests?"]
         await made.face.until("run_finished")
         [machine] = made.engine.machines()
-        assert [r.disposition for r in machine.run.inbox.values()] == ["queued"]
+        assert [r.disposition for r in machine.run.inbox.lines.values()] == ["queued"]
         heard = [message.text for message in made.model.requests[-1].messages]
         assert heard.count("and the tests?") == 1
 
@@ -387,7 +387,7 @@ async def test_undo_takes_back_the_last_turn_in_a_copy_that_has_the_lines(tmp_pa
         active = made.console.active()
         assert active is not None
         assert active is made.engine.machines()[1]
-        assert [r.text for r in active.run.inbox.values()] == ["first"]
+        assert [r.text for r in active.run.inbox.lines.values()] == ["first"]
         await made.type("another")
         await active.settled()
         heard = [m.text for m in made.model.requests[-1].messages if m.role == "user"]
@@ -432,7 +432,7 @@ async def test_what_is_typed_while_it_goes_back_is_for_where_that_leads(tmp_path
         active = made.console.active()
         assert active is not None
         await active.settled()
-        assert [r.text for r in active.run.inbox.values()] == ["first", "another"]
+        assert [r.text for r in active.run.inbox.lines.values()] == ["first", "another"]
         assert len(made.engine.machines()) == 4
 
 
@@ -443,8 +443,8 @@ async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:
         assert (await made.type("/fork")).kind == "taken"
         old, new = made.engine.machines()
         assert made.console.active() is new
-        assert old.run.open_questions
-        assert new.run.open_questions
+        assert old.run.inbox.open_questions
+        assert new.run.inbox.open_questions
         assert (
             await made.type("/fork x")
         ).reason == "'x' is not an event number. /fork SEQ, such as /fork 12."

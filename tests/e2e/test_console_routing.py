@@ -25,7 +25,7 @@ async def test_lines_sent_before_everything_is_loaded_reach_one_chat_in_order(
             await made.equip()
         await made.engine.machines()[0].settled()
         assert len(made.engine.machines()) == 1
-        inbox = made.engine.machines()[0].run.inbox.values()
+        inbox = made.engine.machines()[0].run.inbox.lines.values()
         assert [record.text for record in inbox] == ["one", "two", "three"]
         assert None not in [record.disposition for record in inbox]
         await made.console.close()
@@ -39,7 +39,7 @@ async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path
         names = [fact.workflow for fact in made.face.of(RunStarted)]
         assert names == ["review"]
         assert "look at the names" in [
-            record.text for record in made.engine.machines()[0].run.inbox.values()
+            record.text for record in made.engine.machines()[0].run.inbox.lines.values()
         ]
 
 
@@ -137,8 +137,8 @@ async def test_an_approval_counts_for_the_run_whose_card_was_shown(tmp_path: Pat
         await made.face.until("tool_returned")
         review, survey = made.engine.machines()
         assert [called.arguments for called in tools.calls] == [{"path": "a"}]
-        assert not review.run.open_questions
-        assert survey.run.open_questions
+        assert not review.run.inbox.open_questions
+        assert survey.run.inbox.open_questions
 
 
 # --- what Enter does --------------------------------------------------------------------------

@@ -50,7 +50,7 @@ async def timed(limits: Budget | None, **budget: object) -> form.Rehearsal:
         gate.open()
         run = await machine.settled()
         clock.jump(3600)
-        await machine.say(AGAIN, question=run.open_questions[0].id)
+        await machine.say(AGAIN, question=run.inbox.open_questions[0].id)
         await machine.wait()
     return from_facts(await journal.read(machine.id))
 

@@ -87,7 +87,7 @@ class Scene:
 
     def question(self) -> str:
         """Return the id of the one open question."""
-        (question,) = self.run.open_questions
+        (question,) = self.run.inbox.open_questions
         return question.id
 
 

@@ -310,7 +310,7 @@ class AnyOrder(RuleBasedStateMachine):
     ) -> UserSaid:
         """Return a line as the machine hands it to the core."""
         answer, problem = None, ""
-        asked = question_for(shadow.run, question) if shadow.run.open_questions else None
+        asked = question_for(shadow.run, question) if shadow.run.inbox.open_questions else None
         if asked is not None and asked.schema is not None:
             answer = value_of(text, asked.schema)
             problem = fits_type(answer, asked.schema)
@@ -348,13 +348,13 @@ class AnyOrder(RuleBasedStateMachine):
                 await asyncio.wait((task,))
                 assert isinstance(task.exception(), UserMistake)
                 return
-        if id in shadow.run.inbox:
+        if id in shadow.run.inbox.lines:
             receipt = await shadow.owner.begin(saying)
         else:
             said = self.said(shadow, id, text, question, policy)
             receipt = await self.person(shadow, saying, said)
         if receipt is not None:
-            record = shadow.run.inbox[id]
+            record = shadow.run.inbox.lines[id]
             assert (receipt.input_id, receipt.handling) == (id, record.handling)
             self.taken.add((shadow.id, id))
 
@@ -501,27 +501,29 @@ class AnyOrder(RuleBasedStateMachine):
         shadow = data.draw(st.sampled_from(self.at_work()))
         self.do(self.say(shadow, text, policy=policy, unasked=data.draw(st.booleans())))
 
-    @precondition(lambda self: any(shadow.run.inbox for shadow in self.at_work()))
+    @precondition(lambda self: any(shadow.run.inbox.lines for shadow in self.at_work()))
     @rule(data=st.data())
     def the_same_words_again(self, data: st.DataObject) -> None:
-        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.inbox]))
-        id = data.draw(st.sampled_from(sorted(shadow.run.inbox)))
+        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.inbox.lines]))
+        id = data.draw(st.sampled_from(sorted(shadow.run.inbox.lines)))
         self.do(self.say(shadow, "other words", unasked=True, id=id))
 
-    @precondition(lambda self: any(shadow.run.open_questions for shadow in self.at_work()))
+    @precondition(lambda self: any(shadow.run.inbox.open_questions for shadow in self.at_work()))
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.open_questions]))
-        question = data.draw(st.sampled_from(shadow.run.open_questions))
+        shadow = data.draw(
+            st.sampled_from([s for s in self.at_work() if s.run.inbox.open_questions])
+        )
+        question = data.draw(st.sampled_from(shadow.run.inbox.open_questions))
         fitting = [*question.choices, "2"] if question.choices else ["5"]
         text = data.draw(st.sampled_from([*fitting, "green"]))
         self.do(self.say(shadow, text, question=question.id))
 
-    @precondition(lambda self: any(shadow.run.questions for shadow in self.at_work()))
+    @precondition(lambda self: any(shadow.run.inbox.questions for shadow in self.at_work()))
     @rule(data=st.data())
     def answer_to_what_may_be_closed(self, data: st.DataObject) -> None:
-        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.questions]))
-        ids = [question.id for question in shadow.run.questions]
+        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.inbox.questions]))
+        ids = [question.id for question in shadow.run.inbox.questions]
         self.do(self.say(shadow, "5", question=data.draw(st.sampled_from([*ids, "q99"]))))
 
     @precondition(lambda self: self.approvals())
@@ -538,7 +540,7 @@ class AnyOrder(RuleBasedStateMachine):
         return [
             (shadow, question.id)
             for shadow in self.at_work()
-            for question in shadow.run.open_questions
+            for question in shadow.run.inbox.open_questions
             if question.kind == "approval"
         ]
 
@@ -550,12 +552,12 @@ class AnyOrder(RuleBasedStateMachine):
         halting = shadow.owner.machine(shadow.id).halt()
         self.do(self.person(shadow, halting, Halt(shown=shadow.shown())))
 
-    @precondition(lambda self: any(shadow.run.inbox for shadow in self.at_work()))
+    @precondition(lambda self: any(shadow.run.inbox.lines for shadow in self.at_work()))
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
-        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.inbox]))
-        waiting = [record.id for record in shadow.run.undelivered]
-        id = data.draw(st.sampled_from(waiting or sorted(shadow.run.inbox)))
+        shadow = data.draw(st.sampled_from([s for s in self.at_work() if s.run.inbox.lines]))
+        waiting = [record.id for record in shadow.run.inbox.undelivered]
+        id = data.draw(st.sampled_from(waiting or sorted(shadow.run.inbox.lines)))
         assert shadow.owner is not None
         withdrawing = shadow.owner.machine(shadow.id).withdraw(id)
         self.do(self.person(shadow, withdrawing, Withdraw(input_id=id)))
@@ -590,7 +592,7 @@ class AnyOrder(RuleBasedStateMachine):
         shadow = data.draw(st.sampled_from(self.alive()))
         number = self.next()
         letter = Letter(id=f"letter{number}", run=shadow.id, at=0.0, source="visitor")
-        questions = [question.id for question in shadow.run.open_questions] or ["q1"]
+        questions = [question.id for question in shadow.run.inbox.open_questions] or ["q1"]
         if kind == "stop" and not self.is_calm():
             kind = "halt"
         match kind:
@@ -608,7 +610,7 @@ class AnyOrder(RuleBasedStateMachine):
                     question=data.draw(st.sampled_from(questions)),
                 )
             case _:
-                text = data.draw(st.sampled_from([*shadow.run.inbox, "enough"]))
+                text = data.draw(st.sampled_from([*shadow.run.inbox.lines, "enough"]))
                 letter = msgspec.structs.replace(
                     letter,
                     kind=kind,
@@ -943,7 +945,7 @@ class AnyOrder(RuleBasedStateMachine):
             if isinstance(fact, QuestionAnswered | QuestionSuperseded)
         ]
         assert len(set(closed)) == len(closed)
-        assert {question.id for question in shadow.run.open_questions} == asked - set(closed)
+        assert {question.id for question in shadow.run.inbox.open_questions} == asked - set(closed)
 
     async def check_owner(self, shadow: Shadow) -> None:
         elsewhere = [console for console in self.consoles if console is not shadow.owner]

@@ -119,7 +119,7 @@ async def test_a_call_it_had_begun_in_a_branch_is_not_made(here: Here) -> None:
     async with asyncio.timeout(DEADLINE_S):
         machine = await engine.start(define(flow, tools=here.tools))
         await machine.settled()
-        await machine.approve(machine.run.open_questions[0].id, Decision(granted=True))
+        await machine.approve(machine.run.inbox.open_questions[0].id, Decision(granted=True))
         await gate.reached()
         facts = [fact.event for fact in await there.read(machine.id)]
         await engine.close()

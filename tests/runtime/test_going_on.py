@@ -57,8 +57,8 @@ async def test_answers_are_given_in_the_order_asked_and_no_more_is_invented() ->
         run = await go_on(await second.resume(id), Given(answers=("1", "2")), Asking(second))
         await second.close()
 
-    assert [record.text for record in run.inbox.values()] == ["1", "2"]
-    assert [question.text for question in run.open_questions] == ["Three?"]
+    assert [record.text for record in run.inbox.lines.values()] == ["1", "2"]
+    assert [question.text for question in run.inbox.open_questions] == ["Three?"]
 
 
 async def test_only_tools_that_are_allowed_now_are_approved() -> None:
@@ -110,7 +110,7 @@ async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait()
         await second.close()
 
     assert run.status == "finished"
-    assert run.inbox["a"].disposition == "answered"
+    assert run.inbox.lines["a"].disposition == "answered"
     assert await store.letters() == []
 
 

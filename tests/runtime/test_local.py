@@ -50,7 +50,7 @@ async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:
             await machine.settled()
         assert all(machine.run.is_parked for machine in machines)
         for machine in reversed(machines):
-            await machine.say("yes", question=machine.run.open_questions[0].id)
+            await machine.say("yes", question=machine.run.inbox.open_questions[0].id)
         runs = [await machine.wait() for machine in machines]
 
         assert [run.output for run in runs] == [f"Done: job {n}" for n in range(20)]

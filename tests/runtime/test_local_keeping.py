@@ -120,7 +120,7 @@ async def test_a_run_that_was_left_goes_on_where_it_stood() -> None:
         await one.engine.close()
 
         again = await two.engine.resume(machine.id)
-        assert again.run.open_questions == machine.run.open_questions
+        assert again.run.inbox.open_questions == machine.run.inbox.open_questions
         assert two.told.of(RunRecovered) == [RunRecovered(was_cut=False)]
         await again.say("src")
         assert (await again.wait()).output == "Done."
@@ -278,7 +278,7 @@ async def test_a_full_disk_leaves_a_run_for_later() -> None:
 
         full.is_full = False
         again = await two.engine.resume(machine.id)
-        assert again.run.open_questions
+        assert again.run.inbox.open_questions
         await two.engine.close()
 
 
@@ -369,11 +369,11 @@ async def test_letters_that_waited_are_heard_before_anything_begins_again() -> N
             await two.store.post(Letter(id=id, run=machine.id, at=1.0, text=id, unasked=True))
 
         again = await two.engine.resume(machine.id)
-        assert list(again.run.inbox) == ["a", "b"]
+        assert list(again.run.inbox.lines) == ["a", "b"]
         assert await two.store.letters() == []
         run = await again.wait()
         assert [called.name for called in two.tools.calls] == [], "the call was cut by the words"
-        assert [record.disposition for record in run.inbox.values()] == ["interrupted"] * 2
+        assert [record.disposition for record in run.inbox.lines.values()] == ["interrupted"] * 2
         assert len(two.model.asked) == 1
         await two.engine.close()
 
@@ -490,7 +490,7 @@ async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> No
         run = await again.wait()
         await emptied(two.store)
         assert run.output == "Done."
-        assert [record.id for record in run.inbox.values()] == ["a"]
+        assert [record.id for record in run.inbox.lines.values()] == ["a"]
         await two.engine.close()
 
 
@@ -512,7 +512,7 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
 
         again = await two.engine.resume(machine.id)
         await emptied(two.store)
-        assert list((await again.wait()).inbox) == ["a"]
+        assert list((await again.wait()).inbox.lines) == ["a"]
         await two.engine.close()
 
 
@@ -607,7 +607,7 @@ async def test_without_room_a_letter_waits() -> None:
             one.engine.look()
             await rounds()
         assert len(await store.letters()) == 1
-        assert machine.run.inbox == {}
+        assert machine.run.inbox.lines == {}
         full.is_full = False
         one.engine.look()
         assert (await machine.wait()).output == "Done."

@@ -53,7 +53,7 @@ async def test_a_turn_of_a_chat_calls_no_more_functions_than_one_at_its_beginnin
 
     assert model.last is not None
     assert len(model.last.messages) == 2 * TURNS - 1
-    assert costs(machine.run.usages).total.requests == TURNS
+    assert costs(machine.run.usage.requests).total.requests == TURNS
     # The snapshot of the whole comes once in a thousand facts.
     early, late = sorted(turns[SPAN : 2 * SPAN]), sorted(turns[-SPAN:])
     assert sum(late[:-2]) < 1.2 * sum(early[:-2])

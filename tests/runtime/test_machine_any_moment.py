@@ -109,7 +109,7 @@ async def played(
         here.machine._telling.tap = thrower
         await here.machine.start("tidy")
         while not (run := await here.machine.settled()).is_over:
-            question = run.open_questions[0].id if run.open_questions else None
+            question = run.inbox.open_questions[0].id if run.inbox.open_questions else None
             await here.machine.say("this one", question=question)
         receipts = await asyncio.gather(*thrower.speaking)
         await here.machine.wait()
@@ -145,7 +145,7 @@ async def test_a_line_at_every_event_is_heard_and_breaks_nothing(workflow: dict[
     for moment in range(len(reference.told.events)):
         here, (receipt,) = await played(workflow, {moment: (LINE, None)})
         assert here.run.status == "finished", (moment, here.run.error)
-        record = here.run.inbox.get(receipt.input_id)
+        record = here.run.inbox.lines.get(receipt.input_id)
         if record is None:
             assert receipt.reason == "the run has ended", moment
             continue

@@ -65,7 +65,7 @@ async def test_a_question_of_a_branch_that_begins_again_is_another_question() ->
         assert run.status == "finished"
         ids = [fact.question_id for fact in here.told.of(QuestionAsked)]
         assert len(set(ids)) == 2, "an answer to the first is no answer to the second"
-        assert [question.status for question in run.questions] == ["answered", "answered"]
+        assert [question.status for question in run.inbox.questions] == ["answered", "answered"]
 
 
 async def test_words_to_a_branch_that_is_being_stopped_are_refused() -> None:

@@ -108,7 +108,7 @@ async def test_a_question_in_one_branch_stops_no_other() -> None:
     async with scene(reviewers(), *plays(lines)) as here:
         await begin(here)
         run = await here.machine.settled()
-        (question,) = run.open_questions
+        (question,) = run.inbox.open_questions
         assert question.branch == "spots"
         assert run.branches["tests"].status == "finished"
         await here.machine.say("src", question=question.id)

@@ -154,7 +154,7 @@ async def accompany(machine: WorkflowStateMachine, journal: FakeJournal) -> None
     """Be the person until the run is over, or its process dead."""
     while not (machine.is_closed or machine.run.is_over):
         run = await machine.settled()
-        for question in () if machine.is_closed else run.open_questions:
+        for question in () if machine.is_closed else run.inbox.open_questions:
             if question.kind == "approval":
                 number = int(question.call_id.removeprefix("call_")) - 1
                 await machine.approve(question.id, Decision(granted=says_yes(number)))

@@ -76,7 +76,7 @@ async def to_the_end(here: Scene, drive: Driver) -> None:
     """Drive the run to its end from wherever it stands."""
     while not here.run.is_over:
         await drive(here.machine.settled())
-        if here.run.open_questions:
+        if here.run.inbox.open_questions:
             await drive(here.machine.say("src", question=here.question()))
         elif here.run.phase == "held":
             # Cancelled before they were said; the same id again would change nothing.
@@ -92,7 +92,7 @@ async def works(here: Scene, drive: Driver) -> None:
 async def asks_and_hears(here: Scene, drive: Driver) -> None:
     await begins(here, drive)
     await drive(here.machine.settled())
-    if here.run.open_questions:
+    if here.run.inbox.open_questions:
         await drive(here.machine.say("src", question=here.question(), id="answer"))
         await drive(here.machine.say("src", question="q1", id="answer"))
     await to_the_end(here, drive)

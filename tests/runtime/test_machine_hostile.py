@@ -180,7 +180,7 @@ async def test_a_question_whose_arguments_cannot_be_kept_is_not_asked(key: str) 
     async with scene(PLAIN, asks("Which?", **{key: 1}), "Done.") as here:
         await here.machine.start("tidy")
         assert (await here.machine.wait()).output == "Done."
-        assert not here.run.questions
+        assert not here.run.inbox.questions
     written(here)
 
 
@@ -196,7 +196,7 @@ async def test_a_question_whose_arguments_cannot_be_kept_is_not_asked(key: str) 
 async def test_a_usage_that_is_none_is_left_out(usage: Any) -> None:
     async with scene(PLAIN, Scripted(pieces=("Done.",), usage=usage)) as here:
         await here.machine.start("tidy")
-        assert (await here.machine.wait()).usages == ()
+        assert (await here.machine.wait()).usage.requests == ()
     written(here)
 
 
@@ -354,7 +354,7 @@ async def test_a_line_is_made_readable(line: str) -> None:
         await here.machine.settled()
         receipt = await here.machine.say(line, id=line, source=line)
         await here.machine.wait()
-        assert here.run.inbox[receipt.input_id].disposition == "answered"
+        assert here.run.inbox.lines[receipt.input_id].disposition == "answered"
     written(here)
 
 
@@ -365,7 +365,7 @@ async def test_a_long_line_is_capped_and_the_whole_is_on_the_shelf(short: int) -
         await here.machine.settled()
         await here.machine.say(whole)
         await here.machine.wait()
-        (record,) = here.run.inbox.values()
+        (record,) = here.run.inbox.lines.values()
         assert is_capped(record.text, whole, here)
 
 
@@ -380,7 +380,7 @@ async def test_a_long_line_that_finds_no_room_is_refused(short: int) -> None:
         await here.machine.settled()
         with pytest.raises(JournalFull):
             await here.machine.say("x" * 200)
-        assert here.run.inbox == {}
+        assert here.run.inbox.lines == {}
 
 
 async def test_a_policy_that_is_none_is_refused() -> None:
@@ -389,7 +389,7 @@ async def test_a_policy_that_is_none_is_refused() -> None:
         await here.machine.settled()
         with pytest.raises(UserMistake, match="not a policy"):
             await here.machine.say("no", policy="shout")  # type: ignore[arg-type]
-        assert here.run.inbox == {}
+        assert here.run.inbox.lines == {}
 
 
 async def test_reasons_and_notes_are_made_readable() -> None:
@@ -412,7 +412,7 @@ async def test_an_answer_that_is_no_json_is_taken_as_words(line: str) -> None:
         await here.machine.start("tidy")
         await here.machine.settled()
         await here.machine.say(line)
-        assert here.run.open_questions, "words are no integer: the question stays open"
+        assert here.run.inbox.open_questions, "words are no integer: the question stays open"
         await here.machine.say("5")
         await here.machine.wait()
     written(here)

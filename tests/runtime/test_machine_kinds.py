@@ -97,7 +97,7 @@ async def test_a_state_asks_by_itself() -> None:
     async with scene(workflow) as here:
         await begin(here, "colour")
         await here.machine.settled()
-        (question,) = here.run.open_questions
+        (question,) = here.run.inbox.open_questions
         assert (question.text, question.choices) == ("Which colour?", ("red", "blue"))
         refused = await here.machine.say("green")
         assert refused.handling == "answer"
@@ -134,7 +134,7 @@ async def test_a_question_closes_when_its_time_is_over(
         assert run.output == out
         assert here.told.path() == path
         assert len(here.told.of(e.QuestionExpired)) == 1
-        assert run.questions[0].status == "expired"
+        assert run.inbox.questions[0].status == "expired"
 
 
 async def test_a_wait_is_over_in_time() -> None:

@@ -352,7 +352,7 @@ async def test_what_came_before_leaving_is_taken() -> None:
         run, receipt = await all_of(here.machine.leave(), said)
 
         assert receipt.handling == "answer"
-        assert run.inbox[receipt.input_id].disposition == "answered"
+        assert run.inbox.lines[receipt.input_id].disposition == "answered"
 
 
 async def test_words_after_leaving_are_not_taken() -> None:
@@ -469,7 +469,7 @@ async def test_after_a_crash_the_person_says_what_became_of_a_call() -> None:
         await died(here.machine)
         again = FakeTools(FakeTool(name="shell", effect="once"))
         machine, _, model = await taken_up(here, "Done.", tools=again, was_cut=True)
-        (question,) = machine.run.open_questions
+        (question,) = machine.run.inbox.open_questions
         await machine.say("1", question=question.id)
         run = await machine.wait()
 
@@ -602,7 +602,7 @@ async def test_words_while_there_is_no_room_are_refused_and_nothing_is_kept() ->
             with pytest.raises(JournalFull, match="no room"):
                 await act
         assert here.run == before
-        assert here.run.inbox == {}
+        assert here.run.inbox.lines == {}
         journal.trouble = None
         here.clock.jump(STALL_RETRY_S)
         await here.machine.wait()
@@ -661,7 +661,7 @@ async def test_words_said_in_the_very_append_that_finds_no_room_are_refused() ->
         journal.trouble = None
         here.clock.jump(STALL_RETRY_S)
         run = await here.machine.wait()
-        assert (run.output, run.inbox) == ("Done.", {})
+        assert (run.output, run.inbox.lines) == ("Done.", {})
 
 
 async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died() -> None:
@@ -686,7 +686,7 @@ async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died()
         assert run.turn is not None
         assert [c.status for c in run.turn.calls] == ["running", "new"]
         machine, _, _ = await taken_up(here, "Done.", was_cut=False)
-        assert [q.call_id for q in machine.run.open_questions] == ["call_1"]
+        assert [q.call_id for q in machine.run.inbox.open_questions] == ["call_1"]
         await machine.say("1")
         assert (await machine.wait()).output == "Done."
 
@@ -766,7 +766,7 @@ async def test_whoever_speaks_when_it_turns_out_is_told() -> None:
         receipt = await here.machine.say("src")
 
         assert receipt.handling == "reject"
-        assert (await here.machine.settled()).open_questions
+        assert (await here.machine.settled()).inbox.open_questions
 
 
 # --- files about to change ------------------------------------------------------------------------

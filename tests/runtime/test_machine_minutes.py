@@ -35,9 +35,9 @@ async def test_a_run_asks_once_its_minutes_are_over() -> None:
             gate.open()
         run = await here.machine.settled()
 
-        assert "2 minutes" in run.open_questions[0].text
-        assert run.worked_s == (await journaled(here)).worked_s == 120
-        await here.machine.say(STOP_THERE, question=run.open_questions[0].id)
+        assert "2 minutes" in run.inbox.open_questions[0].text
+        assert run.usage.active_s == (await journaled(here)).usage.active_s == 120
+        await here.machine.say(STOP_THERE, question=run.inbox.open_questions[0].id)
 
 
 async def test_an_hour_before_a_yes_does_not_count() -> None:
@@ -50,7 +50,7 @@ async def test_an_hour_before_a_yes_does_not_count() -> None:
         await here.machine.approve(here.question(), Decision(granted=True))
         await gate.reached()
 
-        assert here.run.worked_s == 0
+        assert here.run.usage.active_s == 0
 
 
 async def test_time_at_work_is_kept_when_the_run_goes_on_elsewhere() -> None:
@@ -61,7 +61,7 @@ async def test_time_at_work_is_kept_when_the_run_goes_on_elsewhere() -> None:
         await gate.reached()
         here.clock.jump(90)
         left = await here.machine.leave()
-        assert left.worked_s == 90
+        assert left.usage.active_s == 90
         here.clock.jump(3600)
         run = await journaled(here)
         assert run == left
@@ -73,8 +73,8 @@ async def test_time_at_work_is_kept_when_the_run_goes_on_elsewhere() -> None:
         again.open()
         await machine.settled()
 
-        assert machine.run.worked_s == 120
-        assert [question.about for question in machine.run.open_questions] == ["budget"]
+        assert machine.run.usage.active_s == 120
+        assert [question.about for question in machine.run.inbox.open_questions] == ["budget"]
         await machine.stop()
 
 
@@ -89,7 +89,7 @@ async def test_a_full_disk_keeps_nobody_from_leaving() -> None:
         run = await here.machine.leave()
 
         assert run.status == "running"
-        assert run.worked_s == 0
+        assert run.usage.active_s == 0
 
 
 async def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
@@ -104,7 +104,7 @@ async def test_a_clock_that_is_set_back_takes_nothing_away() -> None:
         gate.open()
         await second.reached()
 
-        assert here.run.worked_s == 90
+        assert here.run.usage.active_s == 90
 
 
 async def test_nothing_is_told_where_no_budget_counts_minutes() -> None:

@@ -41,7 +41,7 @@ async def test_an_approval_shows_what_would_happen_and_why_it_is_asked() -> None
     async with scene(PLAIN, call("run", command="make"), "Done.", tools=[terminal()]) as here:
         await here.machine.start()
         await here.machine.settled()
-        asked = here.run.open_questions[0]
+        asked = here.run.inbox.open_questions[0]
         assert asked.text == "run\n$ exec: make"
         assert asked.why == "Commands ask."
         assert asked.asks == ("exec: make", f"{SHOWN}exec: make")
@@ -73,13 +73,13 @@ async def test_a_grant_for_the_run_is_the_capability_and_not_the_tool() -> None:
         await here.machine.start()
         await here.machine.settled()
         await here.machine.approve(
-            here.run.open_questions[0].id, Decision(granted=True, for_run=True)
+            here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
         )
         await here.machine.settled()
 
         assert [c.arguments["command"] for c in here.tools.calls] == ["make"] * 3
         assert here.run.allowed == ("exec: make",)
-        assert [q.asks[0] for q in here.run.open_questions] == ["exec: rm"]
+        assert [q.asks[0] for q in here.run.inbox.open_questions] == ["exec: rm"]
         assert here.told.of(e.PermissionGranted)[0].capabilities == ("exec: make",)
 
 
@@ -93,7 +93,7 @@ async def test_what_was_granted_can_be_taken_back() -> None:
 
         assert here.run.allowed == ("exec: ls",)
         assert [fact.permission for fact in here.told.of(e.PermissionRevoked)] == ["exec: make"]
-        assert len(here.run.open_questions) == 1
+        assert len(here.run.inbox.open_questions) == 1
 
 
 async def test_a_person_may_change_a_call_before_it_is_made() -> None:

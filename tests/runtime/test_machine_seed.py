@@ -349,7 +349,7 @@ async def test_queued_words_wait_for_the_end_of_the_state() -> None:
         await here.machine.start()
         await gate.reached()
         receipt = await here.machine.say("later", policy="queue")
-        assert here.run.undelivered
+        assert here.run.inbox.undelivered
         gate.open()
         await here.machine.wait()
 
@@ -445,7 +445,7 @@ async def test_approval_for_the_run_is_asked_once() -> None:
         await here.machine.start()
         await here.machine.settled()
         await here.machine.approve(
-            here.run.open_questions[0].id, Decision(granted=True, for_run=True)
+            here.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
         )
         await here.machine.wait()
 

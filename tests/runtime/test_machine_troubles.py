@@ -148,7 +148,7 @@ async def test_a_journal_that_fails_ends_the_run_visibly(trouble: Exception) -> 
         assert failed.error in ("The disk is full.", f"The journal failed: {trouble}")
         assert (failed.fault, bool(failed.hint)) == ("world", True)
         assert await journal.read(here.machine.id) == kept
-        assert run.open_questions == ()
+        assert run.inbox.open_questions == ()
 
 
 async def test_a_journal_that_fails_at_the_start_fails_the_run() -> None:

@@ -48,7 +48,7 @@ async def test_a_hundred_lines_at_once_each_end_in_exactly_one_way() -> None:
         lines = [f"line {n}" for n in range(100)]
         receipts = await asyncio.gather(*map(here.machine.say, lines))
 
-        assert [here.run.inbox[receipt.input_id].text for receipt in receipts] == lines
+        assert [here.run.inbox.lines[receipt.input_id].text for receipt in receipts] == lines
         assert len({receipt.input_id for receipt in receipts}) == 100
         gate.open()
         await here.machine.wait()
@@ -323,9 +323,9 @@ async def test_of_several_questions_one_has_to_be_named() -> None:
         run = await here.machine.settled()
         with pytest.raises(UserMistake, match="Several questions are open: q1, q2"):
             await here.machine.say("blue")
-        assert here.run.inbox == {}
+        assert here.run.inbox.lines == {}
 
-        await here.machine.say("large", question=run.open_questions[1].id)
+        await here.machine.say("large", question=run.inbox.open_questions[1].id)
         await here.machine.say("blue")
         assert (await here.machine.wait()).output == "Noted."
 

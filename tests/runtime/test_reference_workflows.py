@@ -31,6 +31,6 @@ async def test_a_reference_goes_its_way_and_leaves_its_ledger(reference: Referen
     assert tuple(fact.target for fact in own) == reference.path
     assert tuple(sorted(ledger)) == reference.ledger
     assert run.status == ("stopped" if reference.name in ("chat", "compacted") else "finished")
-    assert [record for record in run.inbox.values() if record.disposition is None] == []
+    assert [record for record in run.inbox.lines.values() if record.disposition is None] == []
     said = {address_of(move.text)[1] for move in reference.moves if move.kind == "say"}
-    assert {record.text for record in run.inbox.values()} - {NOT_KNOWN} == said
+    assert {record.text for record in run.inbox.lines.values()} - {NOT_KNOWN} == said

@@ -130,7 +130,7 @@ async def test_of_two_answers_one_wins_and_the_other_hears_so(place: Place) -> N
             late = await two.say("maybe", question="q1")
 
         assert (late.handling, late.reason) == ("reject", "already answered")
-        records = [run.inbox["one"], run.inbox["two"]]
+        records = [run.inbox.lines["one"], run.inbox.lines["two"]]
         assert sorted(str(record.disposition) for record in records) == ["answered", "rejected"]
         assert "already answered" in [record.reason for record in records]
 
@@ -186,7 +186,7 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
 
         assert receipt.reason == NOBODY
         assert run.status == "finished"
-        assert run.inbox["mine"].disposition == "answered"
+        assert run.inbox.lines["mine"].disposition == "answered"
         await _buried(first)
 
 

@@ -116,7 +116,7 @@ async def test_a_talk_goes_on_from_every_point_and_no_line_of_it_hangs(
 
             await machine.leave()
             assert run.error == ""
-            assert run.is_over or run.undelivered == ()
+            assert run.is_over or run.inbox.undelivered == ()
             for request in model.requests:
                 for message in request.messages:
                     ids = [made.id for made in message.calls]

@@ -81,7 +81,7 @@ def model() -> ScriptedModel:
 async def answered(machine: Any) -> Run:
     """Return the run at its end, its question answered and doubts about calls called true."""
     while not (await machine.settled()).is_over:
-        question = machine.run.open_questions[0]
+        question = machine.run.inbox.open_questions[0]
         answer = question.choices[0] if question.choices else "first"
         await machine.say(answer, question=question.id)
     run: Run = machine.run
@@ -139,7 +139,7 @@ async def test_words_for_one_branch_are_undone_alone() -> None:
         was = await opened(store, forked.id)
         assert was.branches["say"].phase == "turn"
         assert [m.text for m in was.branches["say"].contexts["talk"]] == ["Say."]
-        assert was.branches["two"].open_questions == was.open_questions
+        assert was.branches["two"].inbox.open_questions == was.inbox.open_questions
         await machine.leave()
         run = await answered(await store_engine(store, model(), tools=shells()).resume(forked.id))
         assert run.output == FOUND
@@ -170,7 +170,7 @@ async def test_a_call_in_a_branch_cut_by_a_crash_is_made_at_most_once(answer: st
         forked = await fork(store, machine.id, at)
         tools = shells()
         again = await store_engine(store, model(), tools=tools).resume(forked.id)
-        asked = next(q for q in (await again.settled()).open_questions if q.choices)
+        asked = next(q for q in (await again.settled()).inbox.open_questions if q.choices)
         assert asked.branch == "make"
         await again.say(answer, question=asked.id)
         run = await answered(again)

@@ -169,9 +169,9 @@ async def _is_quiet(machine: WorkflowStateMachine, clock: JumpingClock) -> bool:
 async def _act(machine: WorkflowStateMachine, clock: JumpingClock) -> None:
     run = machine.run
     times = [each.until for each in pending(run) if isinstance(each, AwaitTime)]
-    is_late = bool(times) and len(run.questions) % 2 == 0
-    if run.open_questions and not is_late:
-        question = run.open_questions[0]
+    is_late = bool(times) and len(run.inbox.questions) % 2 == 0
+    if run.inbox.open_questions and not is_late:
+        question = run.inbox.open_questions[0]
         if question.kind == "approval":
             await machine.approve(question.id, Decision(granted=True))
             return

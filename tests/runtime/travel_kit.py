@@ -80,7 +80,7 @@ async def lived(machine: WorkflowStateMachine, *lines: str) -> Run:
     """
     todo = list(lines)
     while not (await machine.settled()).is_over:
-        asked = next((q for q in machine.run.open_questions if q.kind != "input"), None)
+        asked = next((q for q in machine.run.inbox.open_questions if q.kind != "input"), None)
         if asked is not None and asked.kind == "approval":
             await machine.approve(asked.id, Decision(granted=True))
         elif asked is not None:

@@ -282,7 +282,7 @@ async def _acted(machine: Machine, reference: Reference, stage: Stage) -> bool:
         stage.go_on(stage.cue)
         await asyncio.sleep(0)
         return True
-    for question in run.open_questions:
+    for question in run.inbox.open_questions:
         if _kind_at(reference, _cue_of(question)) != "wait":
             await _answer(machine, reference, question)
             return True
@@ -296,7 +296,9 @@ def _awaited(run: Run, reference: Reference, stage: Stage) -> float | None:
     """Return the time that is to come now, None while somebody has something else to do."""
     owed = pending(run)
     times = [each.until for each in owed if isinstance(each, AwaitTime) and each.until is not None]
-    cues = [stage.cue] if stage.cue else [_cue_of(question) for question in run.open_questions]
+    cues = (
+        [stage.cue] if stage.cue else [_cue_of(question) for question in run.inbox.open_questions]
+    )
     is_idle = all(isinstance(each, AwaitTime) for each in owed) and not cues
     if times and (is_idle or any(_kind_at(reference, cue) == "wait" for cue in cues)):
         return min(times)
@@ -311,7 +313,7 @@ def _unsaid(run: Run, reference: Reference) -> Iterator[tuple[str, Move]]:
     """Yield the moves at cues of models and tools that have not been made, with the words' ids."""
     for number, move in enumerate(reference.moves):
         id = f"{reference.name}-{number}"
-        if id not in run.inbox and move.kind == "say":
+        if id not in run.inbox.lines and move.kind == "say":
             yield id, move
 
 
@@ -320,7 +322,7 @@ def _is_burst(run: Run, reference: Reference, id: str) -> bool:
     number = int(id.rpartition("-")[2])
     if number == 0 or reference.moves[number - 1].cue != reference.moves[number].cue:
         return False
-    return f"{reference.name}-{number - 1}" in run.inbox
+    return f"{reference.name}-{number - 1}" in run.inbox.lines
 
 
 async def _answer(machine: Machine, reference: Reference, question: Question) -> None:
@@ -332,7 +334,7 @@ async def _answer(machine: Machine, reference: Reference, question: Question) ->
     if question.choices == tuple(OUTCOMES):
         text = NOT_KNOWN
     elif question.kind == "input":
-        asked = sum(q.kind == "input" for q in machine.run.questions)
+        asked = sum(q.kind == "input" for q in machine.run.inbox.questions)
         if _is_to_compact(machine.run, reference, asked):
             await machine.compact("what was said")
             return

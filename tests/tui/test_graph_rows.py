@@ -8,7 +8,7 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
-from midstream.core.run import Run
+from midstream.core.run import BranchOf, Run
 from midstream.language.spec import Definition
 from midstream.runtime.ports import Status
 from midstream.testing.fakes import define
@@ -116,7 +116,7 @@ def test_of_a_state_with_branches_the_states_within_are_shown() -> None:
         {"name": "stop"},
     ]
     definition = define({"workflow_name": "w", "states": states})
-    branch = Run(id="r1", state="tell", visits={"look": 1, "tell": 1}, path="a")
+    branch = Run(id="r1", state="tell", visits={"look": 1, "tell": 1}, branch=BranchOf(path="a"))
     run = Run(id="r1", definition=definition, state="review", branches={"a": branch})
 
     found = texts(graph_rows(drawn(run, graph_of(definition), width=78), room=3, width=80))

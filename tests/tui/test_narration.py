@@ -17,7 +17,7 @@ from midstream.core.notices import (
     RunTaken,
 )
 from midstream.core.question import Question
-from midstream.core.run import InputRecord, Run
+from midstream.core.run import Inbox, InputRecord, Run
 from midstream.language.names import Disposition, Outcome, QuestionKind
 from midstream.language.spec import Definition, Role, State, Workflow, chat_definition
 from midstream.tui.event_lines import Block, Words, plain_words
@@ -393,8 +393,7 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
         Run(
             id="r1",
             definition=chat_definition("dude", Role(), {}),
-            open_questions=(question,),
-            undelivered=(waiting,),
+            inbox=Inbox(open_questions=(question,), undelivered=(waiting,)),
         )
     )
     events: list[e.AnyFact] = [

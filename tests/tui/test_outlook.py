@@ -2,13 +2,11 @@
 
 from typing import cast
 
-import msgspec
-
 from midstream.app.status_model import Outlook
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
-from midstream.core.run import Run
+from midstream.core.run import Run, with_usage
 from midstream.runtime.ports import Machine
 from midstream.testing.fakes import define
 
@@ -68,5 +66,5 @@ def test_what_all_runs_cost_is_counted_again_when_one_asked_a_model() -> None:
     assert outlook.cost([machine]) == ""
 
     usage = Usage(model="m", input_tokens=1, cost_usd="0.5")
-    asked = msgspec.structs.replace(machine.run, usages=(("dude", usage),))
+    asked = with_usage(machine.run, requests=(("dude", usage),))
     assert outlook.cost([cast(Machine, Standing(asked))]) == "$0.5000"

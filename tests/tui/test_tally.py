@@ -2,7 +2,7 @@
 
 from midstream.core.events import AgentResponded, AnyFact, RunFinished, RunStarted, Usage
 from midstream.core.notices import Envelope
-from midstream.core.run import Run
+from midstream.core.run import Run, RunUsage
 from midstream.language.spec import Definition, State, Workflow
 from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import Narrator
@@ -52,7 +52,7 @@ def test_a_price_nobody_knows_is_never_told_as_nothing() -> None:
 
 def test_of_a_run_that_was_taken_up_all_it_cost_is_told_and_no_time() -> None:
     narrator = Narrator(with_cards=True)
-    narrator.recall(Run(id="r1", usages=(("ada", USED), ("ada", USED))))
+    narrator.recall(Run(id="r1", usage=RunUsage(requests=(("ada", USED),) * 2)))
 
     line = ends(narrator, (14, said()), (135, RunFinished()))
     assert line == "✓ finished  $0.0300\n"

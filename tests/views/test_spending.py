@@ -8,7 +8,7 @@ import pytest
 
 from midstream.core.events import AgentResponded, CompactionEnded, Usage, WorkflowOutput
 from midstream.core.notices import Envelope
-from midstream.core.run import Run
+from midstream.core.run import Run, RunUsage
 from midstream.language.spec import Budget, Definition, Workflow
 from midstream.views.cells import cells
 from midstream.views.spending import (
@@ -105,18 +105,16 @@ def test_every_request_of_the_facts_counts_once() -> None:
     ]
 
 
-def a_run(**fields: Any) -> Run:
+def a_run(**usage: Any) -> Run:
     workflow = msgspec.convert(
         {"workflow_name": "w", "states": [{"name": "start"}], "budget": {"tokens": 10_000}},
         Workflow,
     )
-    usage = Usage(model="m", input_tokens=1_000, output_tokens=500, cost_usd="0.25")
+    used = Usage(model="m", input_tokens=1_000, output_tokens=500, cost_usd="0.25")
     return Run(
         id="r",
         definition=Definition(workflow=workflow, roles={}, tools={}),
-        usages=(("ada", usage),),
-        tool_calls=3,
-        **fields,
+        usage=RunUsage(requests=(("ada", used),), tool_calls=3, **usage),
     )
 
 

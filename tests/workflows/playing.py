@@ -178,7 +178,7 @@ def small_project(folder: Path) -> Path:
 
 def answer_to(run: Run) -> str:
     """Return the id of the one open question."""
-    (question,) = run.open_questions
+    (question,) = run.inbox.open_questions
     return question.id
 
 

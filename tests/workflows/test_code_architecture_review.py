@@ -90,7 +90,7 @@ async def test_the_question_has_choices_and_the_answer_steers_the_findings(
     async with asyncio.timeout(DEADLINE_S):
         review = await play(NAME, workspace)
         run = await asked(review)
-        (question,) = run.open_questions
+        (question,) = run.inbox.open_questions
         await review.machine.say("3", question=question.id)
         run = await review.machine.wait()
 

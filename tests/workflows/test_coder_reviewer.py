@@ -110,7 +110,7 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
 
         def is_speaking(envelope: Envelope) -> bool:
             said = isinstance(envelope.event, TextDelta) and work.machine.run.state == state
-            if said and not work.machine.run.inbox:
+            if said and not work.machine.run.inbox.lines:
                 gate.close()
             return said
 
@@ -143,7 +143,7 @@ async def test_new_words_get_all_rounds_anew(tmp_path: Path) -> None:
         def is_second_review(envelope: Envelope) -> bool:
             run = work.machine.run
             is_it = isinstance(envelope.event, TextDelta) and run.visits.get("review") == 2
-            if is_it and not run.inbox:
+            if is_it and not run.inbox.lines:
                 gate.close()
             return is_it
 

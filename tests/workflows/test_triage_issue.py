@@ -47,7 +47,7 @@ async def test_the_question_shows_the_guess_ready_to_be_sent_back(tmp_path: Path
     async with asyncio.timeout(DEADLINE_S):
         work = await play(NAME, tmp_path)
         run = await asked(work)
-        (question,) = run.open_questions
+        (question,) = run.inbox.open_questions
         suggested = question.text.splitlines()[-1]
         await work.machine.say(suggested, question=question.id)
         run = await work.machine.wait()
@@ -67,7 +67,7 @@ async def test_an_answer_that_does_not_fit_the_form_is_refused(tmp_path: Path, a
 
     (refused,) = (e.event for e in work.events if isinstance(e.event, AnswerRefused))
     assert ("write kind=... severity=..., or JSON" in refused.reason) is (answer == "a bug")
-    assert len(run.open_questions) == 1
+    assert len(run.inbox.open_questions) == 1
 
 
 async def test_words_beside_the_form_begin_the_triage_again(tmp_path: Path) -> None:

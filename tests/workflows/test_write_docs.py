@@ -121,10 +121,10 @@ async def test_a_yes_for_the_run_is_for_one_page_and_each_page_is_asked_about(
         work = await play(NAME, workspace)
         await work.machine.start()
         run = await work.machine.settled()
-        assert [question.kind for question in run.open_questions] == ["approval"] * 3
-        while run.open_questions:
+        assert [question.kind for question in run.inbox.open_questions] == ["approval"] * 3
+        while run.inbox.open_questions:
             await work.machine.approve(
-                run.open_questions[0].id, Decision(granted=True, for_run=True)
+                run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
             )
             run = await work.machine.settled()
 

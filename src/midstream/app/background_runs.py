@@ -177,7 +177,7 @@ class Background:
 
     def tell_kept(self, machine: Machine, receipt: Receipt) -> None:
         """Tell of words for a run on the screen that nobody runs: they are heard when it goes on."""
-        if machine.run.id in self._watched and receipt.input_id not in machine.run.inbox:
+        if machine.run.id in self._watched and receipt.input_id not in machine.run.inbox.lines:
             short = self.short(machine.run.id)
             self._face.say(
                 f"No process runs it now. Your words are kept: /resume {short} goes on with it here.",
@@ -378,7 +378,7 @@ class Background:
         return machine
 
     async def _answered(self, machine: Machine, text: str) -> None:
-        asked = machine.run.open_questions
+        asked = machine.run.inbox.open_questions
         found = route(text, open_questions=asked, seen=[question.id for question in asked])
         match found:
             case Answer(question=question, text=words):
@@ -402,7 +402,7 @@ class Background:
                 await self.kept_by().unwatch(machine)
         if receipt.handling == "reject" or (receipt.reason and receipt.handling == "answer"):
             raise UserMistake(receipt.reason)
-        record = machine.run.inbox.get(receipt.input_id)
+        record = machine.run.inbox.lines.get(receipt.input_id)
         if record is not None and record.disposition == "rejected":
             raise UserMistake(why_not(machine, receipt))
         if machine is not self._prompt.active():
@@ -468,7 +468,7 @@ def _is_quiet(kept: KeptRun) -> bool:
 
 def _asks(machine: Machine) -> bool:
     """Return whether a run asks something; that it waits for words is no question."""
-    return any(question.kind != "input" for question in machine.run.open_questions)
+    return any(question.kind != "input" for question in machine.run.inbox.open_questions)
 
 
 def _nothing(envelope: Envelope) -> None:

@@ -12,7 +12,7 @@ class Inbox:
 
     def note(self, machine: Machine, receipt: Receipt, text: str) -> None:
         """Remember a line that was kept for a run nobody runs: its inbox does not know of it."""
-        if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox:
+        if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox.lines:
             self._kept.setdefault(machine.run.id, {})[receipt.input_id] = text
 
     def waiting(self, machine: Machine | None) -> tuple[Waiting, ...]:
@@ -27,7 +27,7 @@ class Inbox:
             if machine is not None and line.can_be_withdrawn:
                 await machine.withdraw(line.id)
                 self._kept.get(machine.run.id, {}).pop(line.id, None)
-                record = machine.run.inbox.get(line.id)
+                record = machine.run.inbox.lines.get(line.id)
                 is_back = record is None or record.disposition == "withdrawn"
                 return line.text if is_back else None
         return None
@@ -35,4 +35,4 @@ class Inbox:
     def _left(self, machine: Machine) -> list[tuple[str, str]]:
         """Return what is still kept for a run, by id."""
         known = self._kept.get(machine.run.id, {})
-        return [(id, text) for id, text in known.items() if id not in machine.run.inbox]
+        return [(id, text) for id, text in known.items() if id not in machine.run.inbox.lines]

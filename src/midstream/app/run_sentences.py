@@ -63,7 +63,7 @@ def left_words(run: Run, name: str, short: str, *, is_lasting: bool) -> str:
 def way_on_here(run: Run, short: str) -> str:
     """Return how a run that no process runs any more is taken up in this console, as a sentence."""
     resume = f"/resume {short}"
-    if any(question.kind != "input" for question in run.open_questions):
+    if any(question.kind != "input" for question in run.inbox.open_questions):
         return f"The run is kept: {resume} asks here what it waits for."
     if run.phase == "held" and not run.suspended:
         return f"The run is stopped: after {resume} your next line tells it what to do."
@@ -110,7 +110,7 @@ def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
 
 def way_past(run: Run, question_id: str | None, words: str) -> str:
     """Return how words are said all the same that an open question does not take, "" where it does."""
-    asked = next((each for each in run.open_questions if each.id == question_id), None)
+    asked = next((each for each in run.inbox.open_questions if each.id == question_id), None)
     if asked is None or asked.kind != "question" or chosen(asked, words) is not None:
         return ""
     return "/interrupt TEXT sends a new instruction instead."

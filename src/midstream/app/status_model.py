@@ -59,14 +59,16 @@ class Outlook:
 
     def cost(self, machines: Sequence[Machine]) -> str:
         """Return what all of the runs have cost, "" where no model was asked."""
-        standing = tuple((m.run.id, len(m.run.usages)) for m in machines)
+        standing = tuple((m.run.id, len(m.run.usage.requests)) for m in machines)
         if standing != self._counted[0]:
             for machine in machines:
                 if machine.run.id not in self._inherited:
                     self._inherited[machine.run.id] = _shared(machine, machines)
             total = Cost()
             for run in (machine.run for machine in machines):
-                total = total.plus(costs(run.usages).total).plus(self._inherited[run.id], -1)
+                total = total.plus(costs(run.usage.requests).total).plus(
+                    self._inherited[run.id], -1
+                )
             # That there is no price stands in `/cost`, and where the first run ends.
             is_told = bool(total.requests) and not is_unknown(total)
             self._counted = (standing, in_words(total) if is_told else "")
@@ -75,10 +77,10 @@ class Outlook:
 
 def _shared(machine: Machine, machines: Sequence[Machine]) -> Cost:
     """Return what a run that has just come up began with had cost: a copy pays for none of it."""
-    own = machine.run.usages
+    own = machine.run.usage.requests
     longest = 0
     for other in machines:
-        theirs = other.run.usages if other is not machine else ()
+        theirs = other.run.usage.requests if other is not machine else ()
         same = next(
             (at for at, pair in enumerate(zip(own, theirs, strict=False)) if pair[0] != pair[1]), -1
         )

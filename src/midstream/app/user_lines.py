@@ -79,7 +79,7 @@ class Saying:
                 found = route(
                     words,
                     # With a policy of its own it answers nothing, but it may be for a branch.
-                    open_questions=() if as_new else machine.run.open_questions,
+                    open_questions=() if as_new else machine.run.inbox.open_questions,
                     seen=own,
                     addressees=addressees(machine.run),
                     gone=gone(machine.run),
@@ -134,7 +134,7 @@ def _for_the_agent(machine: Machine, words: str) -> str | None:
 
 def _is_taken(machine: Machine, receipt: Receipt) -> bool:
     """Return whether words are on their way. What is said of them stands in the run's own events."""
-    record = machine.run.inbox.get(receipt.input_id)
+    record = machine.run.inbox.lines.get(receipt.input_id)
     if record is None:
         return receipt.handling != "reject"  # kept for the process that will go on with the run
     return record.disposition != "rejected"

@@ -227,7 +227,7 @@ def send(
                 source="send",
                 id=key,
             )
-            record = machine.run.inbox.get(receipt.input_id)
+            record = machine.run.inbox.lines.get(receipt.input_id)
             if options.is_json:
                 _write_objects([receipt_object(id, receipt, record)])
             else:
@@ -252,7 +252,7 @@ def _refuse_several(run: Run, words: str) -> None:
     """
     if addressed(run, words)[0]:
         return
-    asked = [question for question in run.open_questions if question.kind == "question"]
+    asked = [question for question in run.inbox.open_questions if question.kind == "question"]
     if len(asked) > 1:
         listed = "; ".join(map(question_line, asked))
         raise UserMistake(
@@ -268,10 +268,10 @@ def _question_id(run: Run, named: str) -> str:
         UserMistake: the run never asked it.
     """
     number = named.removeprefix("#")
-    for question in reversed(run.questions):
+    for question in reversed(run.inbox.questions):
         if number == str(question.number) or named == question.id:
             return question.id
-    asked = "; ".join(map(question_line, run.open_questions))
+    asked = "; ".join(map(question_line, run.inbox.open_questions))
     hint = f"It asks {asked}." if asked else f"It asks nothing now: midstream show {run.id}."
     raise UserMistake(f"Run {run.id} has no question {named!r}.", hint=hint)
 

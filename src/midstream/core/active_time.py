@@ -23,12 +23,13 @@ def worked(run: Run, seconds: float) -> Run:
         name: branch if branch.is_over else worked(branch, seconds)
         for name, branch in run.branches.items()
     }
-    return replace(run, worked_s=run.worked_s + max(seconds, 0.0), branches=branches)
+    usage = replace(run.usage, active_s=run.usage.active_s + max(seconds, 0.0))
+    return replace(run, usage=usage, branches=branches)
 
 
 def counts_minutes(run: Run) -> bool:
     """Return whether a budget of the run counts minutes; of a run that has started."""
-    own = run.limits is not None and run.limits.minutes is not None
+    own = run.usage.limits is not None and run.usage.limits.minutes is not None
     return own or _counts(definition_of(run))
 
 

@@ -38,7 +38,7 @@ def gone(run: Run) -> frozenset[str]:
         for outer in (run, *living(run))
         for branch in outer.branches.values()
         if branch.is_over
-        for name in (branch.path, branch.path.rpartition("/")[2])
+        for name in (branch.branch.path, branch.branch.path.rpartition("/")[2])
     }
     return frozenset(ended.difference(addressees(run)))
 
@@ -70,15 +70,17 @@ def shared_names(run: Run) -> dict[str, tuple[str, ...]]:
     if run.phase == "halting":
         return {}
     named = _named(run)
-    return {name: tuple(b.path for b in named[name]) for name in named if len(named[name]) > 1}
+    return {
+        name: tuple(b.branch.path for b in named[name]) for name in named if len(named[name]) > 1
+    }
 
 
 def _named(run: Run) -> dict[str, list[Run]]:
     by_agent: dict[str, list[Run]] = {}
     by_name: dict[str, list[Run]] = {}
     for branch in living(run):
-        last = branch.path.rpartition("/")[2]
-        for name in {branch.path, last, last.lstrip("0") or last}:
+        last = branch.branch.path.rpartition("/")[2]
+        for name in {branch.branch.path, last, last.lstrip("0") or last}:
             by_name.setdefault(name, []).append(branch)
         if branch.turn is not None and branch.phase == "turn":
             by_agent.setdefault(branch.turn.agent, []).append(branch)
@@ -95,7 +97,7 @@ def addressed(run: Run, text: str) -> tuple[str, str]:
     """Return the path of the branch a line is for ("": the run itself), and the words for it."""
     name, words = address_of(text)
     branches: Mapping[str, Run] = addressees(run) if name else {}
-    return (branches[name].path, words) if name in branches else ("", text)
+    return (branches[name].branch.path, words) if name in branches else ("", text)
 
 
 def as_typed(words: str, to: str) -> str:

@@ -22,7 +22,7 @@ def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> s
     limits the run to. `is_call`: it is a tool call that would be made; no budget of none at all allows
     one. `is_free`: it is what asks no model and calls no tool; only states entered and minutes bound it.
     """
-    times = story.whole.run.budget_times
+    times = story.whole.run.usage.budget_times
     if not times:
         return ""
     for around in (story, *story.around_it()):
@@ -34,7 +34,10 @@ def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> s
             return f"The state {run.state!r} has used up its budget of {what}."
         workflow = definition_of(run).workflow
         inner = f" {workflow.workflow_name}" if around.path else ""
-        for budget, whose in ((workflow.budget, f"The workflow{inner}"), (run.limits, "The run")):
+        for budget, whose in (
+            (workflow.budget, f"The workflow{inner}"),
+            (run.usage.limits, "The run"),
+        ):
             if budget is None:
                 continue
             if what := _over(budget, times, _used(run), is_call=is_call, is_free=is_free):
@@ -46,7 +49,7 @@ def allows_none(story: Story) -> bool:
     """Return whether a budget here is one of nothing: a rule, of which as much again is nothing, too."""
     for around in (story, *story.around_it()):
         run, workflow = around.run, definition_of(around.run).workflow
-        for budget in (plan_for(run).states[run.state].budget, workflow.budget, run.limits):
+        for budget in (plan_for(run).states[run.state].budget, workflow.budget, run.usage.limits):
             if budget is not None and 0 in (
                 budget.tool_calls,
                 budget.tokens,
@@ -69,19 +72,21 @@ class _Used(NamedTuple):
 
 def _used(run: Run) -> _Used:
     """Return what the run used from its beginning on."""
-    total = costs(run.usages).total
+    total = costs(run.usage.requests).total
     tokens = total.input_tokens + total.output_tokens
-    return _Used(tokens, total.usd, run.tool_calls, run.worked_s, sum(run.visits.values()))
+    return _Used(
+        tokens, total.usd, run.usage.tool_calls, run.usage.active_s, sum(run.visits.values())
+    )
 
 
 def _used_in_state(run: Run) -> _Used:
     """Return what this visit to the state used: before it was cut and since."""
     first, calls, seconds = run.marks
-    spans = (run.usages[span.start : span.end] for span in run.spent)
+    spans = (run.usage.requests[span.start : span.end] for span in run.spent)
     return _Used(
-        *_sums(chain(*spans, run.usages[first:])),
-        run.tool_calls - calls + sum(span.tool_calls for span in run.spent),
-        run.worked_s - seconds + sum(span.worked_s for span in run.spent),
+        *_sums(chain(*spans, run.usage.requests[first:])),
+        run.usage.tool_calls - calls + sum(span.tool_calls for span in run.spent),
+        run.usage.active_s - seconds + sum(span.worked_s for span in run.spent),
     )
 
 

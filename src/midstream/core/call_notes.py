@@ -26,7 +26,7 @@ def with_arguments(run: Run, question_id: str, edited: dict[str, Json]) -> dict[
 
     None: the question is closed, or asks about no call.
     """
-    question = next((q for q in run.open_questions if q.id == question_id), None)
+    question = next((q for q in run.inbox.open_questions if q.id == question_id), None)
     here = None if question is None else branch_at(run, question.branch)
     if question is None or here is None or here.turn is None:
         return None

@@ -20,14 +20,17 @@ from midstream.core.events import AnyFact, Usage
 from midstream.core.fold.fold_states import with_definition
 from midstream.core.question import Question
 from midstream.core.run import (
+    BranchOf,
     Change,
     Compacting,
     Correction,
     Cut,
+    Inbox,
     InputRecord,
     OpenCall,
     Response,
     Run,
+    RunUsage,
     Span,
     Trouble,
     Turn,
@@ -102,6 +105,9 @@ def _shape() -> bytes:
 
 _PARTS: tuple[type[msgspec.Struct], ...] = (
     Run,
+    Inbox,
+    RunUsage,
+    BranchOf,
     Turn,
     OpenCall,
     Correction,
@@ -149,8 +155,8 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
     contexts: dict[str, _Grown[Message]]
     questions: _Grown[Question]
-    usages: _Grown[tuple[str, Usage]]
-    inbox: _Grown[InputRecord]
+    requests: _Grown[tuple[str, Usage]]
+    lines: _Grown[InputRecord]
     costs: tuple[tuple[str, str, Cost], ...]
 
 
@@ -170,17 +176,21 @@ def encode_run(run: Run) -> tuple[bytes, Mapping[str, bytes]]:
     came since the last one. The definition is in the head, and not what is derived from it.
     """
     written = _Written()
-    inbox = run.inbox if isinstance(run.inbox, Book) else Book(run.inbox)
-    lines = written.grown(inbox.log, _lines)
+    book = run.inbox.lines if isinstance(run.inbox.lines, Book) else Book(run.inbox.lines)
+    lines = written.grown(book.log, _lines)
     head = _Head(
         run=replace(
-            _bare(run), definition=run.definition, contexts={}, questions=(), usages=(), inbox={}
+            _bare(run),
+            definition=run.definition,
+            contexts={},
+            inbox=replace(run.inbox, lines={}, questions=()),
+            usage=replace(run.usage, requests=()),
         ),
         contexts={name: written.grown(each, _list) for name, each in run.contexts.items()},
-        questions=written.grown(run.questions, _list),
-        usages=written.grown(run.usages, _list),
-        inbox=_Grown(pages=lines.pages, rest=tuple(record for _, record in lines.rest)),
-        costs=tuple((*who, cost) for who, cost in costs(run.usages).rows.items()),
+        questions=written.grown(run.inbox.questions, _list),
+        requests=written.grown(run.usage.requests, _list),
+        lines=_Grown(pages=lines.pages, rest=tuple(record for _, record in lines.rest)),
+        costs=tuple((*who, cost) for who, cost in costs(run.usage.requests).rows.items()),
     )
     return _shape() + b"\n" + _ENCODER.encode(head), written
 
@@ -246,8 +256,8 @@ def _never_changed(run: Run) -> Run:
     return replace(
         run,
         contexts={name: Log(messages) for name, messages in run.contexts.items()},
-        questions=Log(run.questions),
-        usages=Log(run.usages),
+        inbox=replace(run.inbox, questions=Log(run.inbox.questions)),
+        usage=replace(run.usage, requests=Log(run.usage.requests)),
         branches=_never_changed_all(run.branches),
         cuts=cuts,
     )
@@ -280,25 +290,30 @@ def decode_run(head: bytes, pages: Mapping[str, bytes]) -> Run:
 def _whole(head: _Head, pages: Mapping[str, bytes]) -> Run:
     rows = {(agent, model): cost for agent, model, cost in head.costs}
     total = reduce(Cost.plus, rows.values(), Cost())
-    lines = tuple((record.id, record) for record in head.inbox.rest)
-    keys = [key for name in head.inbox.pages for key in _keys_of(pages[name])]
+    rest = tuple((record.id, record) for record in head.lines.rest)
+    keys = [key for name in head.lines.pages for key in _keys_of(pages[name])]
+    run = _never_changed(head.run)
+    questions = _read(head.questions.pages, pages, _QUESTIONS.decode)
+    requests = _read(head.requests.pages, pages, _USAGES.decode)
     return replace(
-        _never_changed(head.run),
+        run,
         contexts={
             name: Log.of_pages(_read(each.pages, pages, _MESSAGES.decode), each.rest)
             for name, each in head.contexts.items()
         },
-        questions=Log.of_pages(
-            _read(head.questions.pages, pages, _QUESTIONS.decode), head.questions.rest
+        inbox=replace(
+            run.inbox,
+            lines=Book.of_pages(
+                Log.of_pages(_read(head.lines.pages, pages, _lines_of), rest),
+                [*keys, *(key for key, _ in rest)],
+            ),
+            questions=Log.of_pages(questions, head.questions.rest),
         ),
-        usages=Log.of_pages(
-            _read(head.usages.pages, pages, _USAGES.decode),
-            head.usages.rest,
-            {costs: Costs(rows=rows, total=total)},
-        ),
-        inbox=Book.of_pages(
-            Log.of_pages(_read(head.inbox.pages, pages, _lines_of), lines),
-            [*keys, *(key for key, _ in lines)],
+        usage=replace(
+            run.usage,
+            requests=Log.of_pages(
+                requests, head.requests.rest, {costs: Costs(rows=rows, total=total)}
+            ),
         ),
     )
 

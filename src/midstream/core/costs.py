@@ -52,7 +52,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def costs(usages: Iterable[tuple[str, Usage]]) -> Costs:
-    """Return what the requests (`run.usages`, or those of several runs chained) used and cost."""
+    """Return what the requests (`run.usage.requests`, or those of several runs chained) used and cost."""
     return gathered(usages, costs, _with, Costs(rows={}, total=Cost()))
 
 

@@ -73,7 +73,7 @@ AnyEffect: TypeAlias = AskModel | ReviewCall | CallTool | RunHandler | AwaitTime
 
 def pending(run: Run) -> tuple[AnyEffect, ...]:
     """Return the effects the run is owed, in a stable order. Empty: only a person can move it on."""
-    if run.suspended or (run.is_over_budget and run.phase in FREE):
+    if run.suspended or (run.usage.is_over_budget and run.phase in FREE):
         return ()
     owed = _of_state(run)
     return owed if run.compacting is None else (*owed, _summary(run.compacting))
@@ -89,7 +89,7 @@ def _of_state(run: Run) -> tuple[AnyEffect, ...]:
             owed: tuple[AnyEffect, ...] = (_handler(run),)
         case "turn":
             assert run.turn is not None
-            if run.is_over_budget:
+            if run.usage.is_over_budget:
                 owed = ()
             elif not run.turn.calls:
                 owed = (AskModel(key=request_key(run), agent=run.turn.agent),)
@@ -126,7 +126,7 @@ def timers_owed(run: Run) -> dict[str, float]:
         case "resting":
             owed[WAITED] = wait_of(state).seconds or 0.0
         case "asking" if isinstance(state.ask, Ask) and state.ask.deadline_s is not None:
-            if run.open_questions:
+            if run.inbox.open_questions:
                 owed[DEADLINE] = state.ask.deadline_s
         case "retrying":
             backoff = 0.0 if state.retry is None else state.retry.backoff_s

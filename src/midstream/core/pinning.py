@@ -92,9 +92,11 @@ def misfit_of(run: Run, definition: Definition) -> str:
         if branches and run.definition and run.definition.workflows != definition.workflows:
             return "a sub-workflow changed"
         for branch in branches.values():
-            inner = branch_definition(definition, states[name], branch.path.rpartition("/")[2])
+            inner = branch_definition(
+                definition, states[name], branch.branch.path.rpartition("/")[2]
+            )
             if not branch.is_over and (misfit := misfit_of(branch, inner)):
-                return f"in its branch {branch.path}: {misfit}"
+                return f"in its branch {branch.branch.path}: {misfit}"
     if run.phase == "turn" and run.turn is not None and run.turn.agent != states[run.state].agent:
         return f"the state {run.state!r} has another agent"
     if run.turn is not None and run.turn.agent and run.turn.agent not in agents:

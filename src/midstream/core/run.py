@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
@@ -213,6 +214,62 @@ class Compacting(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     note: str = ""
 
 
+class Inbox(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What a person said to the run, and what it asked them.
+
+    `undelivered` and `open_questions` are the parts of `lines` (by their ids) and `questions` that still
+    matter, kept apart so that a long chat costs no more a step than a short one. What is open inside of
+    branches stands in the inbox of the run around them, too. `last_number` is the highest number a
+    question was given, `interrupted_at` when (seconds since 1970) the last words came that interrupted.
+    """
+
+    lines: Mapping[str, InputRecord] = {}
+    undelivered: tuple[InputRecord, ...] = ()
+    questions: Sequence[Question] = ()
+    open_questions: tuple[Question, ...] = ()
+    last_number: int = 0
+    interrupted_at: tuple[float, ...] = ()
+
+
+class RunUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What a run used, its branches included, and what it may use.
+
+    `requests` are its model requests: who made it, and what it used. `calls_made` counts the tool calls
+    that were planned and gives them their ids, `tool_calls` those that were made. `active_s` are the
+    seconds at work where a budget counts minutes (`core.active_time`). `limits` is what it may use,
+    whatever its workflow says; every budget counts `budget_times` (0: none counts); `is_over_budget`: it
+    waits for one to be raised.
+    """
+
+    requests: Sequence[tuple[str, Usage]] = ()
+    tool_calls: int = 0
+    calls_made: int = 0
+    active_s: float = 0.0
+    limits: Budget | None = None
+    budget_times: int = 1
+    is_over_budget: bool = False
+
+
+class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What makes a run a branch of the one around it; of the run itself it is empty.
+
+    `path` is where in the whole it stands (`reviewers/tests`), "" for the run itself; `entry` is
+    the state it begins at; `shared` names the contexts it has in common with the run around it;
+    `flows` is the sub-workflow it belongs to (`inner`, `inner/deeper`), "" for the run's own;
+    `has_resume`: words to it may lead to its own state `resume`. `base` is the `common_data` it began
+    with (None: it began with none of the run around it), `changes` what it had changed of that when it
+    finished; one that has ended keeps little else.
+    """
+
+    path: str = ""
+    entry: str = START
+    shared: tuple[str, ...] = ()
+    flows: str = ""
+    has_resume: bool = False
+    base: dict[str, Json] | None = None
+    changes: tuple[Change, ...] = ()
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
@@ -220,27 +277,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     `halting_for` is what a halt leads to once the running `once` tools have stopped.
     `cuts` are the halts nobody has gone back to (`$interrupted`), the last one last; a state stands in
     it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
-    `open_questions` and `undelivered` are the parts of `questions` and `inbox` that still matter,
-    kept apart so that a long chat costs no more a step than a short one. What grows with every turn
-    is a `Log` or a `Book` (`core.append_only`) once it has grown. `last_number` is the
-    highest number a question was given. `crashes` counts how often the process died since the run
+    What grows with every turn is a `Log` or a `Book` (`core.append_only`) once it has grown.
+    `crashes` counts how often the process died since the run
     last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
 
-    A branch is a run within a run: `branches` of the state the run is in, by name, in their order.
-    `path` is where in the whole a branch stands (`reviewers/tests`), "" for the run itself; `entry` is
-    the state it begins at; `shared` names the contexts it has in common with the run around it;
-    `flows` is the sub-workflow it belongs to (`inner`, `inner/deeper`), "" for the run's own;
-    `has_resume`: words to it may lead to its own state `resume`.
-    What is open or was used inside of branches counts in the run around them, too. `base` is the
-    `common_data` a branch began with (None: it began with none of the run around it), `changes` what
-    it had changed of that when it finished; one that has ended keeps little else.
+    A branch is a run within a run: `branches` of the state the run is in, by name, in their order;
+    `branch` is what makes it one.
 
     `timers` are the times (seconds since 1970) the state waits for, by name. `attempts` counts how
     often the state was tried again, `trouble` is what went wrong last. `marks` is where budgets of the
     state begin: usages, tool calls and seconds before it; `spent` is what this visit used before it was
-    cut. `tool_calls` counts those that were made, `worked_s` the seconds at work where a budget counts
-    minutes (`core.active_time`). `limits` is what it may use, whatever its workflow says;
-    every budget counts `budget_times` (0: none counts); `is_over_budget`: it waits for one to be raised.
+    cut.
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun.
@@ -254,7 +301,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     seq: int = 0
     epoch: int = 0
     step: int = 0
-    calls_made: int = 0
     state: str = ""
     chosen: str | None = None
     chosen_by: str = ""
@@ -271,39 +317,23 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     is_heard: bool = True
     interrupted_state: str | None = None
     cuts: tuple[Cut, ...] = ()
-    questions: Sequence[Question] = ()
-    open_questions: tuple[Question, ...] = ()
-    last_number: int = 0
-    inbox: Mapping[str, InputRecord] = {}
-    undelivered: tuple[InputRecord, ...] = ()
-    interrupted_at: tuple[float, ...] = ()
+    inbox: Inbox = Inbox()
+    usage: RunUsage = RunUsage()
+    branch: BranchOf = BranchOf()
     allowed: tuple[str, ...] = ()
     approvals: Literal["ask", "deny"] = "ask"
-    limits: Budget | None = None
-    budget_times: int = 1
-    is_over_budget: bool = False
-    usages: Sequence[tuple[str, Usage]] = ()
     output: Json = None
     error: str = ""
     workspace: str = ""
     crashes: int = 0
     suspended: str = ""
-    path: str = ""
-    entry: str = START
-    shared: tuple[str, ...] = ()
-    flows: str = ""
-    has_resume: bool = False
     branches: "dict[str, Run]" = {}
     timers: dict[str, float] = {}
     attempts: int = 0
     trouble: Trouble | None = None
     retry_phase: Phase = "leaving"
-    tool_calls: int = 0
-    worked_s: float = 0.0
     marks: tuple[int, int, float] = (0, 0, 0.0)
     spent: tuple[Span, ...] = ()
-    base: dict[str, Json] | None = None
-    changes: tuple[Change, ...] = ()
     name: str = ""
     compacting: Compacting | None = None
     compactions: int = 0
@@ -322,7 +352,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             return False
         if self.phase in ("waiting", "held"):
             return True
-        if self.is_over_budget and self.phase in FREE:
+        if self.usage.is_over_budget and self.phase in FREE:
             return True
         if (
             self.phase in ("new", "ended", "leaving")
@@ -330,12 +360,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         ):
             return False
         if self.phase == "asking":
-            return bool(self.open_questions) and not self._expires
+            return bool(self.inbox.open_questions) and not self._expires
         if self.phase == "branches":
             living = [branch for branch in self.branches.values() if not branch.is_over]
-            is_begun = bool(living) or self.is_over_budget
+            is_begun = bool(living) or self.usage.is_over_budget
             return is_begun and all(branch.is_parked for branch in living)
-        if self.is_over_budget and self.phase in ("turn", "call"):
+        if self.usage.is_over_budget and self.phase in ("turn", "call"):
             return True
         if self.phase not in ("turn", "call") or self.turn is None or not self.turn.calls:
             return False
@@ -360,12 +390,12 @@ def plan_for(run: Run) -> Plan:
     return run.plan
 
 
-def question_of(run: Run, id: str) -> Question | None:
+def question_of(inbox: Inbox, id: str) -> Question | None:
     """Return a question of the run or of a run within it, None if it asked none of that id.
 
     It is looked for from the end: those that matter were asked last.
     """
-    return next((each for each in reversed(run.questions) if each.id == id), None)
+    return next((each for each in reversed(inbox.questions) if each.id == id), None)
 
 
 def owner_of(run: Run, key: "tuple[int | str, ...]") -> Run:
@@ -373,6 +403,16 @@ def owner_of(run: Run, key: "tuple[int | str, ...]") -> Run:
     while len(key) > 3 and key[1] == WITHIN:
         run, key = run.branches[str(key[2])], key[3:]
     return run
+
+
+def with_inbox(run: Run, **changes: object) -> Run:
+    """Return the run with something changed of its inbox."""
+    return replace(run, inbox=replace(run.inbox, **changes))
+
+
+def with_usage(run: Run, **changes: object) -> Run:
+    """Return the run with something changed of what it used, or may use."""
+    return replace(run, usage=replace(run.usage, **changes))
 
 
 WITHIN = "in"

@@ -79,7 +79,7 @@ def why_not(run: Run) -> str:
         return "the run is being stopped"
     if run.branches or any(cut.branches for cut in run.cuts):
         return "branches are under way"
-    if run.is_over_budget:
+    if run.usage.is_over_budget:
         return "a budget is used up"
     return "" if wanted(run) else "nothing is older than the last turns"
 

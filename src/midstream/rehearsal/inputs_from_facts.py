@@ -153,7 +153,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
     fact = rest[0]
 
     def key(inner: inputs.EffectKey) -> inputs.EffectKey:
-        return key_from(run, here.path, inner)
+        return key_from(run, here.branch.path, inner)
 
     if here.phase in _HANDLERS:
         yield from _of_handler(run, here, rest)
@@ -223,7 +223,7 @@ def _reviews(
     calls = () if here.turn is None else here.turn.calls
     if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
         return
-    key = key_from(run, here.path, review_key(here, fact.call_id))
+    key = key_from(run, here.branch.path, review_key(here, fact.call_id))
     match fact:
         case e.ToolCalled():
             kind: Literal["allow", "ask"] = "ask" if fact.granted else "allow"
@@ -241,7 +241,7 @@ def _reviews(
 
 
 def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
-    fact, key = rest[0], key_from(run, here.path, handler_key(here))
+    fact, key = rest[0], key_from(run, here.branch.path, handler_key(here))
     if isinstance(fact, e.HandlerRan):
         yield inputs.HandlerReturned(
             key=key,
@@ -255,7 +255,7 @@ def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
         yield inputs.HandlerLogged(key=key, text=fact.text)
     elif isinstance(fact, e.StateFailed):
         yield inputs.HandlerFailed(key=key, error=fact.error, hint=fact.hint)
-    of_it = [each for each in rest if each.branch == here.path]
+    of_it = [each for each in rest if each.branch == here.branch.path]
     failed = next((each for each in of_it if isinstance(each, e.RunFailed | e.BranchFailed)), None)
     if failed is not None:
         yield inputs.HandlerFailed(
@@ -279,7 +279,7 @@ def _replies(
 
     for with_problems in (False, True):
         yield inputs.ModelReplied(
-            key=key_from(run, here.path, request_key(here)),
+            key=key_from(run, here.branch.path, request_key(here)),
             text=fact.text,
             calls=tuple(
                 inputs.RequestedCall(
@@ -359,7 +359,7 @@ def _answers(
         yield msgspec.structs.replace(said, question=after.question_id)
         yield msgspec.structs.replace(said, question=after.question_id, problem=after.reason)
     else:
-        for question in run.questions:
+        for question in run.inbox.questions:
             yield msgspec.structs.replace(said, question=question.id)
         reason = after.reason if isinstance(after, e.InputDisposed) else ""
         yield msgspec.structs.replace(said, question=reason.rpartition(" ")[2])
@@ -393,8 +393,8 @@ def _shown(
             cuts.setdefault(fact.branch, fact.partial)
     return tuple(
         inputs.Shown(
-            key=key_from(run, inner.path, request_key(inner)),
-            text=cuts.get(inner.path, ""),
+            key=key_from(run, inner.branch.path, request_key(inner)),
+            text=cuts.get(inner.branch.path, ""),
             has_calls=has_calls,
         )
         for inner in (run, *living(run))

@@ -119,7 +119,7 @@ def _questions(run: Run, facts: Sequence[e.AnyFact]) -> Iterator[str]:
     for question_id, count in asked.items():
         if count > 1:
             yield f"{count} questions have the id {question_id}"
-    for question in run.open_questions if run.is_over else ():
+    for question in run.inbox.open_questions if run.is_over else ():
         yield f"the question {question.id} is open though the run is over"
 
 

@@ -154,10 +154,10 @@ class Play:
         number = 0 if self._fired == 1 or self._point.then is None else self._point.then.nth
         text, id = (WORDS, INJECTED) if not number else (MORE_WORDS, INJECTED_NEXT)
         if kind == "aside":
-            paths = [branch.path for branch in living(machine.run)]
+            paths = [branch.branch.path for branch in living(machine.run)]
             text = as_typed(text, paths[(self._point.seq + number) % len(paths)])
         receipt = await machine.say(text, unasked=True, id=id)
-        if id in machine.run.inbox:
+        if id in machine.run.inbox.lines:
             self._said.append(id)
         elif not machine.run.is_over and not machine.is_closed:
             self.broken.append(f"the words were not accepted: {receipt.reason}")
@@ -267,15 +267,15 @@ class Play:
         for timer in timers:
             if timer.name in (WAITED, RETRY) or improviser.was_late(timer):
                 return timer
-        is_stuck = not self._puppet.run.open_questions and not self._puppet.run.is_parked
+        is_stuck = not self._puppet.run.inbox.open_questions and not self._puppet.run.is_parked
         return timers[0] if timers and is_stuck else None
 
     async def _of_person(self, improviser: Improviser) -> bool:
         machine, run = self._puppet.life.machine, self._puppet.run
-        if not run.open_questions:
+        if not run.inbox.open_questions:
             await machine.say("Go on.", unasked=True, id=self.director.next_id())
             return True
-        question = run.open_questions[0]
+        question = run.inbox.open_questions[0]
         if question.kind == "approval":
             granted = improviser.decision(run, question)
             await machine.approve(question.id, Decision(granted=granted))
@@ -329,6 +329,6 @@ class Play:
         last = facts[-1]
         if isinstance(last, RunFailed) and not may_fail:
             broken.append(clipped(f"the run failed in {last.state}: {last.error}"))
-        if any(id not in run.inbox for id in self._said):
+        if any(id not in run.inbox.lines for id in self._said):
             broken.append("the words were accepted, but lost")
         return broken

@@ -127,9 +127,11 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
         case inputs.Withdraw(input_id=""):
             return None
         case inputs.Withdraw():
-            return form.UserWithdrew(text=run.inbox[input.input_id].text)
+            return form.UserWithdrew(text=run.inbox.lines[input.input_id].text)
         case inputs.Recovered():
-            seen = {inner.path: inner.turn.shown for inner in (run, *living(run)) if inner.turn}
+            seen = {
+                inner.branch.path: inner.turn.shown for inner in (run, *living(run)) if inner.turn
+            }
             return form.ProcessChanged(
                 was_cut=input.was_cut,
                 shown=seen.pop("", ""),
@@ -149,7 +151,7 @@ def _tool_step(input: inputs.ToolFinished, here: Run) -> form.AnyStep:
         arguments=made.arguments,
         outcome=input.outcome,
         result=input.text,
-        branch=here.path,
+        branch=here.branch.path,
     )
 
 
@@ -161,7 +163,7 @@ def _refused_step(input: inputs.CallReviewed, here: Run) -> form.AnyStep:
         arguments=made.arguments,
         outcome="denied",
         result=f"{REFUSED}{input.reason}{f' {input.hint}' if input.hint else ''}",
-        branch=here.path,
+        branch=here.branch.path,
     )
 
 
@@ -171,7 +173,7 @@ def _time_step(input: inputs.TimerRang, here: Run) -> form.AnyStep:
         timer=timer_of(input.key),
         shown=_text(input.shown),
         shown_in=_texts(input.shown),
-        branch=here.path,
+        branch=here.branch.path,
     )
 
 
@@ -192,7 +194,7 @@ def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> fo
             shown=input.shown,
             calling=input.is_broken and not input.shown,
             seen=seen,
-            branch=run.path,
+            branch=run.branch.path,
         )
     return form.ModelReplied(
         agent=agent,
@@ -203,14 +205,14 @@ def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> fo
             for call in input.calls
         ),
         seen=seen,
-        branch=run.path,
+        branch=run.branch.path,
     )
 
 
 def _words_step(
     input: inputs.UserSaid, run: Run, heard: Heard, began: float
 ) -> form.AnyStep | None:
-    question = next((q for q in run.questions if q.id == input.question), None)
+    question = next((q for q in run.inbox.questions if q.id == input.question), None)
     if input.question is not None and (question is None or not question.is_open):
         return None  # an answer to nothing: it changed nothing
     if question is not None and question.kind != "input":
@@ -234,7 +236,7 @@ def _words_step(
 
 
 def _decided(input: inputs.Approve, run: Run) -> form.AnyStep:
-    question = next(q for q in run.open_questions if q.id == input.question)
+    question = next(q for q in run.inbox.open_questions if q.id == input.question)
     here = branch_at(run, question.branch)
     assert here is not None, "its question is open"
     assert here.turn is not None, "only a turn parks calls"

@@ -115,7 +115,7 @@ class Director:
                 self._see(step.shown, step.shown_in)
                 await self.stop(step.reason)
             case form.UserWithdrew():
-                waiting = [r for r in self.puppet.run.undelivered if r.text == step.text]
+                waiting = [r for r in self.puppet.run.inbox.undelivered if r.text == step.text]
                 if not waiting:
                     return self.misfit(step)
                 await self.puppet.life.machine.withdraw(waiting[0].id)
@@ -141,9 +141,9 @@ class Director:
     async def say(self, step: form.UserSaid) -> None:
         """Say a step's words, at the time they were said."""
         self.puppet.clock.time = max(self.puppet.clock.time, BEGAN_AT + step.after_s)
-        asked = next((q for q in self.puppet.run.open_questions if q.kind == "input"), None)
+        asked = next((q for q in self.puppet.run.inbox.open_questions if q.kind == "input"), None)
         if asked is not None and step.branch:
-            of_it = [q for q in self.puppet.run.open_questions if q.branch == step.branch]
+            of_it = [q for q in self.puppet.run.inbox.open_questions if q.branch == step.branch]
             asked = next((q for q in of_it if q.kind == "input"), asked)
             await self.puppet.life.machine.say(
                 step.text, question=asked.id, source=step.source, id=self.next_id()
@@ -231,7 +231,7 @@ class Director:
 
     async def _decide(self, step: form.UserDecided) -> Misfit | None:
         run = self.puppet.run
-        for question in run.open_questions:
+        for question in run.inbox.open_questions:
             call = call_of(run, question)
             is_there = question.kind == "approval" and question.branch == step.branch
             if is_there and call == (step.tool, step.arguments):
@@ -260,7 +260,7 @@ class Director:
         return Review()
 
     def _question(self, step: form.UserAnswered) -> Question | None:
-        for question in self.puppet.run.open_questions:
+        for question in self.puppet.run.inbox.open_questions:
             if (question.text, question.branch) == (step.question, step.branch):
                 return question
         return None
@@ -276,7 +276,7 @@ class Director:
         assert here is not None
         assert here.plan is not None
         context = here.plan.agents[step.agent].context
-        is_own = not step.branch or context in here.shared
+        is_own = not step.branch or context in here.branch.shared
         recorded = self.rehearsal.expected.contexts.get(context, ()) if is_own else ()
         now = here.contexts[context]
         for number, (before, after) in enumerate(zip(recorded, now, strict=False), 1):

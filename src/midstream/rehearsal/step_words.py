@@ -66,7 +66,9 @@ def standing_in_words(run: Run, standing: Sequence[Standing]) -> str:
         why = f" ({run.error})" if run.error else ""
         return clipped(f"the run has {run.status}{why}")
     parts = [_stands(each) + (f" in {each.branch}" if each.branch else "") for each in standing]
-    parts += [f"{question.text or 'words'!r} is waited for" for question in run.open_questions]
+    parts += [
+        f"{question.text or 'words'!r} is waited for" for question in run.inbox.open_questions
+    ]
     return clipped(f"in {run.state or 'the beginning'}: {'; '.join(parts) or 'nothing runs'}")
 
 

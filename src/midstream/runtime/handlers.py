@@ -60,7 +60,7 @@ class ScriptHandlers:
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the handler of that name did; see the port `Handlers`."""
         handlers = self
-        for flow in run.flows.split("/") if run.flows else ():
+        for flow in run.branch.flows.split("/") if run.branch.flows else ():
             handlers = handlers._inner[flow]
         return await handlers._call(name, run, log)
 

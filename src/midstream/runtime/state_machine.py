@@ -305,7 +305,7 @@ class WorkflowStateMachine:
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(_NOTHING)
         answer, problem = None, ""
-        if self._run.open_questions:
+        if self._run.inbox.open_questions:
             if question is None and policy is None and not unasked:
                 question = only_question(self._run, text)
             asked = question_for(self._run, question)
@@ -321,9 +321,9 @@ class WorkflowStateMachine:
             problem=problem,
             policy=policy,
         )
-        if said.id not in self._run.inbox:
+        if said.id not in self._run.inbox.lines:
             await self._put(said)
-        record = self._run.inbox.get(said.id)
+        record = self._run.inbox.lines.get(said.id)
         if record is None:
             return Receipt(input_id=said.id, handling="reject", reason=self._deaf())
         return Receipt(input_id=said.id, handling=record.handling, reason=record.reason)

@@ -37,7 +37,7 @@ def only_question(run: Run, text: str) -> str | None:
     """
     if addressed(run, text)[0]:
         return None
-    ids = [question.id for question in run.open_questions if question.kind == "question"]
+    ids = [question.id for question in run.inbox.open_questions if question.kind == "question"]
     if len(ids) > 1:
         raise UserMistake(
             f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
@@ -47,7 +47,7 @@ def only_question(run: Run, text: str) -> str | None:
 
 def question_for(run: Run, question_id: str | None) -> Question | None:
     """Return the open question a line is for: the one named, else the one that waits for input."""
-    for question in run.open_questions:
+    for question in run.inbox.open_questions:
         if question.id == question_id or (question_id is None and question.kind == "input"):
             return question
     return None

@@ -33,9 +33,9 @@ class Branches:
         """Remember the branches of a run nobody listened to so far."""
         self._states[run.id, ""] = run.state
         for branch in living(run):
-            self._about[run.id, branch.path] = about(branch.input, branch.variables)
-            self._states[run.id, branch.path] = branch.state
-            place, _, name = branch.path.rpartition("/")
+            self._about[run.id, branch.branch.path] = about(branch.input, branch.variables)
+            self._states[run.id, branch.branch.path] = branch.state
+            place, _, name = branch.branch.path.rpartition("/")
             self._siblings(run.id, place).setdefault(name, False)
         for name, branch in run.branches.items():
             self._siblings(run.id, "")[name] = branch.status == "finished"

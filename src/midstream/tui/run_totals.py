@@ -20,7 +20,7 @@ class Tally:
 
     def recall(self, run: Run) -> None:
         """Take a run as it is."""
-        self._costs[run.id] = costs(run.usages).total
+        self._costs[run.id] = costs(run.usage.requests).total
 
     def heard(self, run: str, fact: e.AnyFact, at: float) -> None:
         """Take note of what a fact says was used, or that a run began then."""

@@ -37,9 +37,9 @@ class TalkStory:
 
     def recall(self, run: Run) -> None:
         """Remember what is open in a run nobody listened to so far."""
-        for question in run.open_questions:
+        for question in run.inbox.open_questions:
             self._questions.setdefault((run.id, question.id), _asked(question))
-        for record in run.undelivered:
+        for record in run.inbox.undelivered:
             received = e.InputReceived(
                 input_id=record.id,
                 text=record.text,

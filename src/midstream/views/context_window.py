@@ -46,8 +46,8 @@ def agents_of(run: Run) -> tuple[str, ...]:
     state = plan_for(run).states.get(run.state)
     wanted = [] if run.turn is None else [run.turn.agent]
     wanted += [state.agent] if state is not None and state.agent else []
-    asked = {agent for agent, _ in costs(run.usages).rows}
-    for agent, _ in reversed(run.usages):
+    asked = {agent for agent, _ in costs(run.usage.requests).rows}
+    for agent, _ in reversed(run.usage.requests):
         if not asked:
             break
         wanted += [agent] if agent in asked else []
@@ -78,12 +78,14 @@ def filling_of(run: Run, agent: str) -> Filling:
         *_spoken(messages, agent),
         Part(name="reminder", tokens=tokens_in(len(role.reminder))),
     ]
-    last = next((usage.input_tokens for name, usage in reversed(run.usages) if name == agent), 0)
+    last = next(
+        (usage.input_tokens for name, usage in reversed(run.usage.requests) if name == agent), 0
+    )
     return Filling(
         agent=agent,
         level=role.level,
         context=spec.context,
-        branch=run.path,
+        branch=run.branch.path,
         parts=tuple(part for part in parts if part.tokens),
         counted=last,
     )

@@ -83,7 +83,7 @@ def _joined(run: Run) -> frozenset[str]:
     """Return the words that joined a turn under way."""
     return frozenset(
         record.text
-        for record in islice(latest(run.inbox), LINES_LOOKED_AT)
+        for record in islice(latest(run.inbox.lines), LINES_LOOKED_AT)
         if record.disposition and not begins_turn(record.disposition, answers=False)
     )
 

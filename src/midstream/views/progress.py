@@ -59,7 +59,7 @@ def line_of(states: tuple[State, ...], entry: str) -> tuple[str, ...]:
 
 
 def _steps(run: Run) -> Progress | None:
-    line = line_of(tuple(plan_for(run).states.values()), run.entry)
+    line = line_of(tuple(plan_for(run).states.values()), run.branch.entry)
     if len(line) < 2 or run.state not in line:
         return None
     return Progress(done=line.index(run.state), of=len(line), things="steps")

@@ -59,4 +59,4 @@ def behind(run: Run, *, named: str) -> Lane | None:
 
 def written(run: Run) -> int:
     """Return the tokens models wrote in this visit to the run's state, what is streaming left out."""
-    return sum(usage.output_tokens for _, usage in run.usages[run.marks[0] :])
+    return sum(usage.output_tokens for _, usage in run.usage.requests[run.marks[0] :])

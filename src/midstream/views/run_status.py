@@ -51,7 +51,7 @@ def where(run: Run) -> Where:
         state=run.state,
         doing=_doing(run),
         enter=what_enter_does(run),
-        questions=tuple(q for q in run.open_questions if q.kind != "input"),
+        questions=tuple(q for q in run.inbox.open_questions if q.kind != "input"),
         until=_until(run),
     )
 
@@ -67,9 +67,9 @@ def way_on(run: Run, id: str, *, resume: str) -> str:
     send = f"`midstream send {id} TEXT`"
     if run.suspended:
         return f"is suspended: {resume} goes on."
-    if any(question.kind == "question" or not run.state for question in run.open_questions):
+    if any(question.kind == "question" or not run.state for question in run.inbox.open_questions):
         return f"is kept: {send} answers it, and {resume} goes on."
-    if any(question.kind == "approval" for question in run.open_questions):
+    if any(question.kind == "approval" for question in run.inbox.open_questions):
         return f"is kept until you decide on its tool call: start midstream, then /resume {id}."
     if run.phase == "held":
         return f"is stopped: {send} tells it what to do, and {resume} goes on then."
@@ -84,7 +84,7 @@ def lanes(run: Run) -> tuple[Lane, ...]:
         else tuple(
             Lane(
                 run=run.id,
-                path=branch.path,
+                path=branch.branch.path,
                 state=branch.state,
                 doing=_needed(branch) if branch.is_parked else _doing(branch),
                 about=about(branch.input, branch.variables),
@@ -101,7 +101,7 @@ def lanes(run: Run) -> tuple[Lane, ...]:
 
 def _needed(branch: Run) -> str:
     """Return what a branch that only a person can move on waits for, in few words."""
-    numbers = ", ".join(f"#{q.number}" for q in branch.open_questions if q.number)
+    numbers = ", ".join(f"#{q.number}" for q in branch.inbox.open_questions if q.number)
     return f"waits for {numbers or 'your words'}"
 
 
@@ -151,10 +151,10 @@ def what_enter_does(run: Run) -> str:
         return "resumes"
     if run.phase == "halting":
         return "joins the interruption" if run.halting_for != "stop" else ""
-    numbers = [f"#{q.number}" for q in run.open_questions if q.kind == "question"]
+    numbers = [f"#{q.number}" for q in run.inbox.open_questions if q.kind == "question"]
     if numbers:
         return f"answers {' or '.join(numbers)}"
-    waiting = next((q.branch for q in run.open_questions if q.kind == "input"), "")
+    waiting = next((q.branch for q in run.inbox.open_questions if q.kind == "input"), "")
     if waiting:
         return f"sends to {waiting}"
     return _unasked(run, _busy(run))
@@ -170,7 +170,7 @@ def what_addressing_does(run: Run) -> dict[str, str]:
 
 def _named(branch: Run) -> str:
     """Return what a branch is called in a sentence."""
-    name = branch.path.rpartition("/")[2]
+    name = branch.branch.path.rpartition("/")[2]
     return f"branch {name}" if name.isdecimal() else name
 
 
@@ -282,7 +282,7 @@ def _waits(run: Run, who: str) -> str:
 
 def _needs(run: Run) -> str:
     return ", ".join(
-        f"{_NEEDS[q.kind]}{f' #{q.number}' if q.number else ''}" for q in run.open_questions
+        f"{_NEEDS[q.kind]}{f' #{q.number}' if q.number else ''}" for q in run.inbox.open_questions
     )
 
 
@@ -296,7 +296,7 @@ def _branches(run: Run) -> str:
     inner = [branch for branch in run.branches.values() if not branch.is_over]
     if len(inner) == 1 and len(run.branches) == 1:
         return _doing(inner[0])
-    busy = [branch.path.rpartition("/")[2] for branch in inner if not branch.is_parked]
+    busy = [branch.branch.path.rpartition("/")[2] for branch in inner if not branch.is_parked]
     names = ", ".join(busy) if len(busy) <= _NAMED else f"{len(busy)} branches"
     needs = _needs(run)
     parts = (f"{names} at work" if busy else "", f"waiting for {needs}" if needs else "")

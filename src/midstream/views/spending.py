@@ -117,20 +117,20 @@ def budget_lines(run: Run) -> list[str]:
     """Return what is left of the budgets of a run and of its workflow; none where there is none."""
     workflow = None if run.definition is None else run.definition.workflow.budget
     found: list[str] = []
-    for whose, budget in (("this run", run.limits), ("its workflow", workflow)):
-        if budget is None or not run.budget_times:
+    for whose, budget in (("this run", run.usage.limits), ("its workflow", workflow)):
+        if budget is None or not run.usage.budget_times:
             continue
         left = _left(run, budget)
         if left:
             found.append(f"budget of {whose}: {', '.join(left)}")
-    if run.limits is not None and not run.budget_times:
+    if run.usage.limits is not None and not run.usage.budget_times:
         found.append("You have lifted the budget of this run: nothing limits it.")
     return found
 
 
 def _left(run: Run, budget: Budget) -> list[str]:
-    times = run.budget_times
-    total = costs(run.usages).total
+    times = run.usage.budget_times
+    total = costs(run.usage.requests).total
     parts: list[str] = []
     if budget.usd is not None:
         limit = Decimal(str(budget.usd)) * times
@@ -140,7 +140,7 @@ def _left(run: Run, budget: Budget) -> list[str]:
     entered = sum(run.visits.values())
     for limit_of, used, thing in (
         (budget.tokens, tokens, "tokens"),
-        (budget.tool_calls, run.tool_calls, "tool calls"),
+        (budget.tool_calls, run.usage.tool_calls, "tool calls"),
         (budget.transitions, entered, "transitions"),
     ):
         if limit_of is not None:

@@ -49,8 +49,8 @@ def state_tree(run: Run, *, title: str, now: float) -> Tree:
     """Return where a run stands. `title` is its own line; `now` is in seconds since 1970."""
     parts = [
         _states(run, now),
-        _questions(run.open_questions),
-        _list("waiting", (one_line(as_typed(r.text, r.to)) for r in run.undelivered)),
+        _questions(run.inbox.open_questions),
+        _list("waiting", (one_line(as_typed(r.text, r.to)) for r in run.inbox.undelivered)),
         _agents(run),
         _contexts(run),
         _data(run.common_data),
@@ -110,7 +110,7 @@ def _branches(run: Run, now: float) -> list[Tree]:
 
 
 def _branch(branch: Run, now: float) -> Tree:
-    name = branch.path.rpartition("/")[2]
+    name = branch.branch.path.rpartition("/")[2]
     item = about(branch.input, branch.variables)
     label = " ".join(part for part in (name, item) if part)
     state = f" [{branch.state}]" if branch.state not in ("", name) else ""
@@ -138,7 +138,7 @@ def _agents(run: Run) -> Tree | None:
     if run.plan is None:
         return None
     by_agent = {name: Cost() for name in plan_for(run).agents}
-    for (agent, _), cost in costs(run.usages).rows.items():
+    for (agent, _), cost in costs(run.usage.requests).rows.items():
         by_agent[agent] = by_agent.get(agent, Cost()).plus(cost)
     rows = []
     for name, used in by_agent.items():

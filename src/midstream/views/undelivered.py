@@ -22,7 +22,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 def waiting(run: Run) -> tuple[Waiting, ...]:
     """Return the lines that wait, the oldest first."""
-    return tuple(_of(run, record) for record in run.undelivered)
+    return tuple(_of(run, record) for record in run.inbox.undelivered)
 
 
 def kept(id: str, text: str) -> Waiting:

@@ -71,7 +71,7 @@ WORDS: dict[str, list[Step]] = {
 
 def parked(*steps: Step) -> list[str]:
     run, _ = tell(DUDE, WRITES)
-    assert [question.kind for question in run.open_questions] == ["approval"]
+    assert [question.kind for question in run.inbox.open_questions] == ["approval"]
     _, facts = go(run, *steps)
     return [fact.name for fact in of(facts, ToolCalled)]
 
@@ -90,7 +90,7 @@ def test_a_yes_is_good_for_one_call() -> None:
     again, facts = go(run, WRITES, approves("q1"))
 
     assert of(facts, ToolCalled) == []
-    assert [question.id for question in again.open_questions] == ["q2"]
+    assert [question.id for question in again.inbox.open_questions] == ["q2"]
 
 
 def test_a_yes_given_twice_makes_one_call() -> None:

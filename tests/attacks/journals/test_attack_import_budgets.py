@@ -103,9 +103,9 @@ async def test_an_import_uses_no_more_than_runs_may_here(tmp_path: Path, tries: 
         run = await here.went_on(id)
 
         assert here.asked() == 0
-        assert [question.about for question in run.open_questions] == ["budget"]
-        assert run.open_questions[0].text != ASKED.text
-        assert run.budget_times == 1
+        assert [question.about for question in run.inbox.open_questions] == ["budget"]
+        assert run.inbox.open_questions[0].text != ASKED.text
+        assert run.usage.budget_times == 1
         await here.engine.close()
 
 
@@ -117,7 +117,7 @@ async def test_a_fork_of_a_fork_is_bound_too(tmp_path: Path) -> None:
         early = await fork(here.store, first, 2)
         run = await here.went_on((await fork(here.store, early.id, 2)).id)
 
-        assert run.limits == OWN
+        assert run.usage.limits == OWN
         await here.engine.close()
 
 
@@ -126,7 +126,7 @@ async def test_a_smaller_budget_of_an_import_stays(tmp_path: Path) -> None:
     async with asyncio.timeout(DEADLINE_S):
         run = await here.went_on(await here.taken_up(Budget(tokens=7, tool_calls=3), USED))
 
-        assert run.limits == msgspec.structs.replace(OWN, tokens=7, tool_calls=3)
+        assert run.usage.limits == msgspec.structs.replace(OWN, tokens=7, tool_calls=3)
         await here.engine.close()
 
 
@@ -139,9 +139,9 @@ async def test_what_a_person_here_raised_stays_raised(tmp_path: Path) -> None:
         assert machine is not None
         await machine.leave()
         again = await here.engine.resume(id)
-        await again.say(NO_LIMIT, question=run.open_questions[0].id)
+        await again.say(NO_LIMIT, question=run.inbox.open_questions[0].id)
         await again.leave()
         third = await here.engine.resume(id)
 
-        assert third.run.budget_times == 0
+        assert third.run.usage.budget_times == 0
         await here.engine.close()

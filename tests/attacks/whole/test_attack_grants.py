@@ -208,7 +208,7 @@ def test_a_grant_for_the_run_does_not_cover(attack: str) -> None:
     again, facts = go(run, RUNS, asked(*wanted))
 
     assert of(facts, ToolCalled) == []
-    assert [question.status for question in again.questions] == ["answered", "open"]
+    assert [question.status for question in again.inbox.questions] == ["answered", "open"]
 
 
 def test_a_review_that_asks_for_nothing_it_can_name_is_asked_about_and_grants_nothing() -> None:
@@ -235,7 +235,7 @@ async def test_a_fork_has_no_grant_that_was_taken_back_after_its_point() -> None
         machine = await here.start(define(TALK, tools=tools))
         await machine.settled()
         await machine.approve(
-            machine.run.open_questions[0].id, Decision(granted=True, for_run=True)
+            machine.run.inbox.open_questions[0].id, Decision(granted=True, for_run=True)
         )
         await machine.settled()
         at = machine.run.seq

@@ -24,8 +24,10 @@ async def go_on(machine: Machine, given: Given, asking: Asking) -> Run:
     is_at_rest = False
     while not (machine.run.is_over or machine.is_closed):
         run = machine.run
-        approval = next((q for q in run.open_questions if _is_allowed(run, q, given.allowed)), None)
-        asked = next((q for q in run.open_questions if is_wanted(run, q)), None)
+        approval = next(
+            (q for q in run.inbox.open_questions if _is_allowed(run, q, given.allowed)), None
+        )
+        asked = next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
         if approval is not None:
             await machine.approve(approval.id, Decision(granted=True, for_run=True))
         elif asked is not None and answers:
@@ -45,7 +47,7 @@ def unapproved(run: Run) -> str | None:
         return None
     tools: dict[str, None] = {}
     needed: dict[str, None] = {}
-    for question in run.open_questions:
+    for question in run.inbox.open_questions:
         if name := _tool_of(run, question):
             tools[name] = None
             needed |= dict.fromkeys(_asked(question) or (name,))

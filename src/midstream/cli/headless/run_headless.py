@@ -169,7 +169,7 @@ def unanswered(run: Run) -> str | None:
     if question is None:
         return None
     # What was refused before another question got its answer may have been meant for that one.
-    since = takewhile(lambda each: each.disposition != "answered", latest(run.inbox))
+    since = takewhile(lambda each: each.disposition != "answered", latest(run.inbox.lines))
     refused = [
         repr(each.text)
         for each in since
@@ -194,7 +194,7 @@ def left_words(run: Run) -> str:
 
 def _wanted(run: Run) -> Question | None:
     """Return the question that holds the run up; a chat that waits for its next line has none."""
-    return next((q for q in run.open_questions if is_wanted(run, q)), None)
+    return next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
 
 
 def is_wanted(run: Run, question: Question) -> bool:

@@ -154,7 +154,7 @@ def run_object(kept: KeptRun) -> dict[str, Json]:
 def shown_lines(shown: Shown, *, now: float) -> list[str]:
     """Return everything about a run, for a person."""
     kept, run = shown.kept, shown.run
-    total, stands = costs(run.usages).total, where(shown.run)
+    total, stands = costs(run.usage.requests).total, where(shown.run)
     rows: list[tuple[str, str]] = [
         ("status", status_words(kept)),
         ("state", f"{run.state or '-'}: {_until(stands.doing, stands.until, now)}"),
@@ -163,7 +163,7 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     rows += [("asks", question_line(question)) for question in stands.questions]
     rows += [
         ("waiting", f"{record.handling}: {as_typed(record.text, record.to)}")
-        for record in run.undelivered
+        for record in run.inbox.undelivered
     ]
     rows += [("not heard", letter.text or letter.kind) for letter in shown.letters]
     rows += [("refused", f"{letter.text}: the run has ended") for letter in shown.refused]
@@ -187,7 +187,7 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
 
 def shown_object(shown: Shown) -> dict[str, Json]:
     """Return everything about a run as `show --json` writes it."""
-    run, total = shown.run, costs(shown.run.usages).total
+    run, total = shown.run, costs(shown.run.usage.requests).total
     return run_object(shown.kept) | {
         "doing": where(run).doing,
         "branches": [_lane_object(lane) for lane in lanes(run)],
@@ -199,7 +199,7 @@ def shown_object(shown: Shown) -> dict[str, Json]:
             "usd": str(total.usd),
             "unpriced": total.unpriced,
         },
-        "waiting_inputs": [_input_object(record) for record in run.undelivered],
+        "waiting_inputs": [_input_object(record) for record in run.inbox.undelivered],
         "letters": [{"input_id": each.id, "text": each.text} for each in shown.letters],
         "refused": [{"input_id": each.id, "text": each.text} for each in shown.refused],
         "output": run.output,

@@ -189,7 +189,7 @@ def _join(story: Story, state: State, names: Sequence[str], living: Iterable[Sto
         return True
     data = run.common_data
     for branch in done.values():
-        for change in branch.changes:
+        for change in branch.branch.changes:
             data = merged(data, change)
     before = run.common_data
     value: Json = {name: branch.output for name, branch in done.items()}

@@ -29,10 +29,10 @@ def is_asked(story: Story) -> bool:
 def ask_for_more(story: Story, what: str) -> bool:
     """Let the story wait for a budget to be raised; several that wait are asked about once."""
     run, whole = story.run, story.whole
-    if run.is_over_budget:
+    if run.usage.is_over_budget:
         return False
     story.tell(BudgetReached(state=run.state, what=what))
-    if not any(question.about == "budget" for question in whole.run.open_questions):
+    if not any(question.about == "budget" for question in whole.run.inbox.open_questions):
         whole.tell(
             QuestionAsked(
                 question_id=whole.next_question_id(),

@@ -84,7 +84,7 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
     """
     paths = {fact.branch for fact in story.facts if fact.branch}
     if is_anew:
-        paths |= {branch.path for branch in living(story.run)}
+        paths |= {branch.branch.path for branch in living(story.run)}
     if any(isinstance(fact, e.QuestionAnswered) for fact in story.facts):
         paths |= set(_over_budget(before))
     paths |= {path[:at] for path in paths for at, c in enumerate(path) if c == "/"}
@@ -102,8 +102,8 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
 
 def _over_budget(run: Run) -> Iterator[str]:
     for branch in run.branches.values():
-        if branch.is_over_budget:
-            yield branch.path
+        if branch.usage.is_over_budget:
+            yield branch.branch.path
         yield from _over_budget(branch)
 
 
@@ -138,7 +138,7 @@ _OF_EFFECTS = (
 
 def _request_owed(run: Run) -> Json:
     is_owed = run.phase == "turn" and run.turn is not None and not run.turn.calls
-    return request_key(run) if is_owed and not run.is_over_budget else None
+    return request_key(run) if is_owed and not run.usage.is_over_budget else None
 
 
 def _judge(story: Story, input: inputs.AnyInput) -> None:
@@ -276,7 +276,7 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     is_parsed = any(not call.problem for call in parsed)
     # Beside a usable call of a parsing tool, an unusable one is dropped: no handler may read it.
     sent = [call for call in input.calls if not (is_parsed and call in parsed and call.problem)]
-    made = story.whole.run.calls_made
+    made = story.whole.run.usage.calls_made
     calls = tuple(
         ToolCall(id=f"call_{made + n}", name=call.name, arguments=call.arguments)
         for n, call in enumerate(sent, 1)
@@ -422,7 +422,7 @@ def _allow_for_run(story: Story, question: Question, call: ToolCall) -> None:
     if question.asks and not asks:
         return  # without a capability it would be the whole tool
     story.tell(e.PermissionGranted(tool=call.name, capabilities=asks))
-    for other in story.run.open_questions:
+    for other in story.run.inbox.open_questions:
         if other.kind != "approval":
             continue
         where = steering.story_at(story, other.branch)
@@ -454,7 +454,7 @@ def _call_of(run: Run, question: Question) -> ToolCall:
 
 
 def _open_question(run: Run, question_id: str) -> Question | None:
-    return next((q for q in run.open_questions if q.id == question_id), None)
+    return next((q for q in run.inbox.open_questions if q.id == question_id), None)
 
 
 def _file_changing(story: Story, input: inputs.FileChanging) -> None:
@@ -497,8 +497,8 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
     if definition is not None and not misfit_of(story.run, definition):
         story.tell(e.DefinitionChanged(definition=definition))
     if input.is_foreign:
-        story.tell(e.LimitsSet(limits=narrower(story.run.limits, input.limits)))
-        for question in story.run.open_questions:
+        story.tell(e.LimitsSet(limits=narrower(story.run.usage.limits, input.limits)))
+        for question in story.run.inbox.open_questions:
             if question.about == "budget":  # in words of the import: asked anew if it is true
                 reason = "the past is that of an import"
                 story.tell(e.QuestionSuperseded(question_id=question.id, reason=reason))

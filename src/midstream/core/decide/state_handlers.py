@@ -40,9 +40,9 @@ def begin_work(
     if run.phase not in _BEGINS:
         return False
     match run.phase:
-        case "turn" if run.is_over_budget and not is_new_request:
+        case "turn" if run.usage.is_over_budget and not is_new_request:
             return False
-        case "resting" if run.is_over_budget:
+        case "resting" if run.usage.is_over_budget:
             return False
         case "turn" | "call" if (is_new_request or run.phase == "call") and (
             _is_idle(run) and (over := exceeded(story, is_call=run.phase == "call"))

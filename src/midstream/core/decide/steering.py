@@ -67,16 +67,16 @@ STORM_WINDOW_S = 10.0
 def said(story: Story, input: UserSaid) -> None:
     """Judge a line of the user. The same id again changes nothing."""
     run = story.run
-    if input.id in run.inbox:
+    if input.id in run.inbox.lines:
         return
     if run.suspended:
         story.tell(e.RunResumed())
-    waiting_for = next((q for q in run.open_questions if q.kind == "input"), None)
+    waiting_for = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
     if run.compacting is not None and _is_to_wait(run, input, waiting_for):
         _receive(story, input, "queue", UNTIL_SUMMARY)
         return
     _heard(story, input, waiting_for)
-    record = story.run.inbox[input.id]
+    record = story.run.inbox.lines[input.id]
     has_cut = record.handling == "interrupt" or run.phase == "waiting"
     if has_cut and record.disposition != "rejected":
         compacting.stop(story)
@@ -96,7 +96,7 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
     if waiting_for is not None and waiting_for.branch and addressed(run, input.text)[0]:
         waiting_for = None
     if input.question is not None:
-        _answer(story, input, question_of(run, input.question))
+        _answer(story, input, question_of(run.inbox, input.question))
     elif waiting_for is not None:
         _answer(story, input, waiting_for)
     elif (path := _held_branch(story, input.text)) != "":
@@ -149,7 +149,7 @@ def _keep_for_later(story: Story, input: UserSaid) -> None:
     """Keep words for a branch that is held with the run around it: they are heard when that goes on."""
     run = story.run
     if run.halting_for == "stop" or run.phase not in ("held", "halting"):
-        _reject(story, input, f"{run.path} is being stopped, or has not begun")
+        _reject(story, input, f"{run.branch.path} is being stopped, or has not begun")
         return
     _receive(story, input, "interrupt")
     text = with_unheard(run, input.text)
@@ -219,14 +219,14 @@ def _reject(story: Story, input: UserSaid, reason: str) -> None:
 
 
 def _is_storm(run: Run, at: float) -> bool:
-    recent = run.interrupted_at[-STORM_COUNT:]
+    recent = run.inbox.interrupted_at[-STORM_COUNT:]
     # A clock that was set back tells nothing of how fast the words came.
     return len(recent) == STORM_COUNT and 0 <= at - recent[0] < STORM_WINDOW_S
 
 
 def withdrawn(story: Story, input: Withdraw) -> None:
     """Take back a line that has not been delivered; a delivered one stays as it is."""
-    record = story.run.inbox.get(input.input_id)
+    record = story.run.inbox.lines.get(input.input_id)
     if record is not None and record.disposition is None and record.handling != "interrupt":
         story.tell(e.InputDisposed(input_id=record.id, disposition="withdrawn"))
 

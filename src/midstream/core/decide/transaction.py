@@ -58,7 +58,7 @@ class Story:
 
     def own_questions(self) -> list[Question]:
         """Return the open questions that were not asked by a branch within."""
-        return [q for q in self.run.open_questions if q.branch == self.path]
+        return [q for q in self.run.inbox.open_questions if q.branch == self.path]
 
     def supersede_questions(self, reason: str) -> None:
         """Close every open question unanswered."""
@@ -69,12 +69,12 @@ class Story:
 
     def undelivered(self) -> list[InputRecord]:
         """Return the lines that wait to have their effect here."""
-        waiting = self.whole.run.undelivered
+        waiting = self.whole.run.inbox.undelivered
         return [record for record in waiting if record.to == self.path] if waiting else []
 
     def dispose_rest(self) -> None:
         """Say of every line not yet delivered that the run ended first."""
-        for record in self.whole.run.undelivered:
+        for record in self.whole.run.inbox.undelivered:
             if record.to == self.path or record.to.startswith(f"{self.path}/" if self.path else ""):
                 self.dispose(record.id, "rejected", "the run ended first")
 
@@ -99,15 +99,15 @@ class Story:
 
     def next_question_id(self) -> str:
         """Return the id of the next question, unique in the run."""
-        return f"q{len(self.whole.run.questions) + 1}"
+        return f"q{len(self.whole.run.inbox.questions) + 1}"
 
     def next_number(self) -> int:
         """Return the number a person answers the next question by; waiting for input has none."""
-        return self.whole.run.last_number + 1
+        return self.whole.run.inbox.last_number + 1
 
     def next_call_id(self) -> str:
         """Return the id of the next tool call, unique in the run."""
-        return f"call_{self.whole.run.calls_made + 1}"
+        return f"call_{self.whole.run.usage.calls_made + 1}"
 
 
 class BranchStory(Story):
@@ -116,7 +116,7 @@ class BranchStory(Story):
     def __init__(self, around: Story, name: str) -> None:
         self._around = around
         self.name = name
-        self.path = around.run.branches[name].path
+        self.path = around.run.branches[name].branch.path
 
     @property
     def run(self) -> Run:
@@ -159,4 +159,4 @@ class BranchStory(Story):
 
     def next_question_id(self) -> str:
         """Return the id of the next question, unique in the run."""
-        return f"{self.path}/q{len(self.whole.run.questions) + 1}"
+        return f"{self.path}/q{len(self.whole.run.inbox.questions) + 1}"

@@ -96,7 +96,7 @@ def leave(story: Story) -> None:
         _finish(story)
         return
     if run.state == "":
-        enter(story, run.entry, "started")
+        enter(story, run.branch.entry, "started")
         return
     target, reason = run.chosen, run.chosen_by
     state = plan_for(run).states[run.state]
@@ -164,7 +164,7 @@ def enter(story: Story, target: str, reason: str) -> None:
         )
         # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
         says_itself = story.run.phase == "pre" or states[target].prompt is not None
-        is_inside = run.base is not None  # its contexts are those of the run around it
+        is_inside = run.branch.base is not None  # its contexts are those of the run around it
         if run.state == "" and isinstance(run.input, str) and not (is_inside or says_itself):
             join_words(story, run.input)
 
@@ -262,7 +262,7 @@ def output_of(run: Run) -> tuple[Json, str]:
     last = run.last_response
     reply: Json = None if last is None else last.text
     if path is None:
-        if last is not None and run.path and last.value is not None:
+        if last is not None and run.branch.path and last.value is not None:
             return last.value, ""
         return reply, ""
     found = look_up(run, path)

@@ -32,7 +32,7 @@ from midstream.core.fold.fold_turns import (
     with_call,
 )
 from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done
-from midstream.core.run import Run
+from midstream.core.run import Run, RunUsage, with_usage
 
 _PROGRESS = (e.AgentResponded, e.ToolReturned, e.InputReceived, e.HandlerRan, e.StateTransition)
 """Facts of a run that got further since its process was last gone."""
@@ -59,12 +59,12 @@ def _folded(run: Run, fact: e.AnyFact) -> Run:
         case e.AgentResponded():
             return responded(run, fact)
         case e.ToolCalled():
-            run = replace(run, tool_calls=run.tool_calls + 1)
+            run = with_usage(run, tool_calls=run.usage.tool_calls + 1)
             return with_call(run, fact.call_id, status="running", granted=fact.granted)
         case e.BudgetReached():
-            return replace(run, is_over_budget=True)
+            return with_usage(run, is_over_budget=True)
         case e.LimitsSet():
-            return replace(below_budget(run), limits=fact.limits, budget_times=1)
+            return with_usage(below_budget(run), limits=fact.limits, budget_times=1)
         case e.TimeSpent():
             return worked(run, fact.seconds)
         case e.CallEdited():
@@ -162,19 +162,26 @@ def in_branch(run: Run, fact: e.AnyFact) -> Run:
         run,
         seq=run.seq + 1,
         branches={**run.branches, name: after},
-        last_number=max(run.last_number, after.last_number),
-        calls_made=run.calls_made + after.calls_made - before.calls_made,
-        tool_calls=run.tool_calls + after.tool_calls - before.tool_calls,
         crashes=0 if isinstance(fact, _PROGRESS) else run.crashes,
     )
-    if after.usages is not before.usages:
-        usages = run.usages
-        for usage in after.usages[len(before.usages) :]:
-            usages = logged(usages, usage)
-        run = replace(run, usages=usages)
-    if after.questions is not before.questions:
-        run = with_questions_of(run, after, before)
-    for context in before.shared if after.shared else ():
+    if after.usage is not before.usage:
+        run = _with_usage_of(run, after.usage, before.usage)
+    if after.inbox is not before.inbox:
+        run = with_questions_of(run, after.inbox, before.inbox)
+    for context in before.branch.shared if after.branch.shared else ():
         if after.contexts[context] is not before.contexts[context]:
             run = with_context(run, context, after.contexts[context])
     return held_if_due(run) if run.phase == "halting" else run
+
+
+def _with_usage_of(run: Run, after: RunUsage, before: RunUsage) -> Run:
+    """Return the run with what one of its branches has used since."""
+    requests = run.usage.requests
+    for request in after.requests[len(before.requests) :]:
+        requests = logged(requests, request)
+    return with_usage(
+        run,
+        requests=requests,
+        calls_made=run.usage.calls_made + after.calls_made - before.calls_made,
+        tool_calls=run.usage.tool_calls + after.tool_calls - before.tool_calls,
+    )

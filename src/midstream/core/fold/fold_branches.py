@@ -10,31 +10,46 @@ from midstream.core.decide.merge import changes_since
 from midstream.core.events import BranchFailed, BranchFinished, BranchStarted, BranchStopped
 from midstream.core.fold.fold_contexts import starting_messages
 from midstream.core.fold.fold_halts import may_have_happened
-from midstream.core.run import Change, Run, Trouble, definition_of, plan_for, question_of
+from midstream.core.run import (
+    BranchOf,
+    Change,
+    Inbox,
+    Run,
+    Trouble,
+    definition_of,
+    plan_for,
+    question_of,
+    with_inbox,
+)
 from midstream.language.branch_spec import branch_definition, branch_of, entry_of, resumes_inside
 from midstream.language.spec import SubWorkflow, named_input, plan_of
 
 
-def with_questions_of(run: Run, branch: Run, before: Run) -> Run:
+def with_questions_of(run: Run, after: Inbox, before: Inbox) -> Run:
     """Return the run with what became of the questions of a branch, and with its new ones."""
-    changed = {asked.id: question_of(branch, asked.id) or asked for asked in before.open_questions}
-    questions = run.questions
+    changed = {q.id: question_of(after, q.id) or q for q in before.open_questions}
+    questions = run.inbox.questions
     for id, question in changed.items():
         # Those that were open are near the end: looking from there keeps long runs cheap.
         place = next(n for n in reversed(range(len(questions))) if questions[n].id == id)
         questions = relogged(questions, place, question)
-    new = branch.questions[len(before.questions) :]
+    new = after.questions[len(before.questions) :]
     for question in new:
         questions = logged(questions, question)
-    known = (changed.get(asked.id, asked) for asked in run.open_questions)
+    known = (changed.get(asked.id, asked) for asked in run.inbox.open_questions)
     still_open = tuple(asked for asked in (*known, *new) if asked.is_open)
-    return replace(run, questions=questions, open_questions=still_open)
+    return with_inbox(
+        run,
+        questions=questions,
+        open_questions=still_open,
+        last_number=max(run.inbox.last_number, after.last_number),
+    )
 
 
 def with_context(run: Run, context: str, messages: Sequence[Message]) -> Run:
     """Return the run with the messages of a context, which its branches may share."""
     branches = {
-        name: with_context(branch, context, messages) if context in branch.shared else branch
+        name: with_context(branch, context, messages) if context in branch.branch.shared else branch
         for name, branch in run.branches.items()
     }
     contexts = {**run.contexts, context: messages}
@@ -49,8 +64,8 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
     changes: tuple[Change, ...] = ()
     data = run.common_data
     is_unsure = isinstance(fact, BranchFailed) and may_have_happened(run)
-    if run.base is not None:
-        changes, data = changes_since(run.base, run.common_data), {}
+    if run.branch.base is not None:
+        changes, data = changes_since(run.branch.base, run.common_data), {}
     run = replace(
         run,
         phase="ended",
@@ -59,10 +74,8 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         branches={},
         timers={},
         contexts={},
-        shared=(),
         common_data=data,
-        base=None,
-        changes=changes,
+        branch=replace(run.branch, shared=(), base=None, changes=changes),
         trouble=Trouble(kind="branch", error="", is_unsure=True) if is_unsure else None,
     )
     match fact:
@@ -80,10 +93,10 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
     branch = branch_of(state, fact.name)
     definition = branch_definition(definition_of(run), state, fact.name)
     workflow = definition.workflow
-    is_own, deeper = False, run.flows
+    is_own, deeper = False, run.branch.flows
     shared: tuple[str, ...] = ()
     if isinstance(branch, SubWorkflow):
-        is_own, deeper = True, f"{run.flows}/{branch.name}".lstrip("/")
+        is_own, deeper = True, f"{run.branch.flows}/{branch.name}".lstrip("/")
     else:
         shared = branch.shared
     fresh = {context.name: starting_messages(context) for context in workflow.contexts}
@@ -95,18 +108,20 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
         plan=plan_of(workflow),
         phase="waiting" if waits else "leaving",
         chosen=entry_of(branch),
-        entry=entry_of(branch),
-        path=f"{run.path}/{fact.name}".lstrip("/"),
-        flows=deeper,
-        has_resume=resumes_inside(branch),
-        shared=shared,
+        branch=BranchOf(
+            path=f"{run.branch.path}/{fact.name}".lstrip("/"),
+            entry=entry_of(branch),
+            shared=shared,
+            flows=deeper,
+            has_resume=resumes_inside(branch),
+            base=None if is_own else run.common_data,
+        ),
         contexts={**fresh, **kept},
         common_data=named_input(workflow, fact.input) if is_own else run.common_data,
-        base=None if is_own else run.common_data,
         variables={**(workflow.variables if is_own else run.variables), **fact.variables},
         input=fact.input,
         allowed=run.allowed,
         approvals=run.approvals,
         workspace=run.workspace,
-        last_number=run.last_number,
+        inbox=Inbox(last_number=run.inbox.last_number),
     )

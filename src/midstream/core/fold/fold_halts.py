@@ -5,7 +5,17 @@ from msgspec.structs import replace
 from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.fold.fold_contexts import with_shown
-from midstream.core.run import Cut, InputRecord, OpenCall, Run, Span, Trouble, Turn
+from midstream.core.run import (
+    Cut,
+    InputRecord,
+    OpenCall,
+    Run,
+    RunUsage,
+    Span,
+    Trouble,
+    Turn,
+    with_inbox,
+)
 from midstream.core.timer_names import WAITED
 from midstream.language.names import RESUME, Phase
 
@@ -19,23 +29,25 @@ def received(run: Run, fact: InputReceived) -> Run:
         reason=fact.reason,
         to=fact.to,
     )
-    times = run.interrupted_at if fact.at is None else (*run.interrupted_at[-9:], fact.at)
-    return replace(
+    times = (
+        run.inbox.interrupted_at if fact.at is None else (*run.inbox.interrupted_at[-9:], fact.at)
+    )
+    return with_inbox(
         run,
-        inbox=booked(run.inbox, fact.input_id, record),
-        undelivered=(*run.undelivered, record),
+        lines=booked(run.inbox.lines, fact.input_id, record),
+        undelivered=(*run.inbox.undelivered, record),
         interrupted_at=times,
     )
 
 
 def disposed(run: Run, fact: InputDisposed) -> Run:
     """Return the run with what became of a line."""
-    known = run.inbox[fact.input_id]
+    known = run.inbox.lines[fact.input_id]
     record = replace(known, disposition=fact.disposition, reason=fact.reason or known.reason)
-    return replace(
+    return with_inbox(
         run,
-        inbox=booked(run.inbox, fact.input_id, record),
-        undelivered=tuple(r for r in run.undelivered if r.id != fact.input_id),
+        lines=booked(run.inbox.lines, fact.input_id, record),
+        undelivered=tuple(r for r in run.inbox.undelivered if r.id != fact.input_id),
     )
 
 
@@ -61,11 +73,15 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
         is_heard=run.is_heard and fact.text is None,
         epoch=fact.epoch,
         phase="halting",
-        is_over_budget=False,
+        usage=_not_over_budget(run.usage),
         halting_for=fact.leads_to,
         stop_reason=fact.reason,
     )
     return held_if_due(run)
+
+
+def _not_over_budget(usage: RunUsage) -> RunUsage:
+    return replace(usage, is_over_budget=False) if usage.is_over_budget else usage
 
 
 def _troubled(run: Run, fact: Interrupted) -> Run:
@@ -76,7 +92,7 @@ def _troubled(run: Run, fact: Interrupted) -> Run:
         run,
         epoch=fact.epoch,
         phase="halting",
-        is_over_budget=False,
+        usage=_not_over_budget(run.usage),
         retry_phase=run.phase,
         halting_for="trouble",
         trouble=Trouble(kind=fact.trouble or "any", error=fact.reason, is_unsure=is_unsure),
@@ -90,7 +106,7 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
     into it afterwards would do its work twice. A branch that is only held gets no new words: it goes on
     in its `resume` where it was.
     """
-    is_anew = fact.state == RESUME and not (run.path and fact.leads_to == "hold")
+    is_anew = fact.state == RESUME and not (run.branch.path and fact.leads_to == "hold")
     if is_anew or (fact.resumes and run.cuts):
         return run.cuts
     phase: Phase | None = run.phase
@@ -105,9 +121,9 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
     usages, calls, seconds = run.marks
     span = Span(
         start=usages,
-        end=len(run.usages),
-        tool_calls=run.tool_calls - calls,
-        worked_s=run.worked_s - seconds,
+        end=len(run.usage.requests),
+        tool_calls=run.usage.tool_calls - calls,
+        worked_s=run.usage.active_s - seconds,
     )
     is_visit = phase is not None
     in_doubt = next((c.call for c in run.cuts if c.state == fact.state), None)

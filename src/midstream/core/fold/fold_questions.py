@@ -11,7 +11,7 @@ from midstream.core.fold.fold_states import after_phase
 from midstream.core.fold.fold_turns import with_call
 from midstream.core.outcomes import OUTCOMES
 from midstream.core.question import Question
-from midstream.core.run import Run, definition_of
+from midstream.core.run import Run, definition_of, with_inbox, with_usage
 from midstream.core.timer_names import DEADLINE
 from midstream.language.names import START, Json
 from midstream.language.spec import named_input
@@ -28,24 +28,24 @@ def asked(run: Run, fact: QuestionAsked) -> Run:
         call_id=fact.call_id,
         choices=fact.choices,
         schema=fact.schema,
-        branch=run.path,
+        branch=run.branch.path,
         asks=fact.asks,
         why=fact.why,
         about=fact.about,
         command=fact.command,
     )
-    run = replace(
+    run = with_inbox(
         run,
-        questions=logged(run.questions, question),
-        open_questions=(*run.open_questions, question),
-        last_number=max(run.last_number, fact.number),
+        questions=logged(run.inbox.questions, question),
+        open_questions=(*run.inbox.open_questions, question),
+        last_number=max(run.inbox.last_number, fact.number),
     )
     return with_call(run, fact.call_id, status="parked") if fact.call_id else run
 
 
 def answered(run: Run, fact: QuestionAnswered) -> Run:
     """Return the run after an answer; one the run waited for moves it on."""
-    question = next(q for q in run.open_questions if q.id == fact.question_id)
+    question = next(q for q in run.inbox.open_questions if q.id == fact.question_id)
     run = closed(run, fact.question_id, "answered")
     if question.about == "budget":
         return _raised(run, fact.answer)
@@ -62,14 +62,15 @@ def _raised(run: Run, answer: Json) -> Run:
     """Return the run, and all within it, with what its budgets were raised to."""
     if answer == STOP_THERE:
         return run
-    times = 0 if answer == NO_LIMIT else run.budget_times + 1
-    return replace(below_budget(run), budget_times=times)
+    times = 0 if answer == NO_LIMIT else run.usage.budget_times + 1
+    return with_usage(below_budget(run), budget_times=times)
 
 
 def below_budget(run: Run) -> Run:
     """Return the run with nothing of it waiting for a budget to be raised."""
     branches = {name: below_budget(branch) for name, branch in run.branches.items()}
-    return replace(run, is_over_budget=False, branches=branches)
+    usage = replace(run.usage, is_over_budget=False)
+    return replace(run, usage=usage, branches=branches)
 
 
 def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:
@@ -84,11 +85,11 @@ def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:
 def closed(run: Run, question_id: str, status: Literal["answered", "superseded", "expired"]) -> Run:
     """Return the run with a question closed."""
     # Open questions are near the end: looking from there keeps long chats cheap.
-    known = run.questions
+    known = run.inbox.questions
     place = next(n for n in reversed(range(len(known))) if known[n].id == question_id)
     questions = relogged(known, place, replace(known[place], status=status))
-    still_open = tuple(q for q in run.open_questions if q.id != question_id)
-    return replace(run, questions=questions, open_questions=still_open)
+    still_open = tuple(q for q in run.inbox.open_questions if q.id != question_id)
+    return with_inbox(run, questions=questions, open_questions=still_open)
 
 
 def expired(run: Run, fact: QuestionExpired) -> Run:

@@ -32,7 +32,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         input=fact.input,
         allowed=fact.allowed,
         approvals=fact.approvals,
-        limits=fact.limits,
+        usage=replace(run.usage, limits=fact.limits),
         workspace=fact.workspace,
         common_data=named_input(workflow, fact.input),
     )
@@ -106,7 +106,7 @@ def entered(run: Run, fact: StateTransition) -> Run:
         timers=_NO_TIMERS,
         attempts=0,
         trouble=None,
-        marks=(len(run.usages), run.tool_calls, run.worked_s),
+        marks=(len(run.usage.requests), run.usage.tool_calls, run.usage.active_s),
         spent=(),
     )
 
@@ -128,7 +128,7 @@ def _at(run: Run, state: str) -> Run:
         timers=_NO_TIMERS if cut.wait_until is None else {WAITED: cut.wait_until},
         attempts=cut.attempts,
         trouble=None,
-        marks=(len(run.usages), run.tool_calls, run.worked_s),
+        marks=(len(run.usage.requests), run.usage.tool_calls, run.usage.active_s),
         spent=cut.spent,
     )
 
@@ -151,7 +151,7 @@ def _back_in(run: Run, cut: Cut, phase: Phase) -> Run:
         # One that was stopped begins anew, should it be needed.
         kept = {n: branch for n, branch in cut.branches.items() if branch.status != "stopped"}
         run = replace(run, branches=kept)
-        for context in {name for branch in run.branches.values() for name in branch.shared}:
+        for context in {name for branch in run.branches.values() for name in branch.branch.shared}:
             run = with_context(run, context, run.contexts[context])
         return run
     if phase == "call":
@@ -235,5 +235,5 @@ def resume_target(run: Run) -> str:
     is_cut = bool(run.cuts) and run.cuts[-1].state == run.state
     if own and (own != INTERRUPTED or is_cut):
         return own
-    is_inside = bool(run.path) and not run.has_resume
-    return RESUME if RESUME in states and not is_inside else run.entry
+    is_inside = bool(run.branch.path) and not run.branch.has_resume
+    return RESUME if RESUME in states and not is_inside else run.branch.entry

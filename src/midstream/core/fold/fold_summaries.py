@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from midstream.core.append_only import logged
 from midstream.core.events import CompactionBegan, CompactionEnded, ConversationCompacted
-from midstream.core.run import Compacting, Run
+from midstream.core.run import Compacting, Run, with_usage
 from midstream.core.summaries import compacted
 
 BY_SUMMARY = "(summary)"
@@ -25,8 +25,12 @@ def summary_began(run: Run, fact: CompactionBegan) -> Run:
 
 def summary_ended(run: Run, fact: CompactionEnded | ConversationCompacted) -> Run:
     """Return the run after a summary, with it in the conversation if there is one."""
-    usages = run.usages if fact.usage is None else logged(run.usages, (BY_SUMMARY, fact.usage))
-    run = replace(run, compacting=None, usages=usages)
+    requests = (
+        run.usage.requests
+        if fact.usage is None
+        else logged(run.usage.requests, (BY_SUMMARY, fact.usage))
+    )
+    run = replace(with_usage(run, requests=requests), compacting=None)
     if isinstance(fact, CompactionEnded):
         return run
     messages = compacted(run.contexts[fact.context], fact.count, fact.summary)

@@ -8,7 +8,16 @@ from midstream.core.events import AgentResponded, Prompted, ReplyCut, ReplyShown
 from midstream.core.fold.fold_contexts import added, context_of, spoken, with_shown
 from midstream.core.fold.fold_halts import held_if_due
 from midstream.core.fold.fold_states import after_phase, saved
-from midstream.core.run import Correction, OpenCall, Response, Run, Turn, definition_of, plan_for
+from midstream.core.run import (
+    Correction,
+    OpenCall,
+    Response,
+    Run,
+    Turn,
+    definition_of,
+    plan_for,
+    with_usage,
+)
 from midstream.language.names import REQUEST_USERS_INPUT, Json
 from midstream.language.spec import parsing_tools
 
@@ -22,8 +31,12 @@ TURN_OVER = "Not run: the reply ended your turn."
 def responded(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a model's reply."""
     assert run.turn is not None
-    usages = run.usages if fact.usage is None else logged(run.usages, (fact.agent, fact.usage))
-    run = replace(run, usages=usages, calls_made=run.calls_made + len(fact.calls))
+    requests = (
+        run.usage.requests
+        if fact.usage is None
+        else logged(run.usage.requests, (fact.agent, fact.usage))
+    )
+    run = with_usage(run, requests=requests, calls_made=run.usage.calls_made + len(fact.calls))
     if fact.is_final:
         return _turn_ended(run, fact)
     turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text, shown="", breaks=0)

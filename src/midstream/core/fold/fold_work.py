@@ -5,7 +5,16 @@ from msgspec.structs import replace
 from midstream.core.events import CallPlanned, StateFailed, WorkDone
 from midstream.core.fold.fold_halts import held_if_due, was_prompted
 from midstream.core.fold.fold_states import after_phase, in_phase, saved
-from midstream.core.run import OpenCall, Response, Run, Trouble, Turn, definition_of, plan_for
+from midstream.core.run import (
+    OpenCall,
+    Response,
+    Run,
+    Trouble,
+    Turn,
+    definition_of,
+    plan_for,
+    with_usage,
+)
 from midstream.language.data_paths import stored
 
 _NONE: dict[str, Run] = {}
@@ -17,7 +26,8 @@ def planned(run: Run, fact: CallPlanned) -> Run:
     """Return the run with its state's own call about to be made."""
     effect = definition_of(run).tools[fact.call.name].effect
     turn = Turn(agent="", calls=(OpenCall(call=fact.call, effect=effect),))
-    return replace(_out_of_doubt(run), turn=turn, calls_made=run.calls_made + 1)
+    run = with_usage(_out_of_doubt(run), calls_made=run.usage.calls_made + 1)
+    return replace(run, turn=turn)
 
 
 def _out_of_doubt(run: Run) -> Run:

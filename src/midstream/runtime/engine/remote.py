@@ -136,7 +136,7 @@ class RemoteMachine:
             JournalFull: there is no room for it; nothing was said.
         """
         id = id or secrets.token_hex(6)
-        if (record := self._run.inbox.get(id)) is not None:
+        if (record := self._run.inbox.lines.get(id)) is not None:
             return _receipt(record)
         if self._run.is_over:
             return self._ended(id, question)
@@ -155,8 +155,8 @@ class RemoteMachine:
             unasked=unasked,
             policy=policy,
         )
-        is_taken = await self._send(letter, lambda: id in self._run.inbox)
-        record = self._run.inbox.get(id)
+        is_taken = await self._send(letter, lambda: id in self._run.inbox.lines)
+        record = self._run.inbox.lines.get(id)
         if record is not None:
             return _receipt(record)
         if self._run.is_over:
@@ -175,7 +175,7 @@ class RemoteMachine:
         """
 
         def is_disposed() -> bool:
-            record = self._run.inbox.get(input_id)
+            record = self._run.inbox.lines.get(input_id)
             return self._run.is_over or (record is not None and record.disposition is not None)
 
         while not is_disposed():
@@ -183,7 +183,7 @@ class RemoteMachine:
                 await self._read()
                 break
             await self._news()
-        record = self._run.inbox.get(input_id)
+        record = self._run.inbox.lines.get(input_id)
         if record is None and self._run.is_over:
             await self._store.delivered(self.id, input_id)  # there will be nobody to take it
             return InputRecord(
@@ -287,7 +287,7 @@ class RemoteMachine:
 
     def _ended(self, id: str, question: str | None) -> Receipt:
         """Return the receipt of words that came after the end: an answer may only have been second."""
-        asked = None if question is None else question_of(self._run, question)
+        asked = None if question is None else question_of(self._run.inbox, question)
         is_answered = asked is not None and asked.status == "answered"
         reason = "already answered" if is_answered else ENDED
         return Receipt(input_id=id, handling="reject", reason=reason)

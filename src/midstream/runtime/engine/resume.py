@@ -161,7 +161,7 @@ async def refused(store: Store, run: Run) -> list[Letter]:
         return []
     posted = await store.posted(run.id)
     taken_back = {letter.text for letter in posted if letter.kind == "withdraw"}
-    heard = run.inbox.keys() | taken_back
+    heard = run.inbox.lines.keys() | taken_back
     return [letter for letter in posted if letter.kind == "say" and letter.id not in heard]
 
 
@@ -244,7 +244,7 @@ def _refuse_foreign_powers(run: Run) -> None:
             "asking.",
             hint="It can be looked at; start the workflow again to go on with it.",
         )
-    is_asking = any(question.kind == "approval" for question in run.open_questions)
+    is_asking = any(question.kind == "approval" for question in run.inbox.open_questions)
     if is_asking or any(call.status not in ("parked", "done") for call in _calls_of(run)):
         raise UserMistake(
             f"Run {run.id} comes from an import and stopped in the middle of tool calls, which "
