@@ -24,8 +24,8 @@ from midstream.language.names import Json, Policy
 from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.run_status import Lane
+from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
-from midstream.views.user_turns import Turn
 from torture.sanitizer import ATTACKS
 from torture.soak_script import MARK
 

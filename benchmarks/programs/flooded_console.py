@@ -23,8 +23,8 @@ from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.run_status import Lane
+from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
-from midstream.views.user_turns import Turn
 
 TICK_S = 0.005
 

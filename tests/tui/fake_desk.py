@@ -22,8 +22,8 @@ from midstream.core.run import Run
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
 from midstream.runtime.ports import Desk, Face, OwnCommandEnded, Status, Submitted
+from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
-from midstream.views.user_turns import Turn
 
 MARKDOWN = """\
 # Findings

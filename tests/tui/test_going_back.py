@@ -6,7 +6,7 @@ from screen import DOWN, ENTER, ESC, UP, Screen, Spawn
 
 from midstream.tui.styled_lines import width_of
 from midstream.tui.turn_list import ARMED, TurnList, keys_for, turn_rows
-from midstream.views.user_turns import Turn
+from midstream.views.turns import Turn
 
 
 def listed(count: int, at: int = 0) -> TurnList:

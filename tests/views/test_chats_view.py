@@ -11,9 +11,16 @@ from midstream.core.run import Run
 from midstream.core.summaries import summary_key
 from midstream.language.spec import Role, chat_definition
 from midstream.views.cells import cells
-from midstream.views.chat_list import ago, chat_rows, named_like, price_of, title_of
-from midstream.views.last_turns import PastTurn, Said, past_of
-from midstream.views.listing import Summary, summarised
+from midstream.views.listing import (
+    Summary,
+    ago,
+    chat_rows,
+    named_like,
+    price_of,
+    summarised,
+    title_of,
+)
+from midstream.views.turns import PastTurn, Said, past_of
 
 CHAT = chat_definition("dude", Role(), {})
 PRICED = Usage(model="m", input_tokens=1, output_tokens=1, cost_usd="0.25")

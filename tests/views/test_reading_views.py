@@ -31,7 +31,7 @@ from midstream.views.progress import progress_words
 from midstream.views.progress_rows import at_work, behind
 from midstream.views.state_tree import kind_words, state_tree, tree_lines
 from midstream.views.transcript import markdown_of
-from midstream.views.turn_history import Turned, history_lines, turns_of
+from midstream.views.turns import Turned, history_lines, history_of
 
 CHAT = flow(state("start", "dude", awaits_input=True, next="start"))
 BOTH = (
@@ -249,7 +249,7 @@ def chat_facts() -> list[e.AnyFact]:
 
 
 def test_a_turn_is_told_with_words_tools_and_what_it_used() -> None:
-    first, second, *_ = turns_of(enveloped(chat_facts()))
+    first, second, *_ = history_of(enveloped(chat_facts()))
 
     assert (first.agent, first.asked, first.end) == ("dude", ("tidy the code",), "")
     assert first.words == 7
@@ -263,14 +263,14 @@ def test_a_turn_is_told_with_words_tools_and_what_it_used() -> None:
 def test_a_turn_under_way_is_going_on() -> None:
     _, facts = tell(CHAT, says("hi"), replies("", call("look")))
 
-    (turn,) = turns_of(enveloped(facts))
+    (turn,) = history_of(enveloped(facts))
     assert turn.end == "going on"
 
 
 def test_branches_have_turns_of_their_own() -> None:
     _, facts = tell(FORKED, within("right", replies("r")), within("left", replies("l")))
 
-    assert [(turn.branch, turn.text) for turn in turns_of(enveloped(facts))] == [
+    assert [(turn.branch, turn.text) for turn in history_of(enveloped(facts))] == [
         ("right", "r"),
         ("left", "l"),
     ]
@@ -278,7 +278,7 @@ def test_branches_have_turns_of_their_own() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_history_fits_the_width(width: int) -> None:
-    turns = turns_of(enveloped(chat_facts()))
+    turns = history_of(enveloped(chat_facts()))
 
     lines = history_lines(turns, width=width, most=20, now=2000)
 
@@ -286,7 +286,7 @@ def test_history_fits_the_width(width: int) -> None:
 
 
 def test_history_says_what_was_used_and_leaves_out_the_oldest() -> None:
-    turns = turns_of(enveloped(chat_facts()))
+    turns = history_of(enveloped(chat_facts()))
 
     lines = history_lines(turns[:1], width=100, most=20, now=2000)
     assert lines[0] == "  1  › tidy the code"

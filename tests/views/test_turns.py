@@ -5,11 +5,8 @@ from storytelling import TOOLS, Step, asks, call, done, replies, says, tell
 from midstream.core.events import AnyFact, InputDisposed, InputReceived
 from midstream.core.notices import Envelope
 from midstream.language.spec import Role, chat_definition
-from midstream.views.last_turns import past_of
 from midstream.views.listing import Summary, summarised
-from midstream.views.turn_history import history_lines
-from midstream.views.turn_history import turns_of as history
-from midstream.views.user_turns import turns_of
+from midstream.views.turns import history_lines, history_of, past_of, turns_of
 
 CHAT = chat_definition("dude", Role(), TOOLS)
 
@@ -66,7 +63,7 @@ def counts(*steps: Step) -> tuple[int, int, int]:
     summary = Summary()
     for envelope in enveloped:
         summary = summarised(summary, envelope)
-    lines = history_lines(history(enveloped), width=100, most=20, now=0)
+    lines = history_lines(history_of(enveloped), width=100, most=20, now=0)
     return summary.turns, int(lines[-1].split()[0]), past_of(run, most=3).count
 
 

@@ -50,8 +50,8 @@ from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.listing import PIPE
+from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
-from midstream.views.user_turns import Turn
 
 if TYPE_CHECKING:
     from midstream.app.trust_request import Trusting

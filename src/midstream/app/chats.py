@@ -23,8 +23,7 @@ from midstream.runtime.ports.storage import KeptRun
 from midstream.system.own_process import columns
 from midstream.views.amounts import token_words
 from midstream.views.cells import one_line
-from midstream.views.chat_list import MAX_NAME, chat_rows, named_like, title_of
-from midstream.views.listing import Summary, summarised
+from midstream.views.listing import MAX_NAME, Summary, chat_rows, named_like, summarised, title_of
 
 SHOWN_CHATS = 20
 """Chats that are listed; the rest is counted."""

@@ -7,7 +7,7 @@ from midstream.core.notices import Envelope
 from midstream.runtime.ports import ChangedFile, Choice, Machine
 from midstream.runtime.ports.storage import KeptRun
 from midstream.views.spending import Spent
-from midstream.views.user_turns import Turn
+from midstream.views.turns import Turn
 
 
 class Travelled(Protocol):

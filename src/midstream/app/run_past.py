@@ -9,7 +9,7 @@ from midstream.core.events import FileWritten, RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.ports import ChangedFile, Face, Machine
-from midstream.views.user_turns import Turn
+from midstream.views.turns import Turn
 
 
 class Past:

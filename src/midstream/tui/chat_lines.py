@@ -7,7 +7,7 @@ from midstream.language.errors import with_hint
 from midstream.tui.event_lines import Block, own_words, speech, typed
 from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
 from midstream.views.amounts import counted, token_words
-from midstream.views.last_turns import past_of
+from midstream.views.turns import past_of
 
 
 def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) -> list[Line]:

@@ -9,7 +9,7 @@ import msgspec
 
 from midstream.safety.sanitize import sanitized
 from midstream.tui.styled_lines import DIM, MAGENTA, Line, Row, clipped, rows
-from midstream.views.user_turns import Turn
+from midstream.views.turns import Turn
 
 ARMED: Final = "Esc again: back to an earlier turn"
 KEYS: Final = "⏎ goes back to before it, files too · ↑↓ or its number · Esc closes"

@@ -1,15 +1,19 @@
 """A run on one line, kept up to date fact by fact: what a listing shows without folding runs."""
 
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from midstream.core import events as e
+from midstream.core.costs import Cost, in_words
 from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
-from midstream.views.user_turns import begins_turn, is_heard
+from midstream.views.amounts import counted
+from midstream.views.cells import clipped, one_line, padded
+from midstream.views.clock import time_of_day
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
@@ -55,6 +59,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_over(self) -> bool:
         """Return whether the run has ended, in whatever way."""
         return self.status in ("finished", "failed", "stopped")
+
+    def is_heard_before(self, seq: int) -> bool:
+        """Return whether words took effect right before a fact."""
+        return self.heard_at == seq - 1 > 0
+
+
+def is_heard(disposition: Disposition) -> bool:
+    """Return whether words took effect at all."""
+    return disposition not in ("rejected", "withdrawn")
+
+
+def begins_turn(disposition: Disposition, *, answers: bool) -> bool:
+    """Return whether words of a person began a turn.
+
+    An answer to a question (`answers`) and words that joined a turn under way (steered) belong to
+    the turn that was there. Of words that took effect together only the first begin one.
+    """
+    return is_heard(disposition) and disposition != "steered" and not answers
 
 
 def summarised(summary: Summary, envelope: Envelope) -> Summary:
@@ -102,7 +124,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
             return _heard(summary, id, disposition, envelope.seq or 0)
         case e.WordsJoined():
             seq = envelope.seq or 0
-            return {"heard_at": seq} if summary.heard_at == seq - 1 > 0 else {}
+            return {"heard_at": seq} if summary.is_heard_before(seq) else {}
         case e.AgentResponded(usage=usage) | e.ConversationCompacted(usage=usage):
             return _priced(summary, usage)
         case e.CompactionEnded(usage=usage):
@@ -146,7 +168,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
 
 
 def _heard(summary: Summary, id: str, disposition: Disposition, seq: int) -> dict[str, object]:
-    is_joined = summary.heard_at == seq - 1 > 0
+    is_joined = summary.is_heard_before(seq)
     if not is_heard(disposition):
         return {"heard_at": seq} if is_joined else {}
     begins = begins_turn(disposition, answers=bool(id) and id == summary.answer)
@@ -179,3 +201,85 @@ def _pinned_to(definition: Definition) -> dict[str, object]:
         "found_as": definition.found_as,
         "kind": definition.kind,
     }
+
+
+# --- chats, as a person finds one again: by name, words, cost, day -------------------------------------
+
+_NARROW = 72
+_LEAST_TITLE = 24
+
+MAX_NAME = 60
+
+
+def title_of(summary: Summary) -> str:
+    """Return what a chat is called: its name, else the first words said in it."""
+    return one_line(summary.name or summary.first) or "(no words kept of its beginning)"
+
+
+def chat_rows(
+    number: int,
+    id: str,
+    summary: Summary,
+    *,
+    is_active: bool,
+    where: str,
+    now: float,
+    width: int,
+) -> list[str]:
+    """Return a chat in one row, or more where there is little room. `where` is "" for a plain one."""
+    mark = "›" if is_active else " "
+    head = f"{mark}{number:>2} "
+    role = summary.workflow.removeprefix("role:")
+    turns = counted(summary.turns, "turn")
+    cost = price_of(summary)
+    when = ago(now - summary.updated_at) or time_of_day(summary.updated_at, now=now)
+    parts = [part for part in (role, turns, cost, when, id, where) if part]
+    about = " · ".join(parts)
+    room = width - len(head) - len(about) - 2
+    if width < _NARROW or room < _LEAST_TITLE:
+        return [
+            f"{head}{clipped(title_of(summary), max(width - len(head), 8))}",
+            *_below(parts, width),
+        ]
+    return [f"{head}{padded(clipped(title_of(summary), room), room)}  {about}"]
+
+
+def _below(parts: list[str], width: int) -> list[str]:
+    """Return what is told of a chat under its title, each part whole, in as many rows as it takes."""
+    found = [f"    {parts[0]}"]
+    for part in parts[1:]:
+        if len(found[-1]) + 3 + len(part) <= width:
+            found[-1] += f" · {part}"
+        else:
+            found.append(f"    {part}")
+    return found
+
+
+def price_of(summary: Summary) -> str:
+    """Return what a chat cost, "" where nothing is known to have cost anything."""
+    cost = Cost(
+        requests=max(summary.turns, summary.unpriced),
+        usd=Decimal(summary.usd),
+        unpriced=summary.unpriced,
+    )
+    return in_words(cost) if cost.usd or cost.unpriced else ""
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was, "" where its day says more."""
+    if seconds < 0 or seconds >= 86_400:
+        return ""
+    if seconds < 90:
+        return "just now"
+    if seconds < 5_400:
+        return f"{round(seconds / 60)} min ago"
+    return f"{round(seconds / 3600)} h ago"
+
+
+def named_like(wanted: str, names: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the ids whose name is meant: those of just that name, else those that begin with it."""
+    key = " ".join(wanted.split()).casefold()
+    if not key:
+        return []
+    exact = [id for id, name in names if name.casefold() == key]
+    return exact or [id for id, name in names if name and name.casefold().startswith(key)]

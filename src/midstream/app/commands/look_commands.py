@@ -22,7 +22,7 @@ from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.context_window import agents_of, filling_lines, filling_of
 from midstream.views.state_tree import state_tree, tree_lines
-from midstream.views.turn_history import history_lines, turns_of
+from midstream.views.turns import history_lines, history_of
 
 _WIDEST = 120
 _TURNS = 20
@@ -107,7 +107,7 @@ async def _history(operator: Operator, argument: str) -> None:
         most = int(argument)
     run = _asked(operator)
     # A long run has many facts, and large contexts: what counts them does so off the loop.
-    turns = await in_thread(partial(turns_of, await operator.past.facts()))
+    turns = await in_thread(partial(history_of, await operator.past.facts()))
     if not turns:
         operator.tell(f"No turn yet: {run_line(run)}")
         return

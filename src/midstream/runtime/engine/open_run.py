@@ -12,7 +12,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.nearest import nearest
 from midstream.runtime.ports.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
-from midstream.views.chat_list import named_like
+from midstream.views.listing import named_like
 
 SNAPSHOT_EVERY = 1_000
 """Facts after which the folded run is kept anew, so that opening it never folds many more."""

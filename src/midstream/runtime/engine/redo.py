@@ -33,7 +33,7 @@ from midstream.runtime.engine.time_travel import (
 from midstream.runtime.ports.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.views.side_effects import PUT_BACK, FileChange, short_path
-from midstream.views.user_turns import turns_of
+from midstream.views.turns import turns_of
 
 REDONE = "gone forward from"
 """Why a fork was stopped whose undo was taken back itself."""

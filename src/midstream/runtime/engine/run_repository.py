@@ -42,7 +42,7 @@ from midstream.views.cells import clipped, one_line
 from midstream.views.side_effects import in_words, short_path
 from midstream.views.spending import Spent
 from midstream.views.transcript import markdown_of
-from midstream.views.user_turns import Turn, turns_of
+from midstream.views.turns import Turn, turns_of
 
 
 class Travelled(msgspec.Struct, frozen=True, kw_only=True):

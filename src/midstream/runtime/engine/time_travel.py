@@ -54,7 +54,7 @@ from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.system.workspace_paths import Place
 from midstream.views.amounts import counted
 from midstream.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
-from midstream.views.user_turns import turns_of
+from midstream.views.turns import turns_of
 
 UNDONE = "undone"
 """Why a run was stopped whose last turn was taken back."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from midstream.core.notices import Envelope
 from midstream.runtime.ports.tools import ChangedFile
-from midstream.views.user_turns import Turn
+from midstream.views.turns import Turn
 
 
 class PastOperator(Protocol):

@@ -10,8 +10,8 @@ from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.language.names import Policy
 from midstream.views.run_status import Lane
+from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
-from midstream.views.user_turns import Turn
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

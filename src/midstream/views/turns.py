@@ -1,17 +1,81 @@
-"""The turns of a run, read off its facts: who was told what, what came of it, what it used."""
+"""The turns of a run: what each said and used, where to go back to, and the last ones for who comes back.
 
-from collections.abc import Iterable, Sequence
+What counts as a turn is said by the listing alone (`listing.begins_turn`): /history and the last turns
+of --continue count the same.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
 from midstream.core import events as e
+from midstream.core.append_only import latest
+from midstream.core.branch_address import as_typed
+from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.costs import Cost, costs, in_words
 from midstream.core.notices import Envelope
+from midstream.core.run import Run
 from midstream.language.names import REQUEST_USERS_INPUT
 from midstream.views.amounts import counted, in_short, span_words
 from midstream.views.cells import clipped, one_line
 from midstream.views.clock import time_of_day
-from midstream.views.user_turns import began_by
+from midstream.views.listing import Summary, begins_turn, is_heard, summarised
+
+# --- points to go back to -------------------------------------------------------------------------------
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn of run `run`. `at` is the fact before its words; `words` are they as they were typed."""
+
+    run: str
+    at: int
+    words: str
+
+
+def turns_of(run: str, facts: Sequence[Envelope]) -> tuple[Turn, ...]:
+    """Return the points to go back to, the oldest first: before any words that took effect.
+
+    Answers and words that joined a turn under way can be gone back to, too.
+
+    They were answered, interrupted, steered or queued; words that were refused, taken back or still
+    wait began none. Words that took effect together, such as two that joined one halt, began one turn.
+    """
+    received = {
+        fact.event.input_id: (fact.seq or 0, as_typed(fact.event.text, fact.event.to))
+        for fact in facts
+        if isinstance(fact.event, e.InputReceived)
+    }
+    together: list[list[tuple[int, str]]] = []
+    for words in _heard(facts):
+        if not words.joins:
+            together.append([])
+        together[-1].append(received[words.id])
+    return tuple(
+        Turn(run=run, at=min(inputs)[0] - 1, words="\n".join(text for _, text in sorted(inputs)))
+        for inputs in together
+    )
+
+
+class _Heard(msgspec.Struct, frozen=True):
+    """Words that took effect. `joins`: with those before them. `begins`: they began a turn."""
+
+    id: str
+    joins: bool
+    begins: bool
+
+
+def _heard(facts: Iterable[Envelope]) -> Iterator[_Heard]:
+    after = Summary()
+    for fact in facts:
+        before, after = after, summarised(after, fact)
+        match fact.event:
+            case e.InputDisposed(input_id=id, disposition=disposition) if is_heard(disposition):
+                joins = before.is_heard_before(fact.seq or 0)
+                yield _Heard(id, joins, after.turns > before.turns)
+
+
+# --- the history of a run -------------------------------------------------------------------------------
 
 
 class Turned(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +114,10 @@ class _Place(msgspec.Struct):
     usages: list[e.Usage] = []
 
 
-def turns_of(facts: Iterable[Envelope]) -> list[Turned]:
+def history_of(facts: Iterable[Envelope]) -> list[Turned]:
     """Return the turns in the order they ended, one under way last."""
     facts = tuple(facts)
-    began = began_by(facts)
+    began = {words.id for words in _heard(facts) if words.begins}
     is_chat = any(
         isinstance(fact.event, e.RunStarted) and fact.event.definition.kind == "chat"
         for fact in facts[:1]
@@ -187,3 +251,104 @@ def _used(cost: Cost) -> str:
 
 def _clipped(line: str, width: int) -> str:
     return clipped(line, max(8, width))
+
+
+# --- the last turns of a conversation, for a person who comes back to it ---------------------------------
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent said in a turn, and how many tools it called on the way."""
+
+    agent: str
+    text: str
+    calls: int = 0
+    interrupted: bool = False
+
+
+class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """Words of the person and what came of them. `words` are "" where nobody asked.
+
+    `joins`: they joined the turn before, and are none of their own.
+    """
+
+    words: str
+    said: tuple[Said, ...] = ()
+    joins: bool = False
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """The last turns, `count` that words began. `is_all`: there are none before them.
+
+    `summary`: what stands for still older ones, "" for none.
+    """
+
+    turns: tuple[PastTurn, ...]
+    count: int
+    is_all: bool = True
+    summary: str = ""
+
+
+LINES_LOOKED_AT = 250
+"""Of the last lines of the person it is known whether they joined a turn: more than a few turns have."""
+
+
+def past_of(run: Run, *, most: int) -> Past:
+    """Return the last turns of a run's longest conversation, the oldest of them first.
+
+    It is looked through from its end: what they cost does not grow with it.
+    """
+    messages: Sequence[Message] = max(run.contexts.values(), key=len, default=())
+    spoken = (m for m in reversed(messages) if m.role != "system" and m.author != SUMMARY)
+    joined = _joined(run)
+    turns: list[PastTurn] = []
+    said: list[Message] = []
+    count = 0
+    for message in spoken:
+        if message.author != USER:
+            said.insert(0, message)
+            continue
+        turns.insert(0, _past_turn(message.text, said, joins=message.text in joined))
+        said, count = [], count + (not turns[0].joins)
+        if count == most:
+            break
+    if said:
+        turns.insert(0, _past_turn("", said))
+    elif turns and turns[0].joins:
+        turns[0] = msgspec.structs.replace(turns[0], joins=False)  # there is none before it to join
+    first = next((m for m in messages if m.role != "system"), None)
+    return Past(
+        turns=tuple(turns),
+        count=sum(not turn.joins for turn in turns),
+        is_all=next(spoken, None) is None,
+        summary=first.text if first is not None and first.author == SUMMARY else "",
+    )
+
+
+def _joined(run: Run) -> frozenset[str]:
+    """Return the words that joined a turn under way."""
+    return frozenset(
+        record.text
+        for record in islice(latest(run.inbox.lines), LINES_LOOKED_AT)
+        if record.disposition and not begins_turn(record.disposition, answers=False)
+    )
+
+
+def _past_turn(words: str, messages: Iterable[Message], *, joins: bool = False) -> PastTurn:
+    said: tuple[Said, ...] = ()
+    for message in messages:
+        said = _with(said, message)
+    return PastTurn(words=words, said=said, joins=joins)
+
+
+def _with(said: tuple[Said, ...], message: Message) -> tuple[Said, ...]:
+    """Return what was said with one message more; what only called tools counts with what follows."""
+    calls = len(message.calls)
+    if said and said[-1].agent == message.author and not said[-1].text.strip():
+        calls, said = calls + said[-1].calls, said[:-1]
+    new = Said(
+        agent=message.author or message.role,
+        text=message.text,
+        calls=calls,
+        interrupted=message.interrupted,
+    )
+    return (*said, new)
