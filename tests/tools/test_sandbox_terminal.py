@@ -16,11 +16,11 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.safety.capability import Capability, SandboxLevel
 from midstream.safety.policy import Policy, judged
+from midstream.system import supervisor as process_module
+from midstream.system.process_tree import processes
+from midstream.system.supervisor import Ended
 from midstream.tools.base import Planned
 from midstream.tools.manager import ToolManager
-from midstream.tools.process import supervisor as process_module
-from midstream.tools.process.supervisor import Ended
-from midstream.tools.process.tree import processes
 from midstream.tools.sandbox.probes import interpreter
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import as_told, terminal_tool

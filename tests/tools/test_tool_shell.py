@@ -14,12 +14,12 @@ from deadline import DEADLINE_S, Ahead, until
 from toolbench import Bench, patient
 
 from midstream.language.names import Outcome
+from midstream.system import process_tree as tree
+from midstream.system import supervisor as process_module
 from midstream.system.offloop import in_thread
+from midstream.system.process_tree import processes
+from midstream.system.supervisor import Ended, run_command
 from midstream.tools.passed_environment import command_environment, inside
-from midstream.tools.process import supervisor as process_module
-from midstream.tools.process import tree
-from midstream.tools.process.supervisor import Ended, run_command
-from midstream.tools.process.tree import processes
 from midstream.tools.shell import Output, verdict
 
 __all__ = ["patient"]

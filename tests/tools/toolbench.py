@@ -11,11 +11,11 @@ from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import SandboxLevel
 from midstream.safety.policy import Policy
+from midstream.system import supervisor
 from midstream.system.offloop import call_soon
 from midstream.tools import manager
 from midstream.tools.base import Tool, ToolFunction
 from midstream.tools.manager import ToolManager
-from midstream.tools.process import supervisor
 from midstream.tools.sandbox.probes import Measured
 from midstream.tools.sandbox.sandbox import Sandbox
 

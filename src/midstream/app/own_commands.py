@@ -18,7 +18,7 @@ from midstream.runtime.ports import OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
-from midstream.tools.process.supervisor import Ended, run_command
+from midstream.system.supervisor import Ended, run_command
 from midstream.tools.shell import Output
 from midstream.tools.tool_text import cleaned
 

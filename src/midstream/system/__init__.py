@@ -4,5 +4,6 @@ Everything here is handed plain values and knows nothing of runs, models or tool
 `workspace_paths`: where a path leads, and how it is opened without following a link. `put_in_place`
 changes what stands there, whole or not at all; `diff` says what was changed. `offloop` runs what
 may never return in threads that can be left behind; `own_process` holds the standard streams,
-signals and secrets of this process; `programs`, `git` and `walk` find and ask what else is there.
+signals and secrets of this process; `supervisor` starts every other one, and ends it with all that it
+started; `programs`, `git` and `walk` find and ask what else is there.
 """

@@ -2,5 +2,5 @@
 
 Begin with `base` (the shape of a tool) and `manager` (`ToolManager`: reviewed, called, ended).
 `built_in` lists what midstream ships; `user_tools` are a person's own, `mcp` other programs'.
-`shell` runs commands, through `process` and in the `sandbox`.
+`shell` runs commands, in the `sandbox` where there is one.
 """

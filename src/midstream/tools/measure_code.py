@@ -18,9 +18,9 @@ from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
+from midstream.system.supervisor import run_command
 from midstream.system.workspace_paths import Place, locate, requests_for
 from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tools.process.supervisor import run_command
 
 TIMEOUT_S = 120.0
 MAX_ERROR = 300

@@ -22,6 +22,7 @@ from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.system.programs import found_program
+from midstream.system.supervisor import run_command
 from midstream.system.walk import Ignores, ignore_spec, is_tame, walk
 from midstream.system.workspace_paths import (
     LOOK,
@@ -32,7 +33,6 @@ from midstream.system.workspace_paths import (
     require_allowed,
 )
 from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
-from midstream.tools.process.supervisor import run_command
 from midstream.tools.tool_text import MARGIN, capped, in_one_line
 
 MAX_ENTRIES: Final = 1_000

@@ -16,8 +16,8 @@ from typing import Final
 
 from midstream.system.offloop import call_soon, in_thread
 from midstream.system.programs import found_program
+from midstream.system.supervisor import run_command
 from midstream.system.walk import Ignores
-from midstream.tools.process.supervisor import run_command
 
 MAX_NAMES: Final = 50_000
 """More are not looked at: what is not found can still be typed."""

@@ -22,9 +22,9 @@ from tables import table
 
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import MidstreamError
+from midstream.system.process_tree import processes
 from midstream.tools.manager import ToolManager
 from midstream.tools.mcp.child import Child
-from midstream.tools.process.tree import processes
 
 SERVER = str(Path(__file__).parent / "hostile_server.py")
 

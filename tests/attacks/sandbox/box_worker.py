@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from midstream.system import supervisor
+from midstream.system.supervisor import run_command
 from midstream.tools.passed_environment import command_environment
-from midstream.tools.process import supervisor
-from midstream.tools.process.supervisor import run_command
 from midstream.tools.sandbox import init, launch, rlimits
 from midstream.tools.sandbox import probes as measuring
 from midstream.tools.sandbox.proxy import proxy_to

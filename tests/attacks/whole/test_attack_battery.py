@@ -9,8 +9,8 @@ import pytest
 from pipes_kit import started
 
 from midstream.safety.policy import Policy
+from midstream.system.supervisor import _Plain
 from midstream.testing.attacks import Tried, battery, scratch_folder
-from midstream.tools.process.supervisor import _Plain
 from midstream.tools.sandbox.probes import Measured
 from midstream.tools.sandbox.sandbox import Sandbox
 

@@ -19,8 +19,8 @@ from typing import Final
 from midstream.config.mcp_servers import McpServer
 from midstream.config.private_files import make_private
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.system import process_tree as tree
 from midstream.system.offloop import in_thread
-from midstream.tools.process import tree
 
 MAX_LINE: Final = 4_000_000
 """Bytes of one message."""

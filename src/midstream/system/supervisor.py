@@ -19,8 +19,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from midstream.system import process_tree as tree
 from midstream.system.offloop import in_thread
-from midstream.tools.process import tree
 
 GRACE_S: Final = 2.0
 """From the first signal of a soft stop to the last: SIGINT, after half of it SIGTERM, SIGKILL."""

@@ -1,1 +1,0 @@
-"""Child processes: started in a group of their own, heard with limits, ended with all they started."""
