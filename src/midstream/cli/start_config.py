@@ -1,9 +1,9 @@
 """`midstream config`: the settings, where each comes from, and changing one's own."""
 
+import asyncio
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -134,19 +134,20 @@ def _choice(name: str) -> str:
 
 
 def _open(draft: Path) -> None:
+    from midstream.system.supervisor import run_in_terminal
     from midstream.tui.external_editor import editor_command
 
     argv = editor_command(os.environ)
     try:
-        done = subprocess.run([*argv, str(draft)], check=False)
+        done = asyncio.run(run_in_terminal([*argv, str(draft)]))
     except OSError as error:
         raise WorldTrouble(
             f"The editor {argv[0]!r} could not be started: {error.strerror}.",
             hint="Set EDITOR to one that can, such as EDITOR=nano.",
         ) from None
-    if done.returncode:
+    if done.exit_code:
         raise WorldTrouble(
-            f"The editor {argv[0]!r} ended with {done.returncode}.", hint="Nothing was changed."
+            f"The editor {argv[0]!r} ended with {done.exit_code}.", hint="Nothing was changed."
         )
 
 

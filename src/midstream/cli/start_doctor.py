@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from midstream.config.trust import TrustStore
 from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
 from midstream.system.programs import found_program
+from midstream.system.supervisor import run_briefly
 from midstream.tui.styled_lines import Line, rows
 from midstream.views.amounts import counted
 
@@ -398,16 +398,14 @@ def _programs(workspace: Path) -> Iterator[Finding]:
 
 def _version(path: str) -> str:
     try:
-        told = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            timeout=5,
-            check=False,
-            stdin=subprocess.DEVNULL,
+        ended, told = run_briefly(
+            [path, "--version"], environment=os.environ, timeout_s=5, max_bytes=1_000_000
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         return f"{path}: {error}"
-    first = told.stdout.decode("utf-8", "replace").strip().split("\n")[0]
+    if ended.cause:
+        return f"{path}: it does not say its version"
+    first = told.decode("utf-8", "replace").strip().split("\n")[0]
     return f"{first or 'no version'} ({path})"
 
 

@@ -4,10 +4,7 @@ It is fed from here and shut in a sandbox of its own: it opens nothing.
 """
 
 import json
-import os
 import re
-import selectors
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +20,7 @@ from midstream.codemap.definition import (
     clipped,
 )
 from midstream.system.programs import found_program
+from midstream.system.supervisor import DROPPED, PIPED, Child
 
 _CTAGS_S: Final = 5.0
 _MAX_ANSWER: Final = 4_000_000
@@ -55,31 +53,30 @@ class Ctags:
     """
 
     def __init__(self, program: str) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._rest = b""
         with suppress(OSError):
-            self._child = subprocess.Popen(
+            self._child = Child(
                 [program, "--options=NONE", "--_interactive=sandbox", "--fields=+nKS"],
-                cwd="/",
-                env={"LC_ALL": "C.UTF-8"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                folder=Path("/"),
+                environment={"LC_ALL": "C.UTF-8"},
+                stdin=PIPED,
+                stderr=DROPPED,
             )
+            self._child.listen()
         said = self._answer()
         if said.get("_type") != "program" or "Universal" not in str(said.get("name")):
             self.close()
 
     def definitions(self, name: str, data: bytes) -> Definitions:
         """Return what a file of that name and content defines, nothing where ctags cannot say."""
-        child = self._child
-        if child is None or child.stdin is None:
+        if self._child is None or (stdin := self._child.process.stdin) is None:
             return ()
         asked = {"command": "generate-tags", "filename": name, "size": len(data)}
         try:
             # It reads all of it before it answers.
-            child.stdin.write(json.dumps(asked).encode() + b"\n" + data)
-            child.stdin.flush()
+            stdin.write(json.dumps(asked).encode() + b"\n" + data)
+            stdin.flush()
         except OSError:
             self.close()
             return ()
@@ -93,19 +90,14 @@ class Ctags:
     def _answer(self) -> dict[str, object]:
         """Return the next line of what it says, {} when there is none in time."""
         child, ends_at = self._child, time.monotonic() + _CTAGS_S
-        if child is None or child.stdout is None:
+        if child is None:
             return {}
-        with selectors.DefaultSelector() as selector:
-            selector.register(child.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if len(self._rest) > _MAX_ANSWER or not selector.select(
-                    max(0.0, ends_at - time.monotonic())
-                ):
-                    return {}
-                piece = os.read(child.stdout.fileno(), 1 << 16)
-                if not piece:
-                    return {}
-                self._rest += piece
+        while b"\n" not in self._rest:
+            is_late = time.monotonic() > ends_at
+            if child.is_silent or is_late or len(self._rest) > _MAX_ANSWER:
+                return {}
+            child.wait(ends_at - time.monotonic())
+            self._rest += child.read()
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             said = json.loads(line)
@@ -116,14 +108,8 @@ class Ctags:
     def close(self) -> None:
         """End it."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        child.kill()
-        for stream in (child.stdin, child.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        child.wait()
+        if child is not None:
+            child.end()
 
 
 def _grouped(tags: list[dict[str, object]]) -> Definitions:

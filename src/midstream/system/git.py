@@ -4,15 +4,17 @@ into that folder's own repository alone.
 
 import os
 import stat
-import subprocess
 from pathlib import Path
 from typing import Final
 
 from midstream.safety import quiet_git
 from midstream.safety.read_only_commands import ENVIRONMENT
 from midstream.system.programs import found_program
+from midstream.system.supervisor import run_briefly
 
 TIMEOUT_S: Final = 30.0
+MAX_SAID: Final = 500_000_000
+"""Bytes of what it may print."""
 MAX_PARTS: Final = 200_000
 """More names a repository's folder is not looked through for links."""
 
@@ -95,8 +97,8 @@ _OWN: Final = ("HOME", "XDG_CONFIG_HOME")
 def git_output(
     root: Path, *arguments: str, program: str | None = None, timeout_s: float = TIMEOUT_S
 ) -> bytes | None:
-    """Return what a git command printed in `root`, None when it failed, is missing or took too long,
-    and where the repository that `root` is in is not whole and its own.
+    """Return what a git command printed in `root`, None when it failed, is missing, took too long or
+    printed more than `MAX_SAID`, and where the repository that `root` is in is not whole and its own.
 
     Without a `program` it is the person's git, and what their own configuration says of the files it
     ignores counts; with one, only what the repository's says. Blocks.
@@ -113,16 +115,13 @@ def git_output(
     if program is None:
         return None
     try:
-        done = subprocess.run(
+        ended, said = run_briefly(
             (program, *quiet_git.OPTIONS, *arguments),
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout_s,
-            check=False,
+            folder=root,
+            environment=environment,
+            timeout_s=timeout_s,
+            max_bytes=MAX_SAID,
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
-    return done.stdout if done.returncode == 0 else None
+    return said if ended.exit_code == 0 and not ended.cause else None

@@ -23,7 +23,8 @@ from typing import Final
 import msgspec
 
 TAG: Final = "MIDSTREAM_CALL"
-"""The environment variable that marks the descendants of one call."""
+"""The environment variable that marks the descendants of one call, and of those around it."""
+_TAGGED: Final = f"{TAG}=".encode()
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -58,10 +59,16 @@ def _process(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
+def marked(tag: str) -> dict[str, str]:
+    """Return the variable that marks what a call starts; within a call, as that one's, too."""
+    around = os.environ.get(TAG)
+    return {TAG: f"{around}/{tag}" if around else tag}
+
+
 def members(leader: int, tag: str) -> list[Process]:
     """Return the live processes of the command led by `leader`; its id must not be reaped yet."""
     everyone = processes()
-    mark = f"{TAG}={tag}".encode()
+    mark = tag.encode()
     ours = {
         process.pid
         for process in everyone
@@ -78,9 +85,12 @@ def members(leader: int, tag: str) -> list[Process]:
 def _carries(pid: int, mark: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in file.read().split(b"\0")
+            held = file.read().split(b"\0")
     except OSError:
         return False
+    return any(
+        each.startswith(_TAGGED) and mark in each[len(_TAGGED) :].split(b"/") for each in held
+    )
 
 
 def send(

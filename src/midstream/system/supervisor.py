@@ -1,8 +1,14 @@
-"""One command, run to its end in a daemon thread and never outlived by what it started.
+"""Every child process of midstream: started here, heard with limits, ended with all that it started.
 
-The thread waits on three things at once: the command's output, its end, and a pipe through which the
-loop tells its wish (stop softly, or kill). So nothing of it - the fork, the reading, the walk through
-`/proc` - blocks the loop, and nothing polls while the command is silent.
+A child leads a session of its own, gets the environment it is given and no more, and carries a tag by
+which all that it starts is known (see `process_tree`). It stays unreaped until everything of it is gone,
+so that its id stays its own. `Child` is one of them; whoever converses with one (a server, ctags) holds
+it. All others are heard to their end: by `run_command` from the loop, by `run_briefly` in the caller's
+thread, by `run_in_terminal` where the person's own terminal is given to it.
+
+Such a command has a daemon thread, which waits on three things at once: its output, its end, and a pipe
+through which the loop tells its wish (stop softly, or kill). So nothing of it - the fork, the reading,
+the walk through `/proc` - blocks the loop, and nothing polls while it is silent.
 """
 
 import asyncio
@@ -27,8 +33,15 @@ GRACE_S: Final = 2.0
 KILL_S: Final = 3.0
 """How long a killed process may take to be gone before it is reported as left over."""
 
+PIPED: Final = subprocess.PIPE
+MERGED: Final = subprocess.STDOUT
+DROPPED: Final = subprocess.DEVNULL
+INHERITED: Final = None
+"""Where a stream of a child may lead, besides a descriptor. `MERGED` is for stderr: with the output."""
+
 _CHUNK: Final = 65_536
 _TICK_S: Final = 0.02
+_A_WEEK_S: Final = 7 * 86_400.0
 
 Wish: TypeAlias = Literal["", "stop", "kill"]
 Cause: TypeAlias = Literal["", "stopped", "timed_out", "enough"]
@@ -42,6 +55,20 @@ class Sink(Protocol):
 
     def tick(self) -> float | None:
         """Do what is due by now; return after how many seconds to be called again, if at all."""
+        return None
+
+
+class Kept(Sink):
+    """Keeps an output whole, up to so many bytes; more than that ends the command."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.data = bytearray()
+        self._max_bytes = max_bytes
+
+    def feed(self, data: bytes) -> bool:
+        """Keep the next piece."""
+        self.data += data
+        return len(self.data) <= self._max_bytes
 
 
 class Starting(Protocol):
@@ -59,13 +86,295 @@ class Starting(Protocol):
         """Let what was started begin; return the first process of its process namespace."""
 
     def close(self) -> None:
-        """Clear up, when nothing of it runs any more."""
+        """Clear up, when nothing of it runs any more. A second call does nothing."""
 
 
 Box: TypeAlias = Callable[[Sequence[str], Mapping[str, str], Mapping[str, str]], Starting]
 """Prepares an argv with its environment; the third is what its processes are known by outside. It is
 called in the command's thread.
 """
+
+
+class Plain:
+    """A command that is started as it is."""
+
+    pass_fds = ()
+    stdin = DROPPED
+
+    def __init__(
+        self, argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
+    ) -> None:
+        self.argv = list(argv)
+        self.environment = {**environment, **tag}
+
+    def begin(self, pid: int) -> int | None:
+        """Have nothing to say to it."""
+        return None
+
+    def close(self) -> None:
+        """Have nothing to clear up."""
+
+
+class Child:
+    """A started process, and the signals that are planned for it. Whoever starts one calls `end`.
+
+    Starting, waiting and ending block, in one thread at a time: with a `box`, in the one that started
+    it, which has to stay, since a sandbox ends with that thread.
+
+    Args:
+        argv: the program, by its path, and its arguments.
+        folder: where it works; None is where we do.
+        environment: all of its environment, besides the tag.
+        stdin, stdout, stderr: where its streams lead. A `stdout` that is piped is read with `read`.
+        box: makes it a sandboxed one, and gives it its `stdin`.
+        is_apart: it leads a session of its own. One that is not has the terminal with us, and what it
+            leaves behind on purpose, as an editor does with its server, is its own affair.
+        wakes: a pipe; `wait` returns when there is something in it, too.
+
+    Raises:
+        OSError, ValueError: it could not be started.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        folder: Path | None,
+        environment: Mapping[str, str],
+        stdin: int | None = DROPPED,
+        stdout: int | None = PIPED,
+        stderr: int | None = MERGED,
+        box: Box = Plain,
+        is_apart: bool = True,
+        wakes: int | None = None,
+    ) -> None:
+        self._tag = os.urandom(8).hex()
+        self._is_apart = is_apart
+        self._first: tree.First | None = None
+        self._plan: list[tuple[float, signal.Signals]] = []
+        self._killed_at: float | None = None
+        self._has_begun = self._has_exited = self._is_over = False
+        self._exit: int | None = None
+        self._output: int | None = None
+        self._wakes = wakes
+        self._starting = box(argv, environment, tree.marked(self._tag) if is_apart else {})
+        self._selector = selectors.DefaultSelector()
+        try:
+            self.process = subprocess.Popen(
+                self._starting.argv,
+                cwd=folder,
+                env=self._starting.environment,
+                stdin=stdin if box is Plain else self._starting.stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=is_apart,
+                pass_fds=self._starting.pass_fds,
+            )
+        except BaseException:
+            self._selector.close()
+            self._starting.close()
+            raise
+        try:
+            self._begin()
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self) -> None:
+        if hasattr(os, "pidfd_open"):
+            self._exit = os.pidfd_open(self.process.pid)
+            self._selector.register(self._exit, selectors.EVENT_READ)
+        if self._wakes is not None:
+            self._selector.register(self._wakes, selectors.EVENT_READ)
+        inside = self._starting.begin(self.process.pid)
+        if inside is not None:
+            self._first = tree.First(inside, self.process.pid)
+
+    # --- hearing it -------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Let `wait` wait for its output, and `read` read it."""
+        assert self.process.stdout is not None
+        self._output = self.process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        self._selector.register(self._output, selectors.EVENT_READ)
+
+    def wait(self, seconds: float) -> None:
+        """Return when something has happened, or after that time."""
+        # Without a descriptor for the end, it has to be looked for.
+        limit = seconds if self._exit is not None else min(seconds, _TICK_S)
+        for key, _ in self._selector.select(max(0.0, limit)):
+            if key.fd == self._exit:
+                self._has_exited = True
+                self._selector.unregister(key.fd)
+            elif key.fd == self._wakes:
+                os.read(key.fd, 64)
+        if self._exit is None and not self._has_exited:
+            self._has_exited = self.process.poll() is not None
+
+    def read(self) -> bytes:
+        """Return what there is to read now, b"" for nothing."""
+        if self._output is None:
+            return b""
+        try:
+            data = os.read(self._output, _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self._selector.unregister(self._output)
+            self._output = None
+        return data
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether nothing more comes from it: all that could write has ended or closed it."""
+        return self._output is None
+
+    @property
+    def has_exited(self) -> bool:
+        """Return whether it has ended itself (what it started may not have), as of the last `wait`."""
+        return self._has_exited
+
+    # --- ending it --------------------------------------------------------------------------------
+
+    @property
+    def is_boxed(self) -> bool:
+        """Return whether it runs in a process namespace of its own."""
+        return self._first is not None
+
+    def left(self) -> tuple[int, ...]:
+        """Return what lives of it: what it started, else itself, or its namespace's first process."""
+        leader = self.process.pid
+        found = tuple(each.pid for each in tree.members(leader, self._tag) if each.pid != leader)
+        if found:
+            return found
+        if self._first is not None and not self._first.is_gone():
+            return (self._first.pid,)
+        return () if self._has_exited else (leader,)
+
+    def stop_softly(self, first: signal.Signals | None = None) -> None:
+        """Plan the signals of a soft stop, the first one at once; a second call changes nothing."""
+        if not self._has_begun:
+            # An editor would take SIGINT for a key.
+            first = first or (signal.SIGINT if self._is_apart else signal.SIGTERM)
+            now = time.monotonic()
+            half = now + GRACE_S / 2
+            self._intend((now, first), (half, signal.SIGTERM), (now + GRACE_S, signal.SIGKILL))
+
+    def kill(self) -> None:
+        """Plan to kill it, now."""
+        if self._killed_at is None:
+            self._intend((time.monotonic(), signal.SIGKILL))
+            self.send_due()
+
+    def _intend(self, *plan: tuple[float, signal.Signals]) -> None:
+        self._has_begun = True
+        self._plan = list(plan)
+
+    def next_signal_s(self) -> float | None:
+        """Return the seconds until the next signal is due, None without one."""
+        return self._plan[0][0] - time.monotonic() if self._plan else None
+
+    def send_due(self) -> None:
+        """Send what is due. SIGKILL is repeated: forks may race it."""
+        leader = self.process.pid
+        while self._plan and self._plan[0][0] <= time.monotonic():
+            _, which = self._plan.pop(0)
+            if which == signal.SIGKILL:
+                self._killed_at = self._killed_at or time.monotonic()
+            else:
+                # The sandbox's own two are not told softly: their end would kill the rest.
+                spared = () if self._first is None else (leader, self._first.pid)
+                tree.send(which, leader, self._tag, spared)
+        if self._killed_at is not None:
+            if self._first is not None:
+                self._first.kill()
+            tree.send(signal.SIGKILL, leader, self._tag)
+
+    def see_off(
+        self, left: tuple[int, ...], meanwhile: Callable[[], object] = lambda: None
+    ) -> tuple[int, ...]:
+        """Send what is planned until nothing is left of it, and reap it; return what cannot be ended.
+
+        `left` is what lives now; `meanwhile` is called after every look.
+        """
+        is_late = False
+        while left and not is_late:
+            self.send_due()
+            self.wait(_TICK_S)
+            meanwhile()
+            # Before the look: what still lives then has had all its time, however long we stood still.
+            is_late = self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
+            left = self.left()
+        self._is_over = True
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=0.1)
+        return left
+
+    @property
+    def exit_code(self) -> int:
+        """Return how it ended, once it was seen off: negative when a signal did it."""
+        code = self.process.returncode
+        return -signal.SIGKILL if code is None else code
+
+    def end(self, *, in_s: float = 0.0, grace_s: float = 0.0) -> None:
+        """End it with all it started, and let go of it: at once, or after so many seconds and SIGTERM.
+
+        `in_s` is how long it may take to end by itself, `grace_s` after SIGTERM. May be called again.
+        """
+        if not self._is_over:
+            if in_s or grace_s:
+                # That nobody speaks to it any more may be all it waits for.
+                self._close_pipes()
+                at = time.monotonic() + in_s
+                self._intend((at, signal.SIGTERM), (at + grace_s, signal.SIGKILL))
+            else:
+                self.kill()
+            self.see_off(self.left())
+        self._close_pipes()
+        self._selector.close()
+        if self._exit is not None:
+            os.close(self._exit)
+            self._exit = None
+        if self._first is not None:
+            self._first.close()
+        self._starting.close()
+
+    def _close_pipes(self) -> None:
+        if self._output is not None:
+            self._selector.unregister(self._output)
+            self._output = None
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+async def start_child(start: Callable[[], Child]) -> Child:
+    """Return what `start` starts, in a thread. Cancelled, it leaves nothing running.
+
+    Raises:
+        Exception: whatever `start` raises.
+    """
+    begun: list[Child] = []
+    is_wanted = True
+
+    def started() -> None:
+        begun.append(start())
+        if not is_wanted:
+            begun[0].end()
+
+    try:
+        await in_thread(started, name="midstream-start")
+    except asyncio.CancelledError:
+        is_wanted = False
+        if begun:
+            await in_thread(begun[0].end, name="midstream-end")
+        raise
+    return begun[0]
+
+
+# --- commands, heard to their end -----------------------------------------------------------------
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +410,67 @@ async def run_command(
     Raises:
         OSError: the command could not be started.
     """
-    command = _Command(argv, folder, environment, timeout_s, sink, box)
+    command = _Command(
+        lambda wakes: Child(
+            argv, folder=folder, environment=environment, box=box or Plain, wakes=wakes
+        ),
+        timeout_s=timeout_s,
+        sink=sink,
+    )
+    return await _seen_through(command, stop, "kill")
+
+
+def run_briefly(
+    argv: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    stderr: int = DROPPED,
+    max_bytes: int,
+) -> tuple[Ended, bytes]:
+    """Return how a command ended, and what it printed. Blocks until all it started has ended too.
+
+    Raises:
+        OSError: the command could not be started.
+    """
+    kept = Kept(max_bytes)
+    command = _Command(
+        lambda wakes: Child(
+            argv, folder=folder, environment=environment, stderr=stderr, wakes=wakes
+        ),
+        timeout_s=timeout_s,
+        sink=kept,
+    )
+    return command.run(), bytes(kept.data)
+
+
+async def run_in_terminal(argv: Sequence[str], *, terminal: int | None = INHERITED) -> Ended:
+    """Return how a program of the person's ended that has our terminal meanwhile, such as an editor.
+
+    It writes to the descriptor `terminal`; INHERITED is where we do. Cancelling ends it softly.
+
+    Raises:
+        OSError, ValueError: it could not be started.
+    """
+    command = _Command(
+        lambda wakes: Child(
+            argv,
+            folder=None,
+            environment=os.environ,
+            stdin=INHERITED,
+            stdout=terminal,
+            stderr=terminal,
+            is_apart=False,
+            wakes=wakes,
+        ),
+        timeout_s=_A_WEEK_S,
+        sink=Kept(0),
+    )
+    return await _seen_through(command, asyncio.Event(), "stop")
+
+
+async def _seen_through(command: "_Command", stop: asyncio.Event, when_cancelled: Wish) -> Ended:
     async with asyncio.TaskGroup() as group:
         work = group.create_task(in_thread(command.run_or_error, name="midstream-command"))
         soften = group.create_task(_when_set(stop, command))
@@ -109,8 +478,8 @@ async def run_command(
             # Shielded: a cancelled command still has to be seen to its end.
             ended = await asyncio.shield(work)
         except asyncio.CancelledError:
-            command.tell("kill")
-            await asyncio.wait({work}, timeout=KILL_S)
+            command.tell(when_cancelled)
+            await asyncio.wait({work}, timeout=KILL_S + GRACE_S * (when_cancelled == "stop"))
             raise
         finally:
             soften.cancel()
@@ -126,20 +495,10 @@ async def _when_set(stop: asyncio.Event, command: "_Command") -> None:
 
 
 class _Command:
-    def __init__(
-        self,
-        argv: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        timeout_s: float,
-        sink: Sink,
-        box: Box | None,
-    ) -> None:
-        self._argv = list(argv)
-        self._folder = folder
-        self._tag = os.urandom(8).hex()
-        self._environment = environment
-        self._box = _Plain if box is None else box
+    """A command that is heard to its end. `start` gets the pipe that wakes its child's `wait`."""
+
+    def __init__(self, start: Callable[[int], Child], *, timeout_s: float, sink: Sink) -> None:
+        self._start = start
         self._timeout_s = timeout_s
         self._sink = sink
         self._wish: Wish = ""
@@ -162,283 +521,74 @@ class _Command:
         wrap it.
         """
         try:
-            return self._run()
+            return self.run()
         except Exception as error:
             return error
 
-    def _run(self) -> Ended:
+    def run(self) -> Ended:
+        """Run it to the end in this thread, which stays: a sandbox ends with the one that started it."""
         try:
-            tag = {tree.TAG: self._tag}
-            starting = self._box(self._argv, self._environment, tag)
+            child = self._start(self._ears)
             try:
-                return self._started(starting)
+                return self._followed(child)
             finally:
-                starting.close()
+                child.end()
         finally:
             with self._lock:
                 self._is_over = True
                 os.close(self._ears)
                 os.close(self._mouth)
 
-    def _started(self, starting: Starting) -> Ended:
-        # Started in this thread, which stays: the sandbox ends with the thread that started it.
-        child = subprocess.Popen(
-            starting.argv,
-            cwd=self._folder,
-            env=starting.environment,
-            stdin=starting.stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=starting.pass_fds,
-        )
-        assert child.stdout is not None
-        first: tree.First | None = None
-        try:
-            with child.stdout, _Watch(child) as watch:
-                watch.listen(self._ears)
-                inside = starting.begin(child.pid)
-                if inside is not None:
-                    first = tree.First(inside, child.pid)
-                return self._followed(child, watch, first)
-        except BaseException:
-            child.kill()
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=KILL_S)
-            raise
-        finally:
-            if first is not None:
-                first.close()
-
-    def _followed(
-        self,
-        child: "subprocess.Popen[bytes]",
-        watch: "_Watch",
-        first: tree.First | None,
-    ) -> Ended:
-        ending = _Ending(child.pid, self._tag, first)
+    def _followed(self, child: Child) -> Ended:
+        if child.process.stdout is not None:
+            child.listen()
         began = time.monotonic()
         deadline = began + self._timeout_s
         cause: Cause = ""
-        while not watch.has_exited():
-            waits = [deadline - time.monotonic(), ending.wait_s(), self._sink.tick()]
-            watch.wait(max(0.0, min(wait for wait in waits if wait is not None)))
+        while not child.has_exited:
+            waits = [deadline - time.monotonic(), child.next_signal_s(), self._sink.tick()]
+            child.wait(min(wait for wait in waits if wait is not None))
             if self._wish == "kill":
                 cause = "stopped"
                 break
-            if not self._read(watch) and not cause:
+            if not self._hears(child) and not cause:
                 cause = "enough"
                 break
             if not cause and self._wish == "stop":
                 cause = "stopped"
-                ending.begin()
+                child.stop_softly()
             elif not cause and time.monotonic() >= deadline:
                 cause = "timed_out"
-                ending.begin()
-            ending.go_on()
-        left_behind, survivors = self._clear(child.pid, watch, ending, cause)
-        self._drain(watch)
+                child.stop_softly()
+            child.send_due()
+        left = child.left()
+        # A sandbox takes along what is left in it when it ends: how much of that is still to be seen
+        # is chance.
+        left_behind = 0 if cause or child.is_boxed else len(left)
+        is_soft = child.has_exited and cause != "enough" and self._wish != "kill"
+        if left and is_soft and not child.is_boxed:
+            child.stop_softly(signal.SIGTERM)
+        elif left:
+            child.kill()
+        survivors = child.see_off(left, lambda: self._meanwhile(child))
+        # What is still in the pipe, never waiting for more.
+        while (data := child.read()) and self._sink.feed(data):
+            pass
         return Ended(
-            exit_code=_reaped(child),
+            exit_code=child.exit_code,
             cause=cause,
             ran_s=time.monotonic() - began,
             left_behind=left_behind,
             survivors=survivors,
         )
 
-    def _read(self, watch: "_Watch") -> bool:
-        data = watch.read()
-        return data is None or self._sink.feed(data)
+    def _hears(self, child: Child) -> bool:
+        data = child.read()
+        return not data or self._sink.feed(data)
 
-    def _clear(
-        self, leader: int, watch: "_Watch", ending: "_Ending", cause: Cause
-    ) -> tuple[int, tuple[int, ...]]:
-        """End what is left of the tree; return how many had outlived the command, and still do."""
-        rest = _others(leader, self._tag)
-        # A sandbox takes along what is left in it when it ends: how much of that is still to be seen
-        # is chance.
-        left_behind = 0 if cause or ending.is_boxed else len(rest)
-        if not rest and watch.has_exited() and not ending.first_lives():
-            return 0, ()
-        is_soft = watch.has_exited() and cause != "enough" and self._wish != "kill"
-        if rest and is_soft and not ending.is_boxed:
-            ending.begin(signal.SIGTERM)
-        else:
-            ending.kill()
-        alive, is_late = True, False
-        while alive and not is_late:
-            if self._wish == "kill":
-                ending.kill()
-            ending.go_on()
-            watch.wait(_TICK_S)
-            self._read(watch)
-            self._sink.tick()
-            # Before the look: what still lives then has had all its time, however long we stood still.
-            is_late = ending.is_late()
-            rest = _others(leader, self._tag)
-            alive = bool(rest) or not watch.has_exited() or ending.first_lives()
-        survivors = tuple(process.pid for process in rest)
-        return left_behind, survivors or ending.first_survives()
-
-    def _drain(self, watch: "_Watch") -> None:
-        """Take what is still in the pipe, never waiting for more."""
-        while data := watch.read():
-            if not self._sink.feed(data):
-                break
-
-
-class _Plain:
-    """A command that is started as it is."""
-
-    pass_fds = ()
-    stdin = subprocess.DEVNULL
-
-    def __init__(
-        self, argv: Sequence[str], environment: Mapping[str, str], tag: Mapping[str, str]
-    ) -> None:
-        self.argv = list(argv)
-        self.environment = {**environment, **tag}
-
-    def begin(self, pid: int) -> int | None:
-        return None
-
-    def close(self) -> None:
-        return
-
-
-def _others(leader: int, tag: str) -> list[tree.Process]:
-    return [each for each in tree.members(leader, tag) if each.pid != leader]
-
-
-def _reaped(child: "subprocess.Popen[bytes]") -> int:
-    try:
-        return child.wait(timeout=0.1)
-    except subprocess.TimeoutExpired:
-        return -signal.SIGKILL
-
-
-class _Ending:
-    """The signals of a soft stop, each at its time. SIGKILL is repeated: forks may race it."""
-
-    def __init__(self, leader: int, tag: str, first: tree.First | None = None) -> None:
-        self._leader = leader
-        self._tag = tag
-        self._first = first
-        self._plan: list[tuple[float, signal.Signals]] = []
-        self._killed_at: float | None = None
-        self._has_begun = False
-
-    @property
-    def is_boxed(self) -> bool:
-        """Return whether the command runs in a process namespace of its own."""
-        return self._first is not None
-
-    def first_lives(self) -> bool:
-        """Return whether that namespace has not ended yet."""
-        return self._first is not None and not self._first.is_gone()
-
-    def first_survives(self) -> tuple[int, ...]:
-        """Return the id of its first process where it cannot be ended."""
-        return (self._first.pid,) if self._first is not None and self.first_lives() else ()
-
-    def begin(self, first: signal.Signals = signal.SIGINT) -> None:
-        """Plan the soft stop, the first signal at once; a second call changes nothing."""
-        if self._has_begun:
-            return
-        self._has_begun = True
-        now = time.monotonic()
-        self._plan = [(now + GRACE_S / 2, signal.SIGTERM), (now + GRACE_S, signal.SIGKILL)]
-        self._plan.insert(0, (now, first))
-
-    def kill(self) -> None:
-        """Plan to kill, now."""
-        self._has_begun = True
-        if self._killed_at is None:
-            self._plan = [(time.monotonic(), signal.SIGKILL)]
-            self.go_on()
-
-    def wait_s(self) -> float | None:
-        """Return the seconds until the next signal, None without one."""
-        return self._plan[0][0] - time.monotonic() if self._plan else None
-
-    def go_on(self) -> None:
-        """Send what is due."""
-        while self._plan and self._plan[0][0] <= time.monotonic():
-            _, which = self._plan.pop(0)
-            if which == signal.SIGKILL:
-                self._killed_at = self._killed_at or time.monotonic()
-            else:
-                tree.send(which, self._leader, self._tag, self._spared())
-        if self._killed_at is not None:
-            if self._first is not None:
-                self._first.kill()
-            tree.send(signal.SIGKILL, self._leader, self._tag)
-
-    def _spared(self) -> tuple[int, ...]:
-        """Return who is not told softly: the sandbox's own two, whose end would kill the rest."""
-        return () if self._first is None else (self._leader, self._first.pid)
-
-    def is_late(self) -> bool:
-        """Return whether what was killed has had its time to be gone."""
-        return self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
-
-
-class _Watch:
-    """Waits for a child's output and end. The child stays unreaped, so that its id stays its own."""
-
-    def __init__(self, child: "subprocess.Popen[bytes]") -> None:
-        assert child.stdout is not None
-        self._child = child
-        self._output: int | None = child.stdout.fileno()
-        os.set_blocking(self._output, False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._output, selectors.EVENT_READ)
-        self._end: int | None = None
-        self._has_exited = False
-        if hasattr(os, "pidfd_open"):
-            self._end = os.pidfd_open(child.pid)
-            self._selector.register(self._end, selectors.EVENT_READ)
-
-    def __enter__(self) -> "_Watch":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._selector.close()
-        if self._end is not None:
-            os.close(self._end)
-
-    def listen(self, ears: int) -> None:
-        """Wake up on this pipe, too."""
-        self._selector.register(ears, selectors.EVENT_READ)
-        self._ears = ears
-
-    def wait(self, seconds: float) -> None:
-        """Return when something has happened, or after that time."""
-        # Without a descriptor for the end, it has to be looked for.
-        limit = seconds if self._end is not None else min(seconds, _TICK_S)
-        for key, _ in self._selector.select(limit):
-            if key.fd == self._end:
-                self._has_exited = True
-                self._selector.unregister(key.fd)
-            elif key.fd == self._ears:
-                os.read(key.fd, 64)
-        if self._end is None and not self._has_exited:
-            self._has_exited = self._child.poll() is not None
-
-    def has_exited(self) -> bool:
-        """Return whether the command itself has ended (what it started may not have)."""
-        return self._has_exited
-
-    def read(self) -> bytes | None:
-        """Return what there is to read now, None for nothing."""
-        if self._output is None:
-            return None
-        try:
-            data = os.read(self._output, _CHUNK)
-        except BlockingIOError:
-            return None
-        if not data:
-            self._selector.unregister(self._output)
-            self._output = None
-            return None
-        return data
+    def _meanwhile(self, child: Child) -> None:
+        """Go on listening to one that is ending, and to the loop."""
+        self._hears(child)
+        self._sink.tick()
+        if self._wish == "kill":
+            child.kill()

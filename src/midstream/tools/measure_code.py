@@ -18,13 +18,14 @@ from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
-from midstream.system.supervisor import run_command
+from midstream.system.supervisor import Kept, run_command
 from midstream.system.workspace_paths import Place, locate, requests_for
 from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
 
 TIMEOUT_S = 120.0
 MAX_ERROR = 300
 MAX_OUTPUT_BYTES = 1_000_000
+"""More than any answer has by itself."""
 
 
 class MeasureCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +83,7 @@ async def answer_of_child(
     Raises:
         WorldTrouble: the process could not be started, was ended or failed.
     """
-    out = _Output()
+    out = Kept(MAX_OUTPUT_BYTES)
     left_out = await in_thread(partial(_kept, without)) if without else None
     # -P: a module of the folder midstream was started in is never what runs.
     command = [sys.executable, "-P", "-W", "ignore", "-m", module]
@@ -119,20 +120,6 @@ def _kept(names: Collection[str]) -> str:
     with open(handle, "wb") as file:
         file.write(b"".join(os.fsencode(name) + b"\0" for name in names))
     return path
-
-
-class _Output:
-    """What the measuring prints, kept whole up to a limit it never reaches by itself."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def feed(self, data: bytes) -> bool:
-        self.data += data
-        return len(self.data) <= MAX_OUTPUT_BYTES
-
-    def tick(self) -> float | None:
-        return None
 
 
 async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str:

@@ -13,7 +13,6 @@ folders only looks in the sandbox.
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +28,7 @@ from midstream.safety.rules import Rule
 from midstream.system.git import ceiling, git_output, not_own
 from midstream.system.hard_links import is_another_name
 from midstream.system.openat2 import opened
+from midstream.system.supervisor import DROPPED
 from midstream.system.workspace_paths import Place, locate, requests_for
 
 _GIT_CHECK_S: Final = 5.0
@@ -136,7 +136,7 @@ class Opened:
     its repository so. What has become something else meanwhile is not there.
     """
 
-    stdin = subprocess.DEVNULL
+    stdin = DROPPED
 
     def __init__(
         self, start: Start, argv: Sequence[str], environment: Mapping[str, str], workspace: Path

@@ -22,7 +22,7 @@ from midstream.system.hard_links import is_another_name
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.system.programs import found_program
-from midstream.system.supervisor import run_command
+from midstream.system.supervisor import Sink, run_command
 from midstream.system.walk import Ignores, ignore_spec, is_tame, walk
 from midstream.system.workspace_paths import (
     LOOK,
@@ -289,15 +289,12 @@ async def search_with_ripgrep(
     await in_thread(partial(_look_into, files, wanted, matches, partial(check_stop, context)))
 
 
-class _Names:
+class _Names(Sink):
     """ripgrep's output, a path and a NUL each."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.found: list[str] = []
-
-    def tick(self) -> float | None:
-        return None
 
     def feed(self, data: bytes) -> bool:
         *whole, self._rest = (self._rest + data).split(b"\0")

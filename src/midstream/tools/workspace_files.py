@@ -16,7 +16,7 @@ from typing import Final
 
 from midstream.system.offloop import call_soon, in_thread
 from midstream.system.programs import found_program
-from midstream.system.supervisor import run_command
+from midstream.system.supervisor import Sink, run_command
 from midstream.system.walk import Ignores
 
 MAX_NAMES: Final = 50_000
@@ -99,7 +99,7 @@ class WorkspaceFiles:
             self._looking = self._found = None
 
 
-class _Found:
+class _Found(Sink):
     """Takes names, in the thread that finds them. A sink of `run_command` as well."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -130,9 +130,6 @@ class _Found:
     def feed(self, data: bytes) -> bool:
         *whole, self._rest = (self._rest + data).split(b"\0")
         return all(self.add(os.fsdecode(name).removeprefix("./")) for name in whole)
-
-    def tick(self) -> float | None:
-        return None
 
 
 async def _listed(program: str, workspace: Path, found: _Found) -> bool:

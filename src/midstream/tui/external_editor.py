@@ -3,8 +3,6 @@
 The text lies in a private file while the editor runs, and is gone with it.
 """
 
-import asyncio
-import contextlib
 import os
 import shlex
 import shutil
@@ -15,10 +13,10 @@ from typing import Final
 
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
+from midstream.system.supervisor import run_in_terminal
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")
 _MAX_CHARS: Final = 10_000_000
-_END_S: Final = 2.0
 
 
 def editor_command(environ: Mapping[str, str]) -> list[str]:
@@ -57,21 +55,12 @@ async def edited(text: str, argv: list[str], *, terminal: int) -> str:
 async def _edited(text: str, argv: list[str], path: Path, terminal: int) -> str:
     await in_thread(lambda: _write(path, text))
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv, str(path), stdout=terminal, stderr=terminal
-        )
+        code = (await run_in_terminal([*argv, str(path)], terminal=terminal)).exit_code
     except (OSError, ValueError) as error:
         raise WorldTrouble(
             f"The editor {argv[0]!r} could not be started: {error}.",
             hint="Set EDITOR to one that can, such as EDITOR=nano.",
         ) from None
-    try:
-        code = await process.wait()
-    except asyncio.CancelledError:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await _gone(process)
-        raise
     if code:
         raise WorldTrouble(
             f"The editor {argv[0]!r} ended with {code}: your line is as it was.",
@@ -83,15 +72,6 @@ async def _edited(text: str, argv: list[str], path: Path, terminal: int) -> str:
         raise WorldTrouble(
             f"What the editor wrote cannot be read: {error}.", hint="Your line is as it was."
         ) from None
-
-
-async def _gone(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_END_S):
-            await process.wait()
-            return
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pipes_kit import started
 
 from midstream.safety.policy import Policy
-from midstream.system.supervisor import _Plain
+from midstream.system.supervisor import Plain
 from midstream.testing.attacks import Tried, battery, scratch_folder
 from midstream.tools.sandbox.probes import Measured
 from midstream.tools.sandbox.sandbox import Sandbox
@@ -84,7 +84,7 @@ class NoWalls(Sandbox):
 
     def wrapped(self, argv: Sequence[str], **given: Any) -> Any:
         environment: Mapping[str, str] = given["environment"]
-        return _Plain(argv, {**os.environ, **environment}, given["tag"] or {})
+        return Plain(argv, {**os.environ, **environment}, given["tag"] or {})
 
 
 def test_it_sees_a_sandbox_without_walls() -> None:

@@ -2,11 +2,12 @@
 
 import os
 import stat
-import subprocess
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from midstream.system.supervisor import MERGED, run_briefly
 
 PLACES: Final = (
     "/usr/bin/bwrap",
@@ -17,6 +18,8 @@ PLACES: Final = (
 """Where a system keeps it. PATH is not asked: a workspace can put itself there."""
 NEEDED: Final = (0, 8)
 """The first version with `--disable-userns`."""
+_SAYS_S: Final = 30.0
+_SAYS_BYTES: Final = 1_000_000
 
 
 class Bwrap(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +78,7 @@ def _described(path: str) -> Bwrap | str:
     about = os.stat(path)
     try:
         version, usage = (_said(path, flag) for flag in ("--version", "--help"))
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         return f"{path} does not run: {error}."
     return Bwrap(
         path=path,
@@ -86,13 +89,9 @@ def _described(path: str) -> Bwrap | str:
 
 
 def _said(path: str, flag: str) -> str:
-    ended = subprocess.run(
-        [path, flag],
-        env={},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=30,
-        check=False,
+    ended, said = run_briefly(
+        [path, flag], environment={}, timeout_s=_SAYS_S, stderr=MERGED, max_bytes=_SAYS_BYTES
     )
-    return ended.stdout.decode("utf-8", "replace")
+    if ended.cause:
+        raise TimeoutError(f"{flag} does not end")
+    return said.decode("utf-8", "replace")

@@ -8,11 +8,10 @@ import platform
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,7 @@ import msgspec
 
 from midstream.config.private_files import make_private
 from midstream.safety.capability import SandboxLevel
+from midstream.system.supervisor import Child
 from midstream.tools.sandbox import seccomp
 from midstream.tools.sandbox.bwrap import NEEDED, PLACES, Bwrap, found_bwrap
 from midstream.tools.sandbox.launch import Machinery, Prepared
@@ -30,7 +30,6 @@ _PROBE_PROCESSES: Final = 48
 _PROBE_S: Final = 20.0
 _ENDING_S: Final = 10.0
 """What stays behind is ended with the sandbox's first process: that needs no time of its own."""
-_TRY_S: Final = 0.005
 _FILE: Final = "sandbox.json"
 
 
@@ -137,7 +136,7 @@ def _measure(bwrap: Bwrap, state: Path) -> Measured:
             prefix="midstream-probe-", ignore_cleanup_errors=True
         ) as folder:
             said, ended = _tried(machinery(state, bwrap), Path(folder))
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         return named(level="none", why=f"The sandbox does not start: {error}.")
     try:
         probes = [Probe(*each) for each in json.loads(said.partition("\n")[0])]
@@ -188,42 +187,32 @@ def _tried(made: Machinery, folder: Path) -> tuple[str, bool]:
 
 
 def _run(ready: Prepared) -> tuple[str, bool]:
-    with subprocess.Popen(
-        ready.argv,
-        env=ready.environment,
-        stdin=ready.stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=ready.pass_fds,
-    ) as child:
-        try:
-            ready.begin(child.pid)
-            _await_end(child.pid)
-            # What stays behind holds the pipe: that it ends is the proof that nothing stayed.
-            said, _ = child.communicate(timeout=_ENDING_S)
-            return said.decode("utf-8", "replace"), True
-        except subprocess.TimeoutExpired as error:
+    child = Child((), folder=None, environment={}, box=lambda *_: ready)
+    said = b""
+
+    def hear(is_over: Callable[[], bool], seconds: float) -> None:
+        nonlocal said
+        until = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < until:
+            child.wait(until - time.monotonic())
+            said += child.read()
+
+    try:
+        child.listen()
+        hear(lambda: child.has_exited, _PROBE_S)
+        # What stays behind holds the pipe: that it ends is the proof that nothing stayed.
+        hear(lambda: child.is_silent, _ENDING_S)
+        if not child.is_silent:
             _end_all(child)
-            return (error.stdout or b"").decode("utf-8", "replace"), False
-        finally:
-            child.kill()
+        return said.decode("utf-8", "replace"), child.is_silent
+    finally:
+        child.end()
 
 
-def _await_end(pid: int) -> None:
-    """Wait until the probes are over. Nothing is reaped: `_end_all` may still use the number."""
-    how = os.WEXITED | os.WNOWAIT | os.WNOHANG
-    until = time.monotonic() + _PROBE_S
-    while os.waitid(os.P_PID, pid, how) is None and time.monotonic() < until:
-        time.sleep(_TRY_S)
-
-
-def _end_all(child: "subprocess.Popen[bytes]") -> None:
+def _end_all(child: Child) -> None:
     """End what a sandbox that does not hold has let go: all that prints where it did."""
-    with contextlib.suppress(OSError):
-        os.killpg(child.pid, signal.SIGKILL)
-    assert child.stdout is not None
-    ours = os.readlink(f"/proc/self/fd/{child.stdout.fileno()}")
+    assert child.process.stdout is not None
+    ours = os.readlink(f"/proc/self/fd/{child.process.stdout.fileno()}")
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with contextlib.suppress(OSError):
             if pid != os.getpid() and os.readlink(f"/proc/{pid}/fd/1") == ours:

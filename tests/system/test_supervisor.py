@@ -1,0 +1,170 @@
+"""Children that are held, not only heard to their end; how commands end is in `test_tool_shell`."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from deadline import DEADLINE_S, until
+
+from midstream.system import process_tree, supervisor
+from midstream.system.supervisor import (
+    PIPED,
+    Child,
+    run_briefly,
+    run_in_terminal,
+    start_child,
+)
+
+SHELL = "/bin/sh"
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "KILL_S", DEADLINE_S)
+
+
+def shell(line: str, folder: Path) -> Child:
+    return Child([SHELL, "-c", line], folder=folder, environment=ENVIRONMENT, stdin=PIPED)
+
+
+def heard(child: Child, word: bytes) -> None:
+    """Wait until a child has said a word."""
+    child.listen()
+    said = b""
+    while word not in said:
+        child.wait(DEADLINE_S)
+        said += child.read()
+
+
+def alive_in(folder: Path) -> list[int]:
+    found = []
+    for process in process_tree.processes():
+        try:
+            if os.readlink(f"/proc/{process.pid}/cwd") == str(folder):
+                found.append(process.pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_child_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    child = shell("(setsid sleep 1000 &) ; sleep 1000 & echo on; trap '' TERM; wait", tmp_path)
+    heard(child, b"on")
+
+    child.end()
+    child.end()
+
+    assert child.exit_code == -signal.SIGKILL
+    assert alive_in(tmp_path) == []
+
+
+def test_a_child_may_end_by_itself_once_nobody_speaks_to_it(tmp_path: Path) -> None:
+    child = shell("echo on; cat; touch heard-the-end; exit 5", tmp_path)
+    heard(child, b"on")
+
+    child.end(in_s=DEADLINE_S, grace_s=DEADLINE_S)
+
+    assert child.exit_code == 5
+    assert (tmp_path / "heard-the-end").exists()
+
+
+def test_what_a_child_of_a_child_starts_is_known_by_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer = shell("echo $MIDSTREAM_CALL; read line", tmp_path)
+    outer.listen()
+    while not (said := outer.read()):
+        outer.wait(DEADLINE_S)
+    monkeypatch.setenv(process_tree.TAG, said.decode().strip())
+    inner = shell("(setsid sleep 1000 &); echo on", tmp_path)
+    heard(inner, b"on")
+
+    outer.end()
+
+    assert alive_in(tmp_path) == []
+    inner.end()
+
+
+async def test_a_start_that_nobody_waits_for_leaves_nothing(tmp_path: Path) -> None:
+    may_start = threading.Event()
+
+    def start() -> Child:
+        may_start.wait(DEADLINE_S)
+        return shell("touch begun; sleep 1000", tmp_path)
+
+    async def is_gone() -> bool:
+        return "midstream-start" not in {thread.name for thread in threading.enumerate()}
+
+    async with asyncio.timeout(DEADLINE_S):
+        starting = asyncio.create_task(start_child(start))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait({starting})
+        may_start.set()
+        await until(is_gone)
+
+    assert starting.cancelled()
+    assert alive_in(tmp_path) == []
+
+
+def test_what_says_too_much_is_ended(tmp_path: Path) -> None:
+    ended, said = run_briefly(
+        [SHELL, "-c", "while :; do echo more; done"],
+        folder=tmp_path,
+        environment=ENVIRONMENT,
+        timeout_s=DEADLINE_S,
+        max_bytes=1_000,
+    )
+
+    assert ended.cause == "enough"
+    assert said.startswith(b"more\nmore\n")
+    assert len(said) < 1_000_000
+    assert alive_in(tmp_path) == []
+
+
+def test_what_is_out_of_time_is_ended(tmp_path: Path) -> None:
+    ended, _ = run_briefly(
+        ["/bin/sleep", "1000"],
+        folder=tmp_path,
+        environment=ENVIRONMENT,
+        timeout_s=0.0,
+        max_bytes=1_000,
+    )
+
+    assert (ended.cause, ended.exit_code) == ("timed_out", -signal.SIGINT)
+
+
+async def test_a_program_in_the_terminal_is_told_that_it_is_to_end(tmp_path: Path) -> None:
+    line = f"trap 'echo bye > {tmp_path}/bye; exit' TERM; > {tmp_path}/on; while :; do sleep 0.01; done"
+
+    async def is_on() -> bool:
+        return (tmp_path / "on").exists()
+
+    terminal = os.open(os.devnull, os.O_WRONLY)
+    async with asyncio.timeout(DEADLINE_S):
+        work = asyncio.create_task(run_in_terminal([SHELL, "-c", line], terminal=terminal))
+        await until(is_on)
+        work.cancel()
+        await asyncio.wait({work})
+    os.close(terminal)
+
+    assert work.cancelled()
+    assert (tmp_path / "bye").read_text() == "bye\n"
+
+
+async def test_what_an_editor_leaves_behind_on_purpose_stays(tmp_path: Path) -> None:
+    serves = f"import time; open({str(tmp_path / 'on')!r}, 'w').close(); time.sleep(1000)"
+    line = f'cd {tmp_path}; setsid {sys.executable} -c "{serves}" & until [ -e {tmp_path}/on ]; do :; done'
+
+    ended = await run_in_terminal([SHELL, "-c", line])
+
+    left = alive_in(tmp_path)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert ended.exit_code == 0
+    assert len(left) == 1
