@@ -10,16 +10,9 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.summaries import summary_key
 from midstream.language.spec import Role, chat_definition
+from midstream.views.amounts import ago
 from midstream.views.cells import cells
-from midstream.views.listing import (
-    Summary,
-    ago,
-    chat_rows,
-    named_like,
-    price_of,
-    summarised,
-    title_of,
-)
+from midstream.views.listing import Summary, chat_rows, named_like, price_of, summarised, title_of
 from midstream.views.turns import PastTurn, Said, past_of
 
 CHAT = chat_definition("dude", Role(), {})

@@ -12,7 +12,7 @@ from midstream.app.status_model import Outlook
 from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
 from midstream.runtime.ports import Machine, Permits, Status
-from midstream.views.clock import time_of_day
+from midstream.views.amounts import time_of_day
 from midstream.views.run_status import (
     is_at_work,
     lanes,

@@ -24,7 +24,7 @@ from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.problem import has_errors
 from midstream.system.own_process import STDERR, STDIN, columns, is_terminal, write_error, write_out
 from midstream.tui.terminal_questions import asked
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 
 def listed(options: Options) -> int:

@@ -42,14 +42,13 @@ from midstream.tui.styled_lines import (
     lines_of,
     width_of,
 )
-from midstream.views.amounts import duration, span_words
+from midstream.views.amounts import duration, span_words, time_of_day
 from midstream.views.call_results import (
     call_words,
     fields_words,
     outcome_words,
     result_words,
 )
-from midstream.views.clock import time_of_day
 from midstream.views.question_words import (
     head_of_diff,
     question_heading,

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 When: TypeAlias = Literal[
     "empty",

@@ -25,8 +25,7 @@ from midstream.tui.styled_lines import (
     rows,
     width_of,
 )
-from midstream.views.amounts import duration, token_words
-from midstream.views.clock import time_of_day
+from midstream.views.amounts import duration, time_of_day, token_words
 from midstream.views.run_status import Lane
 
 _TAIL_CHARS = 4000

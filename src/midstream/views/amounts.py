@@ -1,4 +1,6 @@
-"""Amounts as a person reads them: tokens, spans of time, counted things."""
+"""Amounts and times as a person reads them: tokens, counted things, spans, times of day."""
+
+from datetime import datetime
 
 
 def token_words(tokens: int) -> str:
@@ -34,3 +36,37 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min{f' {whole % 60} s' if whole % 60 else ''}"
     return f"{whole // 3600} h{f' {whole % 3600 // 60} min' if whole % 3600 // 60 else ''}"
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a duration in words, such as `40 s` or `3 min`."""
+    if 0 < seconds < 0.95:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{round(seconds, 1):g} s"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            count = seconds / size
+            return f"{round(count, 1):g} {unit}"
+    return ""
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was, "" where its day says more."""
+    if seconds < 0 or seconds >= 86_400:
+        return ""
+    if seconds < 90:
+        return "just now"
+    if seconds < 5_400:
+        return f"{round(seconds / 60)} min ago"
+    return f"{round(seconds / 3600)} h ago"
+
+
+def time_of_day(at: float, *, now: float | None = None) -> str:
+    """Return a time (seconds since 1970) in the zone of this machine, such as `18:00`.
+
+    With seconds where it is no whole minute, with its day where that is another one than `now`'s.
+    """
+    when = datetime.fromtimestamp(at)
+    day = "" if now is None or datetime.fromtimestamp(now).date() == when.date() else "%Y-%m-%d "
+    return when.strftime(f"{day}%H:%M:%S" if int(at) % 60 else f"{day}%H:%M")

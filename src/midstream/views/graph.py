@@ -12,6 +12,7 @@ import msgspec
 from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Policy
 from midstream.language.spec import Ask, Branch, Definition, ForEach, State, Workflow
+from midstream.views.amounts import seconds_words
 from midstream.views.cells import one_line
 from midstream.views.handler_targets import UNKNOWN, targets_of
 
@@ -309,19 +310,6 @@ def join_words(join: Literal["all", "any"] | int) -> str:
     if join in ("any", 1):
         return "one must end"
     return f"{join} must end"
-
-
-def seconds_words(seconds: float) -> str:
-    """Return a duration in words, such as `40 s` or `3 min`."""
-    if 0 < seconds < 0.95:
-        return f"{round(seconds * 1000)} ms"
-    if seconds < 60:
-        return f"{round(seconds, 1):g} s"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            count = seconds / size
-            return f"{round(count, 1):g} {unit}"
-    return ""
 
 
 def target_words(target: str) -> str:

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.language.names import INTERRUPTED, STOP
+from midstream.views.amounts import seconds_words
 from midstream.views.cells import cells, clipped, one_line, padded, wrapped
-from midstream.views.graph import Edge, Graph, Group, Node, seconds_words, target_words
+from midstream.views.graph import Edge, Graph, Group, Node, target_words
 from midstream.views.graph_marks import NO_MARKS, Key, Marks
 
 Look: TypeAlias = Literal["title", "plain", "dim", "exit", "mark"]

@@ -11,9 +11,8 @@ from midstream.core.costs import Cost, in_words
 from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
-from midstream.views.amounts import counted
+from midstream.views.amounts import ago, counted, time_of_day
 from midstream.views.cells import clipped, one_line, padded
-from midstream.views.clock import time_of_day
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
@@ -263,17 +262,6 @@ def price_of(summary: Summary) -> str:
         unpriced=summary.unpriced,
     )
     return in_words(cost) if cost.usd or cost.unpriced else ""
-
-
-def ago(seconds: float) -> str:
-    """Return how long ago something was, "" where its day says more."""
-    if seconds < 0 or seconds >= 86_400:
-        return ""
-    if seconds < 90:
-        return "just now"
-    if seconds < 5_400:
-        return f"{round(seconds / 60)} min ago"
-    return f"{round(seconds / 3600)} h ago"
 
 
 def named_like(wanted: str, names: Sequence[tuple[str, str]]) -> list[str]:

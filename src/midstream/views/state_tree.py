@@ -13,9 +13,8 @@ from midstream.core.run import Run, plan_for
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import Json
 from midstream.language.spec import State
-from midstream.views.amounts import counted, in_short, token_words
+from midstream.views.amounts import counted, in_short, time_of_day, token_words
 from midstream.views.cells import clipped, one_line
-from midstream.views.clock import time_of_day
 from midstream.views.progress import progress_words
 from midstream.views.run_status import about, where
 

@@ -17,9 +17,8 @@ from midstream.core.costs import Cost, costs, in_words
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.names import REQUEST_USERS_INPUT
-from midstream.views.amounts import counted, in_short, span_words
+from midstream.views.amounts import counted, in_short, span_words, time_of_day
 from midstream.views.cells import clipped, one_line
-from midstream.views.clock import time_of_day
 from midstream.views.listing import Summary, begins_turn, is_heard, summarised
 
 # --- points to go back to -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from midstream.language.branch_spec import branches_of
 from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
+from midstream.views.amounts import seconds_words
 from midstream.views.cells import clipped, one_line, padded, wrapped
 from midstream.views.graph import (
     Edge,
@@ -23,7 +24,6 @@ from midstream.views.graph import (
     graph_of,
     handlers_of,
     kind_of,
-    seconds_words,
     target_words,
     work_words,
 )

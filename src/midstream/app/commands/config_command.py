@@ -8,7 +8,7 @@ from midstream.config.user_settings import FEW_VALUES
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 _WIDEST: Final = 120
 KINDS: Final = ("role", "workflow")

@@ -7,7 +7,7 @@ from midstream.app.commands.model_command import MODEL_COMMAND
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 
 async def _exit(operator: Operator, argument: str) -> None:

@@ -9,7 +9,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean, nearest
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 
 def is_command(line: str) -> bool:

@@ -5,7 +5,7 @@ from midstream.app.commands.permission_commands import WORDS
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 WIDEST = 120
 """Columns a table takes at most."""

@@ -8,7 +8,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
 from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 DEFAULT: Final = "default"
 _WIDEST: Final = 120

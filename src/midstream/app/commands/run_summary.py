@@ -5,8 +5,8 @@ from typing import Final
 
 from midstream.core.conversation import USER
 from midstream.core.run import Run
+from midstream.views.amounts import time_of_day
 from midstream.views.cells import clipped, one_line
-from midstream.views.clock import time_of_day
 from midstream.views.run_status import where
 
 _FIRST: Final = 40

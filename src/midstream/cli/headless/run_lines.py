@@ -18,7 +18,7 @@ from midstream.core.run import InputRecord, Run
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.runtime.ports.storage import KeptRun, Letter
-from midstream.views.clock import time_of_day
+from midstream.views.amounts import time_of_day
 from midstream.views.run_status import Lane, lanes, where
 from midstream.views.side_effects import PUT_BACK
 

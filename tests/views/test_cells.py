@@ -1,6 +1,6 @@
 """Two columns of words on a terminal of any width."""
 
-from midstream.views.columns import two_columns
+from midstream.views.cells import two_columns
 
 ROWS = [("Enter", "send the line as it stands"), ("", ""), ("/a-rather-long-name NAME", "do it")]
 
