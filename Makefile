@@ -68,7 +68,7 @@ docs: .venv/ready-dev
 	$(BIN)/python -m midstream.tui.keymap > docs/keys.md
 
 lock:
-	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet .
+	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet '.[code]'
 	{ echo "# What midstream runs with, pinned. Made anew with: make lock"; \
 		.lock/bin/pip freeze --exclude midstream; } > requirements.lock
 	.lock/bin/pip install --quiet '.[dev]'

@@ -129,7 +129,7 @@ def test_the_console_draws_the_active_workflow(tmp_path: Path) -> None:
 
 def test_drawing_a_schema_needs_no_heavy_library(tmp_path: Path) -> None:
     code = "import sys, midstream.cli.language; print(any(m in sys.modules for m in HEAVY))"
-    heavy = "HEAVY = ('pydantic_ai', 'openai', 'jsonschema', 'lizard');"
+    heavy = "HEAVY = ('pydantic_ai', 'openai', 'jsonschema', 'lizard', 'tree_sitter');"
     ended = subprocess.run(
         [sys.executable, "-c", heavy + code],
         env=environment(tmp_path, None),

@@ -17,6 +17,7 @@ from midstream.system.offloop import in_thread
 from midstream.tools import manager as manager_module
 from midstream.tools.base import Tool, check_stop
 from midstream.tools.manager import ToolManager
+from midstream.tools.measure_code import LIBRARIES
 from midstream.tools.tool_text import MAX_CHARS
 
 __all__ = ["patient"]
@@ -324,7 +325,7 @@ async def test_a_question_to_the_user_is_never_run_here(tmp_path: Path) -> None:
 
 
 def test_importing_the_manager_imports_no_heavy_library() -> None:
-    heavy = "{'jsonschema', 'simpleeval', 'pathspec', 'pydantic_core', 'pydantic_ai', 'lizard'}"
+    heavy = {"jsonschema", "simpleeval", "pathspec", "pydantic_core", "pydantic_ai", *LIBRARIES}
     code = f"import sys, midstream.tools.manager; print(sorted({heavy} & set(sys.modules)))"
 
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -187,6 +187,7 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield from _models(config)
     yield from _local_models()
     yield from _programs(config.workspace)
+    yield _code()
     yield from _sandbox(config, again=False, whole=False)
     yield from _servers(config)
 
@@ -394,6 +395,15 @@ def _programs(workspace: Path) -> Iterator[Finding]:
             )
             continue
         yield Finding(about=name, mark="ok", words=_version(path))
+
+
+def _code() -> Finding:
+    from midstream.tools.measure_code import INSTALL, missing_library
+
+    if missing := missing_library():
+        words = f"not installed ({missing}): explain_codebase and measure_code cannot work"
+        return Finding(about="code map", mark="note", words=words, hint=INSTALL)
+    return Finding(about="code map", mark="ok", words="explain_codebase and measure_code can work")
 
 
 def _version(path: str) -> str:

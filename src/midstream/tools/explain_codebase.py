@@ -49,7 +49,7 @@ async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> 
     """Return a map: files with their sizes, what they define, the ones the rest leans on first.
 
     Raises:
-        UserMistake: there is no such file or folder.
+        UserMistake: there is no such file or folder, or a library it needs is not installed.
         WorldTrouble: the drawing process could not be started, was ended or failed.
     """
     wanted = typed(arguments, ExplainCodebase)

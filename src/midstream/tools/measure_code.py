@@ -7,13 +7,14 @@ import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from midstream.codemap.source_files import listed
-from midstream.language.errors import WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
@@ -46,6 +47,21 @@ _INHERITED = (
 """What the measuring gets of our environment: no keys, since git is started from there."""
 
 
+LIBRARIES = (
+    "lizard",
+    *("tree_sitter", "tree_sitter_go", "tree_sitter_java", "tree_sitter_javascript"),
+    *("tree_sitter_rust", "tree_sitter_typescript"),
+)
+"""What the measures and the map import, and the extra `code` installs."""
+
+INSTALL = "pip install 'midstream[code]'"
+
+
+def missing_library() -> str:
+    """Return the first library that is not installed, "" where all are; nothing is imported."""
+    return next((name for name in LIBRARIES if find_spec(name) is None), "")
+
+
 async def measured(
     root: Path,
     *,
@@ -60,6 +76,7 @@ async def measured(
     cancelling, ends the measuring and everything it started.
 
     Raises:
+        UserMistake: a library it needs is not installed.
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
     return await answer_of_child(
@@ -81,8 +98,14 @@ async def answer_of_child(
     that, each before a NUL.
 
     Raises:
+        UserMistake: a library it needs is not installed.
         WorldTrouble: the process could not be started, was ended or failed.
     """
+    if missing := await in_thread(missing_library):
+        raise UserMistake(
+            f"The map and the measures of code need a library that is not installed ({missing}).",
+            hint=f"Run: {INSTALL}",
+        )
     out = Kept(MAX_OUTPUT_BYTES)
     left_out = await in_thread(partial(_kept, without)) if without else None
     # -P: a module of the folder midstream was started in is never what runs.
