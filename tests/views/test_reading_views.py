@@ -24,7 +24,7 @@ from midstream.core.run import Run
 from midstream.language import spec
 from midstream.language.names import Outcome
 from midstream.views.amounts import in_short, span_words, token_words
-from midstream.views.call_results import call_words, result_words
+from midstream.views.calls_in_words import call_words, result_words
 from midstream.views.cells import cells
 from midstream.views.context_window import agents_of, filling_lines, filling_of
 from midstream.views.progress import progress_words

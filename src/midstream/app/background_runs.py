@@ -30,8 +30,8 @@ from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwne
 from midstream.language.nearest import nearest
 from midstream.runtime.ports import Choice, Face, Machine, Receipt
 from midstream.runtime.ports.storage import KeptRun
+from midstream.views.calls_in_words import question_heading, question_summary
 from midstream.views.listing import named_like
-from midstream.views.question_words import question_heading, question_summary
 from midstream.views.spending import Spent
 
 SHOWN_RUNS = 20

@@ -25,7 +25,7 @@ from midstream.tui.styled_lines import (
     rows,
     width_of,
 )
-from midstream.views.question_words import question_heading
+from midstream.views.calls_in_words import question_heading
 
 _BAR: Final = "│ "
 _NAME_CELLS: Final = 20

@@ -20,7 +20,7 @@ from midstream.tui.styled_lines import (
     rows,
     width_of,
 )
-from midstream.views.question_words import question_heading
+from midstream.views.calls_in_words import question_heading
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
 ESC_STOPS: Final = "Esc stops"

@@ -43,19 +43,17 @@ from midstream.tui.styled_lines import (
     width_of,
 )
 from midstream.views.amounts import duration, span_words, time_of_day
-from midstream.views.call_results import (
+from midstream.views.calls_in_words import (
+    beginning,
     call_words,
     fields_words,
-    outcome_words,
-    result_words,
-)
-from midstream.views.question_words import (
     head_of_diff,
+    outcome_words,
     question_heading,
     question_summary,
-    result_summary,
-    shortened,
+    result_words,
 )
+from midstream.views.cells import shortened
 
 Kind: TypeAlias = Literal["info", "note", "warning", "error"]
 
@@ -130,7 +128,7 @@ def own_words(text: str, kind: Kind) -> list[Line]:
 
 def heard(text: str) -> Line:
     """Return that words which waited are taken up now, on a row."""
-    words = result_summary(text)
+    words = beginning(text)
     return Line(((DIM, "sent now: "), (DIM, words)), "· ", DIM, shrinks=words)
 
 
@@ -391,7 +389,7 @@ def trouble(fact: e.StateFailed, *, is_known: bool) -> list[Line]:
     again = f"again {in_time(fact.wait_s)}{tries}"
     if is_known:
         return own_words(f"{fact.state}: {again}", "note") if fact.then == "retry" else []
-    what = f"{fact.state}: {result_summary(fact.error)}"
+    what = f"{fact.state}: {beginning(fact.error)}"
     return own_words(f"{what}  {again}" if fact.then == "retry" else what, "warning")
 
 

@@ -46,7 +46,7 @@ from midstream.tui.live_output import Outputs
 from midstream.tui.run_totals import Tally
 from midstream.tui.styled_lines import DIM, Line
 from midstream.tui.talk_events import TalkStory
-from midstream.views.question_words import result_summary
+from midstream.views.calls_in_words import beginning
 
 _BETWEEN = (
     e.ToolReturned,
@@ -325,7 +325,7 @@ class Narrator:
         number = self._talk.expired(run, fact.branch)
         if number is not None:
             value = fact.text or msgspec.json.encode(fact.value).decode()
-            words = f"#{number} is answered with its default: {result_summary(value)}"
+            words = f"#{number} is answered with its default: {beginning(value)}"
             return self._branches.labelled(run, fact.branch, own_words(words, "note"))
         return [*self._branches.join(run, fact.branch)]
 

@@ -12,7 +12,7 @@ from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import RESULT_MARK
 from midstream.tui.output_tail import OutputTail
 from midstream.tui.styled_lines import DIM, Line
-from midstream.views.call_results import output_of
+from midstream.views.calls_in_words import output_of
 
 MAX_LINES: Final = 5
 """The last lines of a command that failed; of one that did not the last alone is shown."""

@@ -14,8 +14,8 @@ from midstream.core.run import Run
 from midstream.tui.branch_events import Branches
 from midstream.tui.event_lines import Block, answer_line, heard, own_words, question_lines
 from midstream.tui.halt_events import Halts
+from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
-from midstream.views.question_words import question_summary
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""

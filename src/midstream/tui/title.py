@@ -17,7 +17,7 @@ from midstream.core.run import Run
 from midstream.runtime.ports import Status
 from midstream.safety.sanitize import controlled, sanitized
 from midstream.tui.styled_lines import clipped
-from midstream.views.call_results import beginning
+from midstream.views.calls_in_words import beginning
 
 AWAY_S: Final = 10.0
 """Without a key for so long a person is taken to look elsewhere."""

@@ -40,6 +40,15 @@ def one_line(text: str) -> str:
     )
 
 
+SUMMARY_CHARS: Final = 160
+"""Characters of what is told in a line."""
+
+
+def shortened(text: str, limit: int = SUMMARY_CHARS) -> str:
+    """Return a text of at most so many characters (not cells); where it was cut it ends with `…`."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}{ELLIPSIS}"
+
+
 def clipped(text: str, width: int) -> str:
     """Return the text in at most `width` cells; what is cut off is an ellipsis."""
     if cells(text) <= width:

@@ -12,7 +12,7 @@ from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
 from midstream.views.amounts import ago, counted, time_of_day
-from midstream.views.cells import clipped, one_line, padded
+from midstream.views.cells import clipped, one_line, padded, shortened
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
 
@@ -116,7 +116,7 @@ def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:
         case e.StateTransition(target=target):
             return {} if envelope.event.branch else {"state": target}
         case e.InputReceived(text=text, source=source):
-            first = {} if summary.first else {"first": _shortened(text)}
+            first = {} if summary.first else {"first": shortened(" ".join(text.split()), _FIRST)}
             is_one = source in UNATTENDED and (summary.is_unattended or not summary.first)
             return {**first, "is_unattended": is_one}
         case e.InputDisposed(input_id=id, disposition=disposition):
@@ -176,11 +176,6 @@ def _heard(summary: Summary, id: str, disposition: Disposition, seq: int) -> dic
 
 _FIRST = 80
 """Characters of the first words that are listed."""
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _FIRST else f"{line[: _FIRST - 1]}…"
 
 
 def _priced(summary: Summary, usage: e.Usage | None) -> dict[str, object]:

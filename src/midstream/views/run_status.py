@@ -6,6 +6,7 @@ from midstream.core.branch_address import addressees, living, only_agent
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.language.names import Json, Policy
+from midstream.views.cells import shortened
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +117,9 @@ def about(input: Json, variables: dict[str, Json]) -> str:
     named = input.get("name") or input.get("path") or input if isinstance(input, dict) else input
     text = named if isinstance(named, str) else msgspec.json.encode(named).decode()
     text = " ".join(text.split())
-    if len(text) <= _ABOUT:
-        return text
-    # Of a path the end says more.
-    return f"…{text[1 - _ABOUT :]}" if "/" in text else f"{text[: _ABOUT - 1]}…"
+    if "/" in text and len(text) > _ABOUT:
+        return f"…{text[1 - _ABOUT :]}"  # of a path the end says more
+    return shortened(text, _ABOUT)
 
 
 def is_at_work(run: Run) -> bool:

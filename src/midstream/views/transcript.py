@@ -8,7 +8,7 @@ from midstream.core import events as e
 from midstream.core.call_notes import without_change
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.notices import Envelope
-from midstream.views.call_results import beginning, call_words, fields_words, result_words
+from midstream.views.calls_in_words import beginning, call_words, fields_words, result_words
 
 _INDENT = "    "
 

@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from midstream.views.cells import shortened
+
 _LONGEST: Final = 48
 """Characters of a model's name that are shown: a server may say anything."""
 
@@ -89,7 +91,7 @@ def _found(found: Found) -> list[tuple[str, str]]:
     some = found.keys if len(found.keys) <= _MOST else found.keys[: _MOST - 1]
     rows = [(key.name, _way_to(key, found)) for key in some]
     if others := [key.name for key in found.keys[len(some) :]]:
-        rows.append((f"and {len(others)} more", _short(", ".join(others))))
+        rows.append((f"and {len(others)} more", shortened(", ".join(others), _LONGEST)))
     if not rows:
         rows.append(("no key", "OPENAI_API_KEY and similar keys are not set"))
     rows += [(f"{each.program} :{each.port}", _offers(each)) for each in found.endpoints[:_MOST]]
@@ -122,20 +124,16 @@ def way_to(each: Endpoint) -> str:
     if not each.chats_with:
         return "answers, but has no model to chat with yet"
     if each.program == OLLAMA:
-        return f"/model ollama:{_short(each.chats_with)}"
-    return f"OPENAI_BASE_URL={each.address} midstream --model openai:{_short(each.chats_with)}"
+        return f"/model ollama:{shortened(each.chats_with, _LONGEST)}"
+    return f"OPENAI_BASE_URL={each.address} midstream --model openai:{shortened(each.chats_with, _LONGEST)}"
 
 
 OLLAMA: Final = "Ollama"
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
 def _answers(found: Found) -> str:
     if not found.is_offline:
-        return f"{_short(found.model)} answers."
+        return f"{shortened(found.model, _LONGEST)} answers."
     return (
         "Until you choose a model the built-in offline model answers. It is no LLM and cannot "
         "chat, but it plays its part in a workflow: you can try everything else."
@@ -152,7 +150,10 @@ def _tries(found: Found) -> list[tuple[str, str]]:
         return [("Write a small Python program.", "Esc stops the answer"), own, keys]
     local = [each for each in found.endpoints if each.program == OLLAMA and each.chats_with]
     return [
-        *((f"/model ollama:{_short(each.chats_with)}", "then say hello") for each in local),
+        *(
+            (f"/model ollama:{shortened(each.chats_with, _LONGEST)}", "then say hello")
+            for each in local
+        ),
         review if found.has_code else ("/workflows", "what several agents do together"),
         *(() if local else (own,)),
         keys,

@@ -24,7 +24,7 @@ from midstream.safety.rules import is_obscure
 from midstream.safety.sanitize import sanitized
 from midstream.safety.secret_shapes import SHAPES
 from midstream.tui.markdown import has_markdown
-from midstream.views.call_results import result_words
+from midstream.views.calls_in_words import result_words
 
 SHORT, LONG = 1_500, 24_000
 TOO_MUCH = 4 * LONG // SHORT

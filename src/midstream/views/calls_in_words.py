@@ -1,22 +1,26 @@
-"""A tool call and what came of it, in a few words: `read_files(a.py) · 120 lines`.
+"""A tool call, what came of it, and a question about one, in a few words: `read_files(a.py) · 120 lines`.
 
 What a tool returns is written for a model. Of the tools that come with midstream the summary is read
 off their result's first or last line; of any other it is the result's own beginning.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Final
 
 import msgspec
 
 from midstream.core.call_notes import REFUSED
+from midstream.core.events import QuestionAsked
+from midstream.core.question import Question
 from midstream.language.names import Json, Outcome
 from midstream.views.amounts import counted
+from midstream.views.cells import SUMMARY_CHARS, shortened
 
 _NOT_RUN = "Not run: "
 _NO_OUTPUT = "(no output)"
 _ARGUMENT_CHARS = 80
-_WORDS_CHARS = 160
 _TROUBLE_CHARS = 600
 _JSON_CHARS = 50_000
 _ITEMS = 3
@@ -75,7 +79,7 @@ def outcome_words(outcome: Outcome) -> str:
     return {"not_run": "not run", "unknown": "outcome unknown"}.get(outcome, outcome)
 
 
-def beginning(text: str, limit: int = _WORDS_CHARS) -> str:
+def beginning(text: str, limit: int = SUMMARY_CHARS) -> str:
     """Return the beginning of a text on one line; what is left out is counted."""
     lines = text.strip().splitlines()
     if not lines:
@@ -86,11 +90,6 @@ def beginning(text: str, limit: int = _WORDS_CHARS) -> str:
     if left_out > 0:
         first = f"{first[:limit]}… (+{left_out} more characters)"
     return first + more
-
-
-def shortened(text: str, limit: int) -> str:
-    """Return a text of at most so many characters; where it was cut it ends with `…`."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _known(name: str, result: str) -> str:
@@ -120,7 +119,7 @@ def _field_words(name: str, value: Json) -> str:
         case str():
             return f"{name}: {beginning(value, _TROUBLE_CHARS)}"
         case _:
-            return f"{name}: {shortened(msgspec.json.encode(value).decode(), _WORDS_CHARS)}"
+            return f"{name}: {shortened(msgspec.json.encode(value).decode(), SUMMARY_CHARS)}"
 
 
 def _of_json(result: str) -> str:
@@ -169,3 +168,61 @@ def _short(value: Json) -> str:
     else:
         text = msgspec.json.encode(value).decode()
     return shortened(text.replace("\n", "⏎"), _ARGUMENT_CHARS)
+
+
+# --- questions: who asks, and what about ------------------------------------------------------------
+
+
+def question_heading(question: Question | QuestionAsked) -> str:
+    """Return who asks what, such as `#2 ada asks`, or `#2 ada wants to change calc.py  +2 -0`."""
+    number = f"#{question.number} " if question.number else ""
+    who = question.agent or "the workflow"
+    if question.branch:
+        who = f"{question.branch} ▌ {who}"
+    if question.kind != "approval":
+        return f"{number}{who} asks"
+    if (head := head_of_diff(question.text)) is None:
+        return f"{number}{who} wants to run"
+    lines = question.text.split("\n")
+    verb = "create" if lines[head] == _NO_FILE else "change"
+    what = lines[head + 1].removeprefix("+++ ")
+    return f"{number}{who} wants to {verb} {what}{_figures(lines[head + 2 :])}"
+
+
+_NO_FILE: Final = "--- /dev/null"
+_WRITERS: Final = ("write_file", "edit_file")
+
+
+def head_of_diff(text: str) -> int | None:
+    """Return which line of an approval is the first of a difference's head, None where there is none.
+
+    Only of our own tools that write files: what another one shows may hold anything. Before it stand
+    the tool's name and sentences about the file.
+    """
+    lines = text.split("\n")
+    if lines[0] not in _WRITERS:
+        return None
+    for number, (line, after) in enumerate(pairwise(lines)):
+        if after.startswith("+++ ") and line in (_NO_FILE, f"--- {after[4:]}"):
+            return number
+    return None
+
+
+def _figures(lines: Sequence[str]) -> str:
+    """Return how many lines come and go, "" where the difference does not show them all."""
+    if any(line.startswith("[+") for line in lines) or not any(
+        line.startswith("@@ ") for line in lines
+    ):
+        return ""
+    added = sum(line.startswith("+") for line in lines)
+    return f"  +{added} -{sum(line.startswith('-') for line in lines)}"
+
+
+def question_summary(question: Question | QuestionAsked) -> str:
+    """Return a question on one line; of an approval the tool and its command, or the file it changes."""
+    if question.kind != "approval":
+        return beginning(question.text)
+    tool, *rest = question.text.split("\n")
+    about = [line[4:] for line in rest if line.startswith("+++ ")]
+    about += [line for line in rest if line.startswith("$ ") or len(rest) == 1]
+    return shortened(f"{tool} {about[0]}") if about else beginning(question.text)
