@@ -12,7 +12,7 @@ from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.tools.manager import ToolManager
 from midstream.tools.mcp.approval import CODE_S
-from midstream.tools.mcp.child import Child
+from midstream.tools.mcp.server_process import Child
 
 SOURCE = Path(QUICK).read_bytes()
 

@@ -24,7 +24,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import MidstreamError
 from midstream.system.process_tree import processes
 from midstream.tools.manager import ToolManager
-from midstream.tools.mcp.child import Child
+from midstream.tools.mcp.server_process import Child
 
 SERVER = str(Path(__file__).parent / "hostile_server.py")
 

@@ -11,7 +11,7 @@ from midstream.cli.start_doctor import _programs
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.git import git_output
-from midstream.tools.mcp.child import _popen
+from midstream.tools.mcp.server_process import _popen
 
 HARM = "#!/bin/sh\ntouch {}\n"
 

@@ -19,9 +19,9 @@ from midstream.language.names import Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.json_rpc import Traffic, transport
 from midstream.tools.mcp.mcp_results import outcome_of
 from midstream.tools.mcp.offers import MAX_TOOLS, BadOffer, Offer, offers, visible
+from midstream.tools.mcp.transports import Traffic, transport
 
 if TYPE_CHECKING:
     from mcp.client import Client

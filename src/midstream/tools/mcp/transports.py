@@ -17,7 +17,7 @@ from midstream.config.mcp_servers import McpServer, filled
 from midstream.language.names import Json
 from midstream.safety.decoding import BadValue, checked, decode_object
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.child import MAX_LINE, Child, LineTooLong
+from midstream.tools.mcp.server_process import MAX_LINE, Child, LineTooLong
 
 if TYPE_CHECKING:
     import httpx2
