@@ -87,6 +87,21 @@ def test_no_blocking_call_on_the_loop() -> None:
     check(rule, SOURCES)
 
 
+def test_children_are_started_in_one_place() -> None:
+    starts = ("subprocess.", "asyncio.create_subprocess", "os.posix_spawn", "os.spawn", "os.fork")
+    # The sandbox's first process forks what runs in it; the attacks stand for other programs.
+    beside = ("system/supervisor.py", "tools/sandbox/init.py", "testing/attacks.py")
+
+    def rule(path: Path) -> list[str]:
+        if path.as_posix().endswith(beside):
+            return []
+        return [
+            f"{call.lineno}: {name}" for name, call in calls_of(path) if name.startswith(starts)
+        ]
+
+    check(rule, SOURCES)
+
+
 def test_nothing_is_left_open() -> None:
     words = (
         "TO" + "DO",

@@ -12,7 +12,7 @@ from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.tools.manager import ToolManager
 from midstream.tools.mcp.approval import CODE_S
-from midstream.tools.mcp.server_process import Child
+from midstream.tools.mcp.server_process import ServerProcess
 
 SOURCE = Path(QUICK).read_bytes()
 
@@ -233,13 +233,13 @@ async def test_a_server_that_failed_is_left_alone_for_a_while(tmp_path: Path) ->
 async def test_a_server_that_ended_before_it_was_spoken_to_is_told_as_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = Child.write
+    write = ServerProcess.write
 
-    async def write_late(child: Child, line: bytes) -> None:
-        await in_thread(child._process.wait)
-        await write(child, line)
+    async def write_late(process: ServerProcess, line: bytes) -> None:
+        await in_thread(process.child.process.wait)
+        await write(process, line)
 
-    monkeypatch.setattr(Child, "write", write_late)
+    monkeypatch.setattr(ServerProcess, "write", write_late)
     async with bench(tmp_path, python_server("-c", "raise SystemExit(3)")) as b:
         with pytest.raises(Exception, match="ended, or closed its stdout"):
             await b.approvals.ask("real")

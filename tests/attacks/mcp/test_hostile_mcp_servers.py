@@ -24,7 +24,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import MidstreamError
 from midstream.system.process_tree import processes
 from midstream.tools.manager import ToolManager
-from midstream.tools.mcp.server_process import Child
+from midstream.tools.mcp.server_process import ServerProcess
 
 SERVER = str(Path(__file__).parent / "hostile_server.py")
 
@@ -339,7 +339,7 @@ async def test_what_is_swapped_between_the_look_and_the_start_is_not_called(
     server = McpServer(name="evil", command=(*own, "behaves"), cwd=".")
     first = f"#!{sys.executable}\n"
     mark = tmp_path / "mark"
-    real = Child.start.__func__  # type: ignore[attr-defined]
+    real = ServerProcess.start.__func__  # type: ignore[attr-defined]
 
     async def is_marked() -> bool:
         return mark.exists()
@@ -355,17 +355,17 @@ async def test_what_is_swapped_between_the_look_and_the_start_is_not_called(
         assert (await b.call("mcp__evil__t")).outcome == "completed"
         await b.servers.close()
 
-        async def start(cls: type[Child], *given: Any, **more: Any) -> Child:
+        async def start(cls: type[ServerProcess], *given: Any, **more: Any) -> ServerProcess:
             # It is started twice, and each time has read its whole file once there is a mark.
             mark.unlink(missing_ok=True)
             back = swap(path, first + LEAVES_A_MARK.format(mark=str(mark)) + BEHAVES)
             path.chmod(0o755)
-            child: Child = await real(cls, *given, **more)
+            process: ServerProcess = await real(cls, *given, **more)
             await until(is_marked)
             back()
-            return child
+            return process
 
-        monkeypatch.setattr(Child, "start", classmethod(start))
+        monkeypatch.setattr(ServerProcess, "start", classmethod(start))
         outcome = await b.call("mcp__evil__t")
         monkeypatch.undo()
 

@@ -11,7 +11,7 @@ from midstream.cli.start_doctor import _programs
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.git import git_output
-from midstream.tools.mcp.server_process import _popen
+from midstream.tools.mcp.server_process import start_server
 
 HARM = "#!/bin/sh\ntouch {}\n"
 
@@ -57,6 +57,6 @@ def test_neither_doctor_nor_git_is_the_workspaces(
 def test_an_mcp_server_is_no_program_of_the_workspace(harm: Path, tries: str) -> None:
     server = McpServer(name="evil", command=("npx", "x"))
     with pytest.raises(UserMistake, match="no program 'npx'"):
-        _popen(server, Path.cwd(), {"PATH": f"{PATHS[tries]}{os.pathsep}/nowhere"})
+        start_server(server, Path.cwd(), {"PATH": f"{PATHS[tries]}{os.pathsep}/nowhere"})
 
     assert not harm.exists()

@@ -1,26 +1,22 @@
-"""A server's process: started with a clean environment, heard with limits, ended with all it started.
+"""A server's process: its pipes as streams of the loop, heard with limits.
 
 What it writes to stderr is kept for the last few lines alone, and read no faster than a person could
-use it: who floods it waits. The process stays unreaped until everything of it is gone, so that its id
-stays its own.
+use it: who floods it waits.
 """
 
 import asyncio
 import os
 import shutil
-import signal
-import subprocess
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from midstream.config.mcp_servers import McpServer
 from midstream.config.private_files import make_private
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.system import process_tree as tree
 from midstream.system.offloop import in_thread
+from midstream.system.supervisor import PIPED, Child, start_child
 
 MAX_LINE: Final = 4_000_000
 """Bytes of one message."""
@@ -31,8 +27,6 @@ _CHUNK: Final = 65_536
 _SLOW_S: Final = 0.05
 _GENTLE_S: Final = 0.4
 _TERM_S: Final = 0.6
-_KILL_S: Final = 2.0
-_TICK_S: Final = 0.02
 _PASSED_ON: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "TMPDIR", "TZ", "USER")
 
 
@@ -52,72 +46,59 @@ def clean_environment(server: McpServer, environ: Mapping[str, str]) -> dict[str
     return found | server.env
 
 
-class Child:
+class ServerProcess:
     """A running server. Use `start`, and always `end`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", tag: str) -> None:
-        self._process = process
-        self._tag = tag
+    def __init__(self, child: Child) -> None:
+        self.child = child
         self._stderr = bytearray()
         self._closing: list[asyncio.BaseTransport] = []
-        self._out = asyncio.StreamReader(limit=_CHUNK)
-        self._err = asyncio.StreamReader(limit=_CHUNK)
-        self._in: asyncio.StreamWriter | None = None
 
     @classmethod
-    async def start(cls, server: McpServer, *, folder: Path, environ: Mapping[str, str]) -> "Child":
+    async def start(
+        cls, server: McpServer, *, folder: Path, environ: Mapping[str, str]
+    ) -> "ServerProcess":
         """Return the started server.
 
         Raises:
             UserMistake: there is no such program.
             WorldTrouble: it could not be started.
         """
-        tag = os.urandom(8).hex()
-        environment = {**clean_environment(server, environ), tree.TAG: tag}
-        # A cancelled start must not leave a process behind: whoever starts it knows of it.
-        begun: list[subprocess.Popen[bytes]] = []
-        is_wanted = [True]
-
-        def popen() -> None:
-            process = _popen(server, folder, environment)
-            begun.append(process)
-            if not is_wanted[0]:
-                _ended(process, tag)
-
+        environment = clean_environment(server, environ)
         try:
-            await in_thread(popen, name="midstream-mcp-start")
+            child = await start_child(partial(start_server, server, folder, environment))
         except (OSError, ValueError) as error:
             raise WorldTrouble(
                 f"The MCP server {server.name} could not be started: {error}.",
                 hint="Check its command in mcpServers of application.json.",
             ) from None
-        except asyncio.CancelledError:
-            is_wanted[0] = False
-            if begun:
-                await in_thread(lambda: _ended(begun[0], tag), name="midstream-mcp-end")
-            raise
-        child = cls(begun[0], tag)
+        started = cls(child)
         try:
-            await child._connect()
+            await started._connect()
         except BaseException:
-            await child.end()
+            await started.end()
             raise
-        return child
+        return started
 
     async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        process = self._process
-        for reader, pipe in ((self._out, process.stdout), (self._err, process.stderr)):
-            assert pipe is not None
-            protocol = _reading(reader)
-            transport, _ = await loop.connect_read_pipe(protocol, pipe)
-            self._closing.append(transport)
-        assert process.stdin is not None
+        loop, process = asyncio.get_running_loop(), self.child.process
+        self._out, self._err = (
+            await self._reader(process.stdout),
+            await self._reader(process.stderr),
+        )
         into, flow = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
         )
-        self._in = asyncio.StreamWriter(into, flow, None, loop)
         self._closing.append(into)
+        self._in = asyncio.StreamWriter(into, flow, None, loop)
+
+    async def _reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=_CHUNK)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._closing.append(transport)
+        return reader
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield each line of its stdout until it closes it.
@@ -155,7 +136,6 @@ class Child:
         Raises:
             OSError: it does not take any more.
         """
-        assert self._in is not None
         self._in.write(line)
         await self._in.drain()
 
@@ -168,16 +148,18 @@ class Child:
                 transport.abort()
             else:
                 transport.close()
-        await in_thread(lambda: _ended(self._process, self._tag), name="midstream-mcp-end")
+        await in_thread(
+            partial(self.child.end, in_s=_GENTLE_S, grace_s=_TERM_S), name="midstream-end"
+        )
 
 
-def _reading(reader: asyncio.StreamReader) -> Callable[[], asyncio.StreamReaderProtocol]:
-    return lambda: asyncio.StreamReaderProtocol(reader)
+def start_server(server: McpServer, folder: Path, environment: Mapping[str, str]) -> Child:
+    """Return the process of a server, started. Blocks.
 
-
-def _popen(
-    server: McpServer, folder: Path, environment: Mapping[str, str]
-) -> "subprocess.Popen[bytes]":
+    Raises:
+        UserMistake: there is no such program.
+        OSError, ValueError: it could not be started.
+    """
     program, *words = server.command
     # A relative folder of the PATH would be one of the workspace's, or of wherever the server runs.
     places = [each for each in environment["PATH"].split(os.pathsep) if os.path.isabs(each)]
@@ -190,35 +172,4 @@ def _popen(
             hint="Install it, or change mcpServers in application.json.",
         )
     make_private(folder)
-    return subprocess.Popen(
-        [found, *words],
-        cwd=folder,
-        env=dict(environment),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def _ended(process: "subprocess.Popen[bytes]", tag: str) -> None:
-    """End a process and its tree; blocks for up to three seconds."""
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with suppress(OSError):
-                pipe.close()
-    leader = process.pid
-    _wait(leader, tag, _GENTLE_S)
-    if tree.send(signal.SIGTERM, leader, tag):
-        _wait(leader, tag, _TERM_S)
-    until = time.monotonic() + _KILL_S
-    while tree.send(signal.SIGKILL, leader, tag) and time.monotonic() < until:
-        time.sleep(_TICK_S)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=_TICK_S)
-
-
-def _wait(leader: int, tag: str, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while tree.members(leader, tag) and time.monotonic() < until:
-        time.sleep(_TICK_S)
+    return Child([found, *words], folder=folder, environment=environment, stdin=PIPED, stderr=PIPED)

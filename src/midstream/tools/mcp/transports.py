@@ -17,7 +17,7 @@ from midstream.config.mcp_servers import McpServer, filled
 from midstream.language.names import Json
 from midstream.safety.decoding import BadValue, checked, decode_object
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.server_process import MAX_LINE, Child, LineTooLong
+from midstream.tools.mcp.server_process import MAX_LINE, LineTooLong, ServerProcess
 
 if TYPE_CHECKING:
     import httpx2
@@ -48,7 +48,7 @@ class Traffic:
         self.messages = 0
         self.requests = 0
         self.over = asyncio.Event()
-        self.child: Child | None = None
+        self.process: ServerProcess | None = None
 
     def end(self, why: str) -> None:
         """Remember why nothing more comes; the first reason counts."""
@@ -57,7 +57,7 @@ class Traffic:
 
     def why(self) -> str:
         """Return why the connection ended, with the server's last words."""
-        words = self.child.last_words() if self.child is not None else ""
+        words = self.process.last_words() if self.process is not None else ""
         return f"{self.ended or 'closed the connection'}{f'. It said: {words}' if words else ''}"
 
 
@@ -132,7 +132,7 @@ async def _over_pipes(
     import anyio
     from mcp.shared.message import SessionMessage
 
-    child = traffic.child = await Child.start(server, folder=folder, environ=environ)
+    process = traffic.process = await ServerProcess.start(server, folder=folder, environ=environ)
     heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     say, said = anyio.create_memory_object_stream[SessionMessage](0)
     is_silent = anyio.Event()
@@ -140,7 +140,7 @@ async def _over_pipes(
     async def listen() -> None:
         async with heard:
             try:
-                async for line in child.lines():
+                async for line in process.lines():
                     if line.strip() and (message := await _taken(line, traffic)) is not None:
                         await heard.send(SessionMessage(message))
                 traffic.end("ended, or closed its stdout")
@@ -158,7 +158,7 @@ async def _over_pipes(
             try:
                 async for message in said:
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await child.write(f"{text}\n".encode())
+                    await process.write(f"{text}\n".encode())
             except (OSError, anyio.ClosedResourceError):
                 # One that has ended takes none either: that it has, its stdout says.
                 with anyio.move_on_after(_ENDING_S):
@@ -170,7 +170,7 @@ async def _over_pipes(
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
             group.start_soon(speak)
-            group.start_soon(child.keep_last_words)
+            group.start_soon(process.keep_last_words)
             try:
                 yield hear, say
             finally:
@@ -180,7 +180,7 @@ async def _over_pipes(
             stream.close()
         # Shielded: whoever is impatient must not leave processes behind.
         with anyio.CancelScope(shield=True):
-            await child.end()
+            await process.end()
 
 
 async def _taken(line: bytes, traffic: Traffic) -> Any:
