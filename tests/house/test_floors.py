@@ -48,11 +48,9 @@ PURE = {
     "unicodedata",
     "msgspec",
     "re2",
-    "simpleeval",
 }
 """What the heart may import besides itself: no clock, chance, files, threads or network.
 
-`simpleeval` works out conditions: a walk over a tree, given JSON and our own operators only.
 `re2` finds where secrets may begin: an automaton, given bytes.
 `datetime` reads times that are given; what it knows of the time now is not asked for.
 """

@@ -1,20 +1,19 @@
 """Working an expression out, over JSON data, in bounded steps.
 
-`simpleeval` walks the tree and knows what `and`, a chain of comparisons or a call means; every value,
-operator and function it works with is one of those here. They see JSON only, so that a key named
-`format` or `__class__` is a key and nothing else, and each says how much work it is before doing it:
-a step is a quarter of a
-microsecond or so, and at `MAX_WORK` steps the evaluation ends. That is counted and
-not timed, so it ends at the same place on every machine and in every replay.
+A walk over the few kinds of nodes that `expressions` lets through. It sees JSON only, so that a key
+named `format` or `__class__` is a key and nothing else, and every operation says how much work it is
+before doing it: a step is a quarter of a microsecond or so, and at `MAX_WORK` steps the evaluation
+ends. That is counted and not timed, so it ends at the same place on every machine and in every
+replay.
 
-A list, an object and what is missing are handed to `simpleeval` in a `Held`, because of its own
-accord it searches every value in full for functions that were smuggled in, again at each step.
+What each part of the tree came to is remembered while the walk lasts: of an operation that does not
+fit its values the error then says where they were read, and why one of them is missing.
 """
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from midstream.language.errors import AuthorMistake
@@ -46,89 +45,23 @@ class ExpressionFailed(AuthorMistake):
         super().__init__(message, hint=hint)
 
 
-class Held:
-    """A list, an object or null, out of `simpleeval`'s sight.
-
-    `path` is where it was read from, "" for what was made. `missing` says what is the matter, "" for
-    a value that is there; it is told as soon as something needs more than null.
-    """
-
-    __slots__ = ("missing", "path", "value")
-
-    def __init__(self, value: Json, path: str = "", missing: str = "") -> None:
-        self.value = value
-        self.path = path
-        self.missing = missing
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-
-def evaluated(tree: ast.expr, values: Mapping[str, Json], patterns: Mapping[str, Pattern]) -> Json:
+def evaluate(tree: ast.expr, values: Mapping[str, Json], patterns: Mapping[str, Pattern]) -> Json:
     """Return the value of a checked tree over the values of its names.
 
     Raises:
         ExpressionFailed: an operation does not fit its values, or there is too much to look at.
     """
-    # 2 ms at the start of every process, for what few processes need.
-    import simpleeval  # type: ignore[import-untyped]
-
-    work = _Work(values, patterns)
-    try:
-        evaluator, its_own = _IDLE.pop()
-    except IndexError:
-        evaluator = simpleeval.SimpleEval(operators={}, functions={}, names={})
-        its_own = {kind: evaluator.nodes[kind] for kind in _AS_THEY_ARE}
-    each = partial(evaluator.eval, "")
-    evaluator.operators = work.operators()
-    evaluator.functions = work.functions()
-    evaluator.nodes = {
-        **its_own,
-        ast.Constant: lambda node: _held(node.value),
-        ast.Name: lambda node: work.root(node.id),
-        ast.Attribute: lambda node: work.part(each(node.value), node.attr, node),
-        ast.Subscript: lambda node: work.part(each(node.value), each(node.slice), node),
-        ast.List: lambda node: work.listed(map(each, node.elts)),
-        ast.Tuple: lambda node: work.listed(map(each, node.elts)),
-    }
-    try:
-        return _bare(each(tree))
-    except simpleeval.InvalidExpression as error:
-        raise ExpressionFailed(f"It cannot be worked out: {error}.") from error
-    finally:
-        # Nothing of the run stays behind.
-        evaluator.operators = evaluator.functions = evaluator.nodes = {}
-        _IDLE.append((evaluator, its_own))
+    return _Walk(values, patterns).value(tree)
 
 
-_IDLE: list[tuple[Any, dict[type[ast.AST], Callable[[Any], Any]]]] = []
-"""Evaluators to use again. To make one takes longer than most evaluations, and turns the filters of
-warnings off and on, which two threads had better not do at once."""
-
-_AS_THEY_ARE: tuple[type[ast.AST], ...] = (
-    ast.BoolOp,
-    ast.Compare,
-    ast.UnaryOp,
-    ast.BinOp,
-    ast.Call,
-)
-
-
-def _held(value: Json, path: str = "", missing: str = "") -> Any:
-    return Held(value, path, missing) if value is None or isinstance(value, list | dict) else value
-
-
-def _bare(value: Any) -> Json:
-    return value.value if isinstance(value, Held) else value
-
-
-class _Work:
-    """One evaluation: the values of its names, and the work that is left to it."""
+class _Walk:
+    """One evaluation: the values of its names, what its parts came to, the work that is left to it."""
 
     def __init__(self, values: Mapping[str, Json], patterns: Mapping[str, Pattern]) -> None:
         self.values = values
         self.patterns = patterns
         self.left = MAX_WORK
+        self.known: dict[ast.expr, Any] = {}
 
     def spend(self, steps: int) -> None:
         self.left -= steps
@@ -138,77 +71,135 @@ class _Work:
                 "Let a handler work it out and keep the outcome in common_data.",
             )
 
-    def operators(self) -> dict[type[ast.AST], Callable[..., Any]]:
-        return {
-            ast.Eq: self.equal,
-            ast.NotEq: lambda left, right: not self.equal(left, right),
-            ast.Is: self.equal,
-            ast.IsNot: lambda left, right: not self.equal(left, right),
-            ast.In: self.contains,
-            ast.NotIn: lambda left, right: not self.contains(left, right),
-            ast.Lt: partial(self.ordered, operator.lt, "<"),
-            ast.LtE: partial(self.ordered, operator.le, "<="),
-            ast.Gt: partial(self.ordered, operator.gt, ">"),
-            ast.GtE: partial(self.ordered, operator.ge, ">="),
-            ast.Add: self.sum,
-            ast.Sub: partial(_calculated, operator.sub, "-"),
-            ast.Mult: partial(_calculated, operator.mul, "*"),
-            ast.Div: partial(_calculated, operator.truediv, "/"),
-            ast.FloorDiv: partial(_calculated, operator.floordiv, "//"),
-            ast.Mod: partial(_calculated, operator.mod, "%"),
-            ast.Not: operator.not_,
-            ast.USub: lambda value: _calculated(operator.sub, "-", 0, value),
-        }
+    def value(self, node: ast.expr) -> Any:
+        """Return what a part of the tree comes to, which is worked out once."""
+        if node not in self.known:
+            self.known[node] = self.work_out(node)
+        return self.known[node]
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        return {
-            "len": self.length,
-            "min": partial(self.extreme, min),
-            "max": partial(self.extreme, max),
-            "any": partial(self.over, any),
-            "all": partial(self.over, all),
-            "lower": self.lower,
-            "matches": self.matches,
-        }
+    def work_out(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return self.values.get(name)
+            case ast.Attribute() | ast.Subscript():
+                return self.part(node)
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self.value(item) for item in items]
+            case ast.BoolOp(op=joint, values=parts):
+                return self.value(self.decisive(isinstance(joint, ast.Or), parts))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return not self.value(operand)
+            case ast.UnaryOp(operand=operand):
+                return self.calculate(ast.Sub(), ast.Constant(0), operand)
+            case ast.BinOp(left=left, op=operation, right=right):
+                return self.calculate(operation, left, right)
+            case ast.Compare(left=left, ops=operations, comparators=others):
+                links = zip(operations, [left, *others], others, strict=False)
+                return all(self.compare(*link) for link in links)
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                for argument in arguments:
+                    self.value(argument)
+                return _FUNCTIONS[name](self, *arguments)
+        raise TypeError(f"not checked before it is worked out: {type(node).__name__}")
 
-    # --- values ---------------------------------------------------------------------------------
+    def decisive(self, is_or: bool, parts: list[ast.expr]) -> ast.expr:
+        """Return the part whose value is that of an `and` or `or`; those after it are not looked at."""
+        return next((part for part in parts if bool(self.value(part)) is is_or), parts[-1])
 
-    def root(self, name: str) -> Any:
-        return _held(self.values.get(name), name)
+    # --- parts ----------------------------------------------------------------------------------
 
-    def part(self, whole: Any, key: Any, node: ast.Attribute | ast.Subscript) -> Any:
-        """Return a part of a list or object; of what is not there null, which knows why."""
-        value, path = _bare(whole), whole.path if isinstance(whole, Held) else ""
-        key = _bare(key)
-        if value is None:
-            why = whole.missing or f"{path or 'The value'} is null."
-            return Held(None, _step(path, key), why)
-        if isinstance(value, dict) and isinstance(key, str):
-            if key in value:
-                return _held(value[key], _step(path, key))
-            if path == "visits":
+    def part(self, node: ast.Attribute | ast.Subscript) -> Any:
+        """Return a part of a list or object; of what is not there null."""
+        whole, key = self.value(node.value), self.key(node)
+        if whole is None:
+            return None
+        if isinstance(whole, dict) and isinstance(key, str):
+            if key not in whole and self.path(node.value) == "visits":
                 return 0
-            return Held(None, _step(path, key), hint_for(key, of=value, at=path or "the object"))
-        if isinstance(value, list) and isinstance(key, int) and not isinstance(key, bool):
-            if -len(value) <= key < len(value):
-                return _held(value[key], _step(path, key))
-            why = hint_for("", of=value, at=path or "the list")
-            return Held(None, _step(path, key), why)
+            return whole.get(key)
+        if isinstance(whole, list) and isinstance(key, int) and not isinstance(key, bool):
+            return whole[key] if -len(whole) <= key < len(whole) else None
         shown = clip(ast.unparse(node.value))
-        if isinstance(value, list):
+        if isinstance(whole, list):
             raise ExpressionFailed(f"{shown} is a list: its items have numbers.", f"{shown}[0]")
-        if isinstance(value, dict):
+        if isinstance(whole, dict):
             raise ExpressionFailed(f"{shown} is an object: its parts have names, not {_kind(key)}.")
         raise ExpressionFailed(f"{shown} is {_kind(whole)}: it has no parts.")
 
-    def listed(self, items: Iterable[Any]) -> Held:
-        return Held([_bare(item) for item in items])
+    def key(self, node: ast.Attribute | ast.Subscript) -> Any:
+        return node.attr if isinstance(node, ast.Attribute) else self.value(node.slice)
+
+    def read_from(self, node: ast.expr) -> ast.expr:
+        """Return the node a value comes from: of an `and` or `or` the part that decided."""
+        while isinstance(node, ast.BoolOp):
+            node = self.decisive(isinstance(node.op, ast.Or), node.values)
+        return node
+
+    def path(self, node: ast.expr) -> str:
+        """Return the path a value was read from, "" for what was made."""
+        node = self.read_from(node)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            return _step(self.path(node.value), self.key(node))
+        return node.id if isinstance(node, ast.Name) else ""
+
+    def missing(self, node: ast.expr) -> str:
+        """Return why a value that is null is not there, "" for one that is there and null."""
+        node = self.read_from(node)
+        if not isinstance(node, ast.Attribute | ast.Subscript):
+            return ""
+        whole, key, path = self.value(node.value), self.key(node), self.path(node.value)
+        if whole is None:
+            return self.missing(node.value) or f"{path or 'The value'} is null."
+        if isinstance(whole, list):
+            is_there = -len(whole) <= key < len(whole)
+            return "" if is_there else hint_for("", of=whole, at=path or "the list")
+        return "" if key in whole else hint_for(key, of=whole, at=path or "the object")
+
+    # --- what does not fit ----------------------------------------------------------------------
+
+    def misfit(self, needs: str, *nodes: ast.expr) -> ExpressionFailed:
+        """Return the error of an operation that does not fit its values; of nulls the first is told."""
+        nulls = [node for node in nodes if self.value(node) is None][:1]
+        path = self.path(nulls[0]) if nulls else ""
+        if not path:
+            return ExpressionFailed(f"{needs}, not {' and '.join(map(self.kind, nulls or nodes))}.")
+        why = self.missing(nulls[0])
+        ask = f"If it may be missing, check first: {path} is not None and ..."
+        state = "is not there" if why else "is null"
+        return ExpressionFailed(f"{needs}, and {path} {state}.", f"{why} {ask}".strip())
+
+    def kind(self, node: ast.expr) -> str:
+        """Return what a value is, in words, with the path it was read from where that is known."""
+        value, path = self.value(node), self.path(node)
+        kind = _kind(value)
+        is_told = path and isinstance(value, list | dict)
+        return f"the {kind.partition(' ')[2]} {path}" if is_told else kind
 
     # --- comparing ------------------------------------------------------------------------------
 
-    def equal(self, left: Any, right: Any) -> bool:
+    def compare(self, operation: ast.cmpop, left: ast.expr, right: ast.expr) -> bool:
+        one, other = self.value(left), self.value(right)
+        match operation:
+            case ast.Eq() | ast.Is():
+                return self.equal(one, other)
+            case ast.NotEq() | ast.IsNot():
+                return not self.equal(one, other)
+            case ast.In():
+                return self.contains(left, right)
+            case ast.NotIn():
+                return not self.contains(left, right)
+        sign, order = _ORDERS[type(operation)]
+        if isinstance(one, str) and isinstance(other, str):
+            self.read(one)
+        elif not (_is_number(one) and _is_number(other)):
+            raise self.misfit(f'"{sign}" orders two numbers or two texts', left, right)
+        return order(one, other)
+
+    def equal(self, left: Json, right: Json) -> bool:
         """Compare as Python does, without its recursion."""
-        todo = [(_bare(left), _bare(right))]
+        todo = [(left, right)]
         while todo:
             one, other = todo.pop()
             self.spend(1)
@@ -232,8 +223,8 @@ class _Work:
                     return False
         return True
 
-    def contains(self, item: Any, whole: Any) -> bool:
-        value, wanted = _bare(whole), _bare(item)
+    def contains(self, item: ast.expr, whole: ast.expr) -> bool:
+        value, wanted = self.value(whole), self.value(item)
         if isinstance(value, dict):
             return isinstance(wanted, str) and wanted in value
         if isinstance(value, list):
@@ -243,79 +234,85 @@ class _Work:
                 return wanted in value
             self.spend(len(value))
             return any(self.equal(each, wanted) for each in value)
-        if isinstance(value, str) and isinstance(wanted, str):
-            self.spend((len(value) + len(wanted)) // 100)
-            return wanted in value
-        if isinstance(value, str):
-            raise _misfit('"in" looks for text in text', item)
-        raise _misfit('"in" looks into a list, an object or text', whole)
-
-    def ordered(
-        self, compare: Callable[[Any, Any], bool], sign: str, left: Any, right: Any
-    ) -> bool:
-        if isinstance(left, str) and isinstance(right, str):
-            self.read(left)
-        elif not (_is_number(left) and _is_number(right)):
-            raise _misfit(f'"{sign}" orders two numbers or two texts', left, right)
-        return compare(left, right)
+        if not isinstance(value, str):
+            raise self.misfit('"in" looks into a list, an object or text', whole)
+        if not isinstance(wanted, str):
+            raise self.misfit('"in" looks for text in text', item)
+        self.spend((len(value) + len(wanted)) // 100)
+        return wanted in value
 
     # --- calculating ----------------------------------------------------------------------------
 
-    def sum(self, left: Any, right: Any) -> Any:
-        one, other = _bare(left), _bare(right)
-        if isinstance(one, str) and isinstance(other, str):
-            _short(len(one) + len(other), MAX_TEXT, "characters")
-            self.read(one)
-            self.read(other)
-            return one + other
-        if isinstance(one, list) and isinstance(other, list):
-            _short(len(one) + len(other), MAX_ITEMS, "items")
-            self.spend((len(one) + len(other)) // 10)
-            return Held([*one, *other])
-        return _calculated(operator.add, "+", left, right)
+    def calculate(self, operation: ast.operator, left: ast.expr, right: ast.expr) -> Any:
+        one, other = self.value(left), self.value(right)
+        if isinstance(operation, ast.Add):
+            if isinstance(one, str) and isinstance(other, str):
+                _check_size(len(one) + len(other), MAX_TEXT, "characters")
+                self.read(one)
+                self.read(other)
+                return one + other
+            if isinstance(one, list) and isinstance(other, list):
+                _check_size(len(one) + len(other), MAX_ITEMS, "items")
+                self.spend((len(one) + len(other)) // 10)
+                return [*one, *other]
+        sign, work_out = _SUMS[type(operation)]
+        for node in (left, right):
+            number = self.value(node)
+            if not _is_number(number):
+                raise self.misfit(f'"{sign}" calculates with numbers', node)
+            if isinstance(number, int) and not -2 * MAX_INT <= number <= 2 * MAX_INT:
+                raise ExpressionFailed("A whole number has more than 64 bits.")
+        return _calculate(work_out, one, other)
 
-    def length(self, value: Any) -> int:
-        bare = _bare(value)
-        if isinstance(bare, str | list | dict):
-            return len(bare)
-        raise _misfit("len takes text, a list or an object", value)
+    # --- functions ------------------------------------------------------------------------------
 
-    def extreme(self, choose: Callable[..., Any], first: Any, *others: Any) -> Any:
+    def length(self, node: ast.expr) -> int:
+        value = self.value(node)
+        if isinstance(value, str | list | dict):
+            return len(value)
+        raise self.misfit("len takes text, a list or an object", node)
+
+    def extreme(self, choose: Callable[..., Any], *nodes: ast.expr) -> Any:
         name = choose.__name__
-        values = [first, *others]
-        if not others:
-            values = _bare(first)
+        values = [self.value(node) for node in nodes]
+        if len(nodes) == 1:
+            values = values[0]
             if not isinstance(values, list):
-                raise _misfit(f"{name} takes a list or several values", first)
+                raise self.misfit(f"{name} takes a list or several values", nodes[0])
         self.spend(len(values))
         if not values:
             raise ExpressionFailed(f"{name} of an empty list is nothing.")
         if all(isinstance(value, str) for value in values):
             for value in values:
                 self.read(value)
-        elif not all(map(_is_number, values)):
-            wrong = next(value for value in values if not _is_number(value))
-            raise _misfit(f"{name} takes numbers only or texts only", wrong)
+            return choose(values)
+        for place, value in enumerate(values):
+            if not _is_number(value):
+                # An item of a list is told by its kind alone: no node stands for it.
+                node = nodes[place] if len(nodes) > 1 else ast.Constant(value)
+                raise self.misfit(f"{name} takes numbers only or texts only", node)
         return choose(values)
 
-    def over(self, test: Callable[[Iterable[object]], bool], value: Any) -> bool:
-        bare = _bare(value)
-        if not isinstance(bare, list):
-            raise _misfit(f"{test.__name__} takes a list", value)
-        self.spend(len(bare) // 4)
-        return test(bare)
+    def over(self, test: Callable[[Iterable[object]], bool], node: ast.expr) -> bool:
+        value = self.value(node)
+        if not isinstance(value, list):
+            raise self.misfit(f"{test.__name__} takes a list", node)
+        self.spend(len(value) // 4)
+        return test(value)
 
-    def lower(self, value: Any) -> str:
+    def lower(self, node: ast.expr) -> str:
+        value = self.value(node)
         if not isinstance(value, str):
-            raise _misfit("lower takes text", value)
-        _short(len(value), MAX_TEXT, "characters")
+            raise self.misfit("lower takes text", node)
+        _check_size(len(value), MAX_TEXT, "characters")
         self.spend(len(value) // (200 if value.isascii() else 6))
         return value.lower()
 
-    def matches(self, text: Any, pattern: Any) -> bool:
+    def matches(self, node: ast.expr, pattern: ast.expr) -> bool:
+        text = self.value(node)
         if not isinstance(text, str):
-            raise _misfit("matches takes text", text)
-        return self.patterns[pattern].is_in(text, self.spend)
+            raise self.misfit("matches takes text", node)
+        return self.patterns[self.value(pattern)].is_in(text, self.spend)
 
     def read(self, value: Json) -> None:
         """Spend what it takes to read a text once."""
@@ -323,72 +320,69 @@ class _Work:
             self.spend(1 + len(value) // 200)
 
 
+_ORDERS: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+}
+_SUMS: Final[Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+}
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "len": _Walk.length,
+    "min": lambda walk, *nodes: walk.extreme(min, *nodes),
+    "max": lambda walk, *nodes: walk.extreme(max, *nodes),
+    "any": lambda walk, node: walk.over(any, node),
+    "all": lambda walk, node: walk.over(all, node),
+    "lower": _Walk.lower,
+    "matches": _Walk.matches,
+}
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _calculated(work_out: Callable[[Any, Any], Any], sign: str, left: Any, right: Any) -> Any:
-    for value in (left, right):
-        if not _is_number(value):
-            raise _misfit(f'"{sign}" calculates with numbers', value)
-        if not -2 * MAX_INT <= value <= 2 * MAX_INT and isinstance(value, int):
-            raise ExpressionFailed("A whole number has more than 64 bits.")
+def _calculate(work_out: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     try:
-        result = work_out(left, right)
+        result = work_out(one, other)
     except ZeroDivisionError:
         raise ExpressionFailed(
             "It divides by zero.", "Check the divisor first: n != 0 and x / n > 1."
         ) from None
     except OverflowError:
         raise ExpressionFailed("A number grows too large.") from None
-    if isinstance(result, float) and not -_HUGE < result < _HUGE:
+    if isinstance(result, float) and not math.isfinite(result):
         raise ExpressionFailed("A number grows too large or is not a number.")
     if isinstance(result, int) and not -MAX_INT <= result < MAX_INT:
         raise ExpressionFailed("A whole number grows beyond 64 bits.")
     return result
 
 
-_HUGE = float("inf")
-
-
-def _short(count: int, most: int, unit: str) -> None:
+def _check_size(count: int, most: int, unit: str) -> None:
     if count > most:
         raise ExpressionFailed(
             f"{count:,} {unit} are more than the {most:,} an expression may make."
         )
 
 
-def _misfit(needs: str, *values: Any) -> ExpressionFailed:
-    """Return the error of an operation that does not fit its values, of which null is the first told."""
-    for value in values:
-        if not isinstance(value, Held) or value.value is not None:
-            continue
-        if not value.path:
-            return ExpressionFailed(f"{needs}, not None.")
-        state = "is not there" if value.missing else "is null"
-        ask = f"If it may be missing, check first: {value.path} is not None and ..."
-        return ExpressionFailed(
-            f"{needs}, and {value.path} {state}.", f"{value.missing} {ask}".strip()
-        )
-    return ExpressionFailed(f"{needs}, not {' and '.join(map(_kind, values))}.")
-
-
 def _kind(value: Any) -> str:
-    """Return what a value is, in words, with the path it was read from where that is known."""
-    bare = _bare(value)
-    path = value.path if isinstance(value, Held) else ""
-    match bare:
+    match value:
         case None:
-            return path or "None"
+            return "None"
         case bool():
             return "true or false"
         case int() | float():
             return "a number"
         case str():
             return "text"
-        case list():
-            return f"the list {path}" if path else "a list"
-    return f"the object {path}" if path else "an object"
+    return "a list" if isinstance(value, list) else "an object"
 
 
 def _step(path: str, key: Any) -> str:

@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import Final, NoReturn
 
 from midstream.language.errors import BadText
-from midstream.language.evaluation import MAX_INT, ExpressionFailed, evaluated
+from midstream.language.evaluation import MAX_INT, ExpressionFailed, evaluate
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean, nearest
 from midstream.language.patterns import BadPattern, Pattern
@@ -85,7 +85,7 @@ class Expression:
         Raises:
             ExpressionFailed: an operation does not fit its values, or they are too large to look at.
         """
-        return evaluated(self._tree, values, self._patterns)
+        return evaluate(self._tree, values, self._patterns)
 
     def holds(self, values: Mapping[str, Json]) -> bool:
         """Return whether its value counts as true, as in Python: not null, 0, "" or empty.

@@ -19,6 +19,9 @@ MAX_EXPRESSION_CHARS: Final = 500
 MAX_BITS: Final = 4_000
 """How long a whole number may grow: about 1200 digits."""
 
+MAX_DEPTH: Final = 250
+"""How deep an expression may be: a sum as long as one may be, `1+1+...`, just fits."""
+
 # --- get_time -----------------------------------------------------------------------------------
 
 
@@ -74,18 +77,9 @@ def value_of(expression: str) -> int | float | bool:
     Raises:
         UserMistake: it is no arithmetic, its result is no real number, or it grows too large.
     """
-    import simpleeval  # type: ignore[import-untyped]
-
-    evaluator = simpleeval.SimpleEval(
-        operators=_OPERATORS, functions=_FUNCTIONS, names=dict(_NAMES)
-    )
-    allowed = {ast.Expr, ast.Expression, ast.Constant, ast.UnaryOp, ast.BinOp, ast.BoolOp}
-    allowed |= {ast.Compare, ast.IfExp, ast.Call, ast.Name}
-    evaluator.nodes = {kind: run for kind, run in evaluator.nodes.items() if kind in allowed}
     try:
-        # Parsed here: simpleeval takes statements, too, and warns on the terminal about them.
         tree = ast.parse(expression.strip(), mode="eval")
-        value = evaluator.eval(expression, previously_parsed=tree.body)
+        result: int | float | bool = _small(_calculate(tree.body))
     except UserMistake:
         raise
     except Exception as error:
@@ -93,8 +87,53 @@ def value_of(expression: str) -> int | float | bool:
             f"The expression cannot be calculated: {error}.",
             hint="Numbers, + - * / // % **, comparisons and plain functions can.",
         ) from error
-    result: int | float | bool = _small(value)
     return result
+
+
+def _calculate(node: ast.AST, depth: int = 0) -> Any:
+    def value_at(part: ast.AST) -> Any:
+        return _calculate(part, depth + 1)
+
+    if depth > MAX_DEPTH:
+        raise RecursionError(f"it is more than {MAX_DEPTH} deep")
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name) if name in _NAMES:
+            return _NAMES[name]
+        case ast.Name(id=name):
+            raise NameError(f"{name!r} is not defined")
+        case ast.UnaryOp(op=operation, operand=operand):
+            return _apply(operation, value_at(operand))
+        case ast.BinOp(left=left, op=operation, right=right):
+            return _apply(operation, value_at(left), value_at(right))
+        case ast.BoolOp(op=joint, values=parts):
+            *first, last = parts
+            for part in first:
+                if bool(value := value_at(part)) is isinstance(joint, ast.Or):
+                    return value
+            return value_at(last)
+        case ast.Compare(left=left, ops=operations, comparators=others):
+            one, holds = value_at(left), True
+            for comparison, side in zip(operations, others, strict=True):
+                other = value_at(side)
+                if not (holds := _apply(comparison, one, other)):
+                    break
+                one = other
+            return holds
+        case ast.IfExp(test=test, body=then, orelse=otherwise):
+            return value_at(then if value_at(test) else otherwise)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            if name not in _FUNCTIONS:
+                raise NameError(f"there is no function {name!r}")
+            return _FUNCTIONS[name](*map(value_at, arguments))
+    raise SyntaxError(f"{type(node).__name__} is no arithmetic")
+
+
+def _apply(operation: ast.AST, *values: Any) -> Any:
+    if type(operation) not in _OPERATORS:
+        raise SyntaxError(f"{type(operation).__name__} is no arithmetic")
+    return _OPERATORS[type(operation)](*values)
 
 
 def _small(value: Any) -> Any:
@@ -152,7 +191,7 @@ def _round(value: Any, digits: Any = None) -> Any:
     return round(value, digits)
 
 
-_OPERATORS: Final = {
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     kind: _checked(function)
     for kind, function in (
         (ast.Add, operator.add),
