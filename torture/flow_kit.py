@@ -145,7 +145,10 @@ def results(request: ModelRequest) -> int:
 def in_turn(state: str) -> Callable[[Run], bool]:
     """Return whether a run is in the turn of a state, nothing being called."""
     return lambda run: (
-        run.state == state and run.phase == "turn" and run.turn is not None and not run.turn.calls
+        run.visit.state == state
+        and run.visit.phase == "turn"
+        and run.visit.turn is not None
+        and not run.visit.turn.calls
     )
 
 
@@ -154,8 +157,8 @@ def in_call(run: Run) -> bool:
     return any(
         call.status == "running"
         for part in (run, *living(run))
-        if part.phase in ("turn", "call") and part.turn is not None
-        for call in part.turn.calls
+        if part.visit.phase in ("turn", "call") and part.visit.turn is not None
+        for call in part.visit.turn.calls
     )
 
 
@@ -164,7 +167,7 @@ def at_work(branch: str) -> Callable[[Run], bool]:
 
     def holds(run: Run) -> bool:
         part = branch_at(run, branch)
-        return part is not None and in_turn(part.state)(part)
+        return part is not None and in_turn(part.visit.state)(part)
 
     return holds
 
@@ -181,7 +184,7 @@ def asked_approval(run: Run) -> bool:
 
 def waits(run: Run) -> bool:
     """Return whether the run waits for words."""
-    return run.phase == "waiting"
+    return run.visit.phase == "waiting"
 
 
 BACK = {"name": "resume", "agent": "a", "next": "$interrupted"}

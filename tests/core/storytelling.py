@@ -117,7 +117,7 @@ def go(run: Run, *steps: Step | After) -> tuple[Run, list[e.AnyFact]]:
         for fact in story.facts:
             if isinstance(fact, e.BranchStarted):
                 around = at(run, fact.branch) if fact.branch else run
-                assert fact.name not in around.branches, "a branch begins once"
+                assert fact.name not in around.visit.branches, "a branch begins once"
             run = apply(run, fact)
         assert run == story.run
         facts += story.facts
@@ -184,7 +184,7 @@ def says(
 
     def step(run: Run) -> inputs.UserSaid:
         seen: tuple[inputs.Shown, ...] = ()
-        if (shown or has_calls) and run.turn is not None:
+        if (shown or has_calls) and run.visit.turn is not None:
             seen = (inputs.Shown(key=request_key(run), text=shown, has_calls=has_calls),)
         return inputs.UserSaid(
             id=id or f"in{run.seq}",
@@ -205,8 +205,8 @@ def within(place: str, step: Step) -> Step:
     def inner(run: Run) -> inputs.AnyInput:
         name, _, rest = place.partition("/")
         what = within(rest, step) if rest else step
-        input = what(run.branches[name]) if callable(what) else what
-        key = (run.step, WITHIN, name, *getattr(input, "key", ()))
+        input = what(run.visit.branches[name]) if callable(what) else what
+        key = (run.visit.step, WITHIN, name, *getattr(input, "key", ()))
         return msgspec.structs.replace(input, key=key)
 
     return inner
@@ -230,7 +230,7 @@ def approves(question: str, granted: bool = True, *, for_run: bool = False, note
 def at(run: Run, place: str) -> Run:
     """Return the branch at a place."""
     for name in place.split("/"):
-        run = run.branches[name]
+        run = run.visit.branches[name]
     return run
 
 
@@ -273,11 +273,11 @@ def dispositions(run: Run) -> list[str | None]:
 
 def check(before: Run, run: Run, facts: Sequence[e.AnyFact]) -> None:
     """Fail unless the rules of every run hold of a step from `before` to `run`."""
-    assert before.phase != "ended" or not facts, "nothing happens after the end"
-    assert run.epoch >= before.epoch
-    assert run.step >= before.step
+    assert before.visit.phase != "ended" or not facts, "nothing happens after the end"
+    assert run.halt.epoch >= before.halt.epoch
+    assert run.visit.step >= before.visit.step
     assert run.seq == before.seq + len(facts)
-    assert run.phase != "leaving", "a decision never stops half-way"
+    assert run.visit.phase != "leaving", "a decision never stops half-way"
 
     owed = keys(run)
     assert len(set(owed)) == len(owed), "an effect is owed once"
@@ -308,22 +308,26 @@ def check(before: Run, run: Run, facts: Sequence[e.AnyFact]) -> None:
         )
     received = [fact.input_id for fact in of(facts, e.InputReceived)]
     assert not set(received) & set(before.inbox.lines), "a line is received once"
-    if run.phase == "ended":
+    if run.visit.phase == "ended":
         assert not undisposed
         assert not run.inbox.open_questions
         assert not owed
     moving = [effect for effect in pending(run) if not is_idle_wait(run, effect.key)]
-    assert run.is_parked == (not moving) or run.phase in ("new", "ended")
-    assert moving or run.is_parked or run.phase in ("new", "ended"), "nothing could move it on"
+    assert run.is_parked == (not moving) or run.visit.phase in ("new", "ended")
+    assert moving or run.is_parked or run.visit.phase in ("new", "ended"), (
+        "nothing could move it on"
+    )
 
 
 def check_order(run: Run) -> None:
     """Fail unless the calls of a reply are made in its order: side by side, all of them only read."""
-    calls = () if run.turn is None else run.turn.calls
+    calls = () if run.visit.turn is None else run.visit.turn.calls
     under_way = [c for c in calls if c.status in ("parked", "running", "stopping")]
     assert len(under_way) < 2 or all(c.effect == "read" for c in under_way)
     begun = [c.status != "new" for c in calls if c.outcome != "failed"]
-    assert run.phase == "halting" or begun == sorted(begun, reverse=True), "in the model's order"
+    assert run.visit.phase == "halting" or begun == sorted(begun, reverse=True), (
+        "in the model's order"
+    )
     if under_way and under_way[0].effect != "read":
         earlier = calls[: calls.index(under_way[0])]
         assert all(c.status == "done" for c in earlier), "what changes something comes last"
@@ -331,17 +335,21 @@ def check_order(run: Run) -> None:
 
 def parts(run: Run) -> list[Run]:
     """Return the run and all branches of it."""
-    return [run, *(part for inner in run.branches.values() for part in parts(inner))]
+    return [run, *(part for inner in run.visit.branches.values() for part in parts(inner))]
 
 
 def parked_in(run: Run) -> set[str]:
     """Return the calls of the run itself, not of its branches, that wait for a person."""
-    return {c.call.id for c in run.turn.calls if c.status == "parked"} if run.turn else set()
+    return (
+        {c.call.id for c in run.visit.turn.calls if c.status == "parked"}
+        if run.visit.turn
+        else set()
+    )
 
 
 def check_shared(run: Run) -> None:
     """Fail unless what branches share with the run is the same for them all."""
-    for branch in run.branches.values():
+    for branch in run.visit.branches.values():
         for context in branch.branch.shared:
             assert branch.is_over or branch.contexts[context] == run.contexts[context]
 
@@ -349,8 +357,8 @@ def check_shared(run: Run) -> None:
 def is_idle_wait(run: Run, key: inputs.EffectKey) -> bool:
     """Return whether an effect only waits to tell that a question is still open."""
     while len(key) > 3 and key[1] == WITHIN:
-        run, key = run.branches[str(key[2])], key[3:]
-    ask = plan_for(run).states[run.state].ask
+        run, key = run.visit.branches[str(key[2])], key[3:]
+    ask = plan_for(run).states[run.visit.state].ask
     is_deadline = str(key[-1]).startswith("deadline")
     return is_deadline and isinstance(ask, Ask) and ask.on_timeout == "wait"
 

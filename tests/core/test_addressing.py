@@ -117,7 +117,7 @@ def test_an_item_goes_by_its_number_with_or_without_zeros() -> None:
 def test_nobody_is_spoken_to_alone_while_all_are_being_halted() -> None:
     run, _ = tell(TWO, within("left", replies("", call("shell"))), Halt())
 
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
     assert addressees(run) == {}
 
 
@@ -125,7 +125,7 @@ def test_a_held_run_goes_on_with_words_for_one_of_its_branches() -> None:
     run, _ = tell(TWO, Halt(), says("@left go on"))
 
     assert dispositions(run) == ["interrupted"]
-    assert [branch.phase for branch in run.branches.values()] == ["turn", "turn"]
+    assert [branch.visit.phase for branch in run.visit.branches.values()] == ["turn", "turn"]
 
 
 def test_a_branch_that_ended_is_spoken_to_no_more() -> None:
@@ -139,7 +139,7 @@ def test_a_branch_is_found_by_its_path() -> None:
     run = nested()
 
     assert branch_at(run, "") is run
-    assert branch_at(run, "outer/a") is run.branches["outer"].branches["a"]
+    assert branch_at(run, "outer/a") is run.visit.branches["outer"].visit.branches["a"]
     assert branch_at(run, "outer/x") is None
 
 
@@ -173,7 +173,7 @@ def test_words_to_another_branch_are_not_taken_by_the_one_that_waits() -> None:
 
     assert of(facts, QuestionAnswered) == []
     assert [fact.branch for fact in of(facts, Interrupted)] == ["right"]
-    assert run.branches["left"].phase == "waiting"
+    assert run.visit.branches["left"].visit.phase == "waiting"
 
 
 # --- a state's own call that was cut ----------------------------------------------------------
@@ -193,9 +193,9 @@ def test_a_call_that_did_not_happen_is_made_again() -> None:
 
     run, facts = go(run, says("2", question.id))
 
-    assert run.phase == "call"
-    assert run.turn is not None
-    assert [each.status for each in run.turn.calls] == ["running"]
+    assert run.visit.phase == "call"
+    assert run.visit.turn is not None
+    assert [each.status for each in run.visit.turn.calls] == ["running"]
     run, facts = go(run, done("call_2", "ok"))
     assert of(facts, StateTransition)[-1].target == "stop"
 
@@ -310,6 +310,6 @@ def test_an_approval_in_a_branch_is_granted_by_its_id() -> None:
     run, _ = tell(TWO, within("left", replies("", call("write"))))
     run, _ = go(run, approves("left/q1"))
 
-    turn = run.branches["left"].turn
+    turn = run.visit.branches["left"].visit.turn
     assert turn is not None
     assert [each.status for each in turn.calls] == ["running"]

@@ -341,7 +341,7 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
     run, facts = go(Run(id="r"), inputs.Start(definition=what, input="tidy"))
     player = Player(data)
     for _ in range(data.draw(st.integers(1, 120))):
-        if run.phase == "ended":
+        if run.visit.phase == "ended":
             break
         before = once_under_way(run)
         input = player.next(run)
@@ -355,12 +355,12 @@ def test_whatever_happens_to_any_kind_of_state_the_rules_hold(data: st.DataObjec
     deep = max(
         (part.branch.path.count("/") + 1 for part in parts(run) if part.branch.path), default=0
     )
-    event(f"{run.phase}, {deep} deep, {len(facts) // 20 * 20}+ facts")
+    event(f"{run.visit.phase}, {deep} deep, {len(facts) // 20 * 20}+ facts")
 
     reopened(run, facts)
     run, more = to_the_end(run)
     facts += more
-    assert run.phase == "ended"
+    assert run.visit.phase == "ended"
     rules_of_facts(facts)
     assert replayed(facts) == run
     check(run, run, [])
@@ -396,7 +396,7 @@ def test_whatever_happened_a_run_comes_to_its_end_when_all_goes_well(data: st.Da
             break
         run, _ = go(run, what_helps(run, step))
 
-    assert run.is_over, f"nothing helps it out of {run.state} ({run.phase})"
+    assert run.is_over, f"nothing helps it out of {run.visit.state} ({run.visit.phase})"
 
 
 def what_helps(run: Run, step: int) -> inputs.AnyInput:
@@ -407,7 +407,7 @@ def what_helps(run: Run, step: int) -> inputs.AnyInput:
             case AskModel(key=key):
                 part = owner_of(run, key)
                 calls = (call("verdict"),) if owed[0].agent == "judge" else ()
-                if part.plan is not None and part.plan.states[part.state].output_schema:
+                if part.plan is not None and part.plan.states[part.visit.state].output_schema:
                     calls = (call("submit"),)
                 return inputs.ModelReplied(key=key, text="ok", calls=calls)
             case CallTool(key=key):

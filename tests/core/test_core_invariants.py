@@ -223,20 +223,20 @@ def test_whatever_happens_the_rules_hold(data: st.DataObject) -> None:
     player = Player(data)
 
     for _ in range(data.draw(st.integers(1, 60))):
-        if run.phase == "ended" and data.draw(st.booleans()):
+        if run.visit.phase == "ended" and data.draw(st.booleans()):
             break
         run, more = go(run, player.next(run))
         facts += more
         for agent in AGENTS:
             view = seen_by(run.contexts[agent.context], agent=agent.key, side=agent.role)
             assert a_request_is_valid(view)
-    event(f"{run.phase}, {len(facts) // 20 * 20}+ facts")
+    event(f"{run.visit.phase}, {len(facts) // 20 * 20}+ facts")
 
     assert replayed(facts) == run
     run, more = to_the_end(run)
     facts += more
 
-    assert run.phase == "ended"
+    assert run.visit.phase == "ended"
     assert None not in dispositions(run)
     assert len(of(facts, e.InputDisposed)) == len(run.inbox.lines)
     asked = [fact.question_id for fact in of(facts, e.QuestionAsked)]

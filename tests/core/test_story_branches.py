@@ -73,10 +73,12 @@ def in_flight(run: Run) -> list[str]:
 def test_a_bare_stop_waits_for_a_once_call_in_a_branch() -> None:
     run, _ = tell(fan(LEFT, SHELL), inputs.Halt())
 
-    assert run.phase == "halting", "it is not held as long as something in it is being stopped"
+    assert run.visit.phase == "halting", (
+        "it is not held as long as something in it is being stopped"
+    )
     assert in_flight(run) == ["call_1"], "the call is not lost sight of"
     run, facts = go(run, within("right", done("call_1", "done after all")))
-    assert (run.phase, at(run, "right").phase) == ("held", "held")
+    assert (run.visit.phase, at(run, "right").visit.phase) == ("held", "held")
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["completed"]
 
 
@@ -92,10 +94,10 @@ def test_what_was_held_goes_on_and_nothing_is_done_twice() -> None:
 
 def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() -> None:
     run, _ = tell(TWO, inputs.Halt())
-    assert run.phase == "held"
+    assert run.visit.phase == "held"
     run, facts = go(run, says("@left only src"))
 
-    assert run.phase == "branches"
+    assert run.visit.phase == "branches"
     assert path(facts, "") == ["start"], "the run goes on where it was, without its resume"
     assert path(facts, "left") == ["l"]
     assert words(at(run, "left").contexts["talk"])[-2:] == [("@user", "only src"), ("user", "L")]
@@ -106,9 +108,9 @@ def test_words_after_a_bare_stop_may_be_for_one_branch_and_the_others_go_on() ->
 def test_a_branch_halted_for_words_of_its_own_is_held_with_the_run() -> None:
     run, _ = tell(fan(LEFT, SHELL), says("@right no!"), inputs.Halt())
 
-    assert at(run, "right").halting_for == "hold"
+    assert at(run, "right").halt.leads_to == "hold"
     run, _ = go(run, within("right", done("call_1", outcome="stopped")))
-    assert (run.phase, keys(run)) == ("held", []), "nothing in it goes on while it is held"
+    assert (run.visit.phase, keys(run)) == ("held", []), "nothing in it goes on while it is held"
     run, facts = go(run, says("well?"), replies("Sure."))
 
     assert dispositions(run) == ["interrupted", "interrupted"]
@@ -134,8 +136,8 @@ def test_words_for_a_branch_wait_while_the_run_around_it_is_being_halted() -> No
     )
     run, _ = tell(definition, says("@inner hm"), says("@right quick"))
 
-    assert at(run, "inner").halting_for == "words"
-    assert at(run, "inner/right").halting_for == "hold"
+    assert at(run, "inner").halt.leads_to == "words"
+    assert at(run, "inner/right").halt.leads_to == "hold"
     run, facts = go(
         run,
         within("inner/right", done("call_1", outcome="stopped")),
@@ -149,14 +151,14 @@ def test_words_for_a_branch_wait_while_the_run_around_it_is_being_halted() -> No
 def test_words_while_a_state_that_took_too_long_is_ending_win() -> None:
     run, _ = tell(fan(LEFT, SHELL, timeout_s=5))
     run, _ = go(run, *timed_out())
-    assert run.halting_for == "trouble"
+    assert run.halt.leads_to == "trouble"
     run, _ = go(run, says("why?"), within("right", done("call_1", outcome="stopped")))
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     run, facts = go(run, replies("Sorry."))
 
-    assert run.phase == "branches"
+    assert run.visit.phase == "branches"
     assert of(facts, e.BranchStarted) == [], "they go on"
-    assert at(run, "left").phase == "turn"
+    assert at(run, "left").visit.phase == "turn"
     assert [question.branch for question in run.inbox.open_questions] == ["right"], "did it happen?"
 
 
@@ -171,7 +173,7 @@ def test_words_twice_and_a_bare_stop_between() -> None:
 
     assert path(facts, "") == ["start", "resume", "resume", "resume", "start"]
     assert run.common_data["resume_input"] == "well?"
-    assert [b.phase for b in run.branches.values()] == ["turn", "turn"]
+    assert [b.visit.phase for b in run.visit.branches.values()] == ["turn", "turn"]
     assert len(of(facts, e.Prompted)) == 2
     assert dispositions(run) == ["interrupted"] * 3
 
@@ -225,13 +227,13 @@ def test_a_call_that_did_not_happen_is_made_then() -> None:
     run, facts = go(run, says("It did not happen", question.id))
 
     assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
-    assert at(run, "right").phase == "call"
+    assert at(run, "right").visit.phase == "call"
 
 
 def test_a_crash_while_branches_are_halted_ends_the_halt() -> None:
     run, _ = tell(fan(LEFT, SHELL), says("stop that"), inputs.Recovered())
 
-    assert run.state == "resume", "of a call being stopped nobody knows more than that"
+    assert run.visit.state == "resume", "of a call being stopped nobody knows more than that"
     run, facts = go(run, replies("Sure."))
     assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
 
@@ -247,7 +249,7 @@ def test_words_may_come_before_a_sub_workflow_has_its_own_words() -> None:
     assert (question.kind, question.text, question.branch) == ("input", "wish?", "inner")
     assert run.is_parked
     run, _ = go(run, inputs.Halt())
-    assert (run.phase, run.inbox.open_questions) == ("held", ())
+    assert (run.visit.phase, run.inbox.open_questions) == ("held", ())
     run, _ = go(run, says("hm"), replies("Well."))
     (question,) = run.inbox.open_questions
     run, _ = go(run, says("a cat", question.id))
@@ -280,7 +282,7 @@ def test_a_sub_workflow_hears_its_input_like_any_workflow() -> None:
 
 def test_stop_ends_every_branch_once_its_tools_have_stopped() -> None:
     run, _ = tell(fan(LEFT, SHELL), inputs.Stop(reason="enough"))
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
     run, facts = go(run, within("right", done("call_1", outcome="stopped")))
 
     assert run.status == "stopped"
@@ -292,7 +294,7 @@ def test_a_line_is_for_the_branch_it_names_though_another_waits_for_words() -> N
     run, facts = tell(fan(LEFT, patient), says("@left quick"))
 
     assert [fact.branch for fact in of(facts, e.Interrupted)] == ["left"]
-    assert at(run, "right").phase == "waiting"
+    assert at(run, "right").visit.phase == "waiting"
 
 
 def test_queued_words_for_a_branch_come_when_its_state_is_done() -> None:
@@ -384,7 +386,7 @@ def test_a_halt_of_a_branch_leaves_no_trace_in_the_data() -> None:
 def test_losers_with_a_once_call_are_awaited() -> None:
     run, _ = tell(fan(LEFT, SHELL, join="any"), within("left", replies("first")))
 
-    assert (run.phase, in_flight(run)) == ("branches", ["call_1"])
+    assert (run.visit.phase, in_flight(run)) == ("branches", ["call_1"])
     run, facts = go(run, within("right", done("call_1", "late", "completed")))
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["completed"]
     assert run.output == {"left": "first"}
@@ -408,7 +410,7 @@ def test_a_catch_inside_of_a_branch_comes_before_the_one_around_it() -> None:
     inside = side("left", state("l", "dude", catch=sorry), state("sorry", "dude"))
     around: dict[str, Any] = {"catch": (spec.Catch(on=("any",), to="stop"),)}
     run, _ = tell(fan(inside, RIGHT, **around), within("left", fails()))
-    assert at(run, "left").state == "sorry"
+    assert at(run, "left").visit.state == "sorry"
     run, _ = go(run, within("left", fails("again")))
 
     assert run.status == "finished"
@@ -418,7 +420,7 @@ def test_a_catch_inside_of_a_branch_comes_before_the_one_around_it() -> None:
 def test_a_parallel_state_is_tried_again_without_what_is_done() -> None:
     workflow = fan(LEFT, RIGHT, retry=spec.Retry(max_attempts=2, backoff_s=1, on=("branch",)))
     run, _ = tell(workflow, within("left", replies("done")), within("right", fails("no line")))
-    assert run.phase == "retrying"
+    assert run.visit.phase == "retrying"
     run, facts = go(run, begins("retry", 1.0), rings("retry"))
 
     assert [fact.name for fact in of(facts, e.BranchStarted)] == ["right"]
@@ -437,7 +439,7 @@ def test_no_items_are_done_at_once_and_others_keep_their_order() -> None:
     assert run.output == []
 
     run, _ = tell(workflow, input=["a", "b", "c"])
-    assert list(run.branches) == ["1", "2"]
+    assert list(run.visit.branches) == ["1", "2"]
     run, _ = go(run, within("2", replies("B")), within("3", replies("C")))
     run, _ = go(run, within("1", replies("A")))
     assert run.output == ["A", "B", "C"]
@@ -478,7 +480,7 @@ def test_a_list_that_is_gone_when_the_run_goes_on_ends_the_branches_under_way() 
     forgetting = state("resume", post_handler="forget", next="$interrupted")
     run, _ = tell(flow(each, forgetting, variables={"items": ["a", "b"]}), says("wait"))
     run, _ = go(run, within("1", done("call_1")))
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     gone = inputs.HandlerReturned(key=handler_key(run), variables={"items": None})
     run, facts = go(run, gone)
 
@@ -575,7 +577,7 @@ def test_a_visit_asks_by_another_id_than_the_one_before() -> None:
 def test_a_definition_has_to_fit_where_branches_stand() -> None:
     workflow = fan("left", states=(state("left", "dude", next="more"), state("more", "dude")))
     run, _ = tell(workflow, within("left", replies("l")))
-    assert at(run, "left").state == "more"
+    assert at(run, "left").visit.state == "more"
 
     without = fan("left", states=(state("left", "dude"),))
     assert "no state 'more'" in misfit_of(run, define(without))
@@ -594,7 +596,7 @@ def test_a_run_with_branches_goes_on_with_another_definition() -> None:
     assert misfit_of(run, changed) == ""
     run, _ = go(run, inputs.Recovered(definition=changed), within("left", replies("l")))
 
-    assert at(run, "left").turn is not None
+    assert at(run, "left").visit.turn is not None
     assert at(run, "left").contexts["new"] == ()
     assert decode_run(*encode_run(run)) == run
     assert kinds(go(run, within("left", replies("m")))[1])[-1] == "run_finished"
@@ -611,7 +613,7 @@ def test_a_thousand_items_keep_a_thousand_copies_of_nothing() -> None:
         (first, *_) = pending(run)
         run = judged(run, inputs.ModelReplied(key=first.key, text="done")).run
 
-    assert [branch.is_over for branch in run.branches.values()].count(False) == 1
+    assert [branch.is_over for branch in run.visit.branches.values()].count(False) == 1
     assert len(encode_run(run)[0]) < 5_000_000
     run = judged(run, inputs.ModelReplied(key=keys(run)[0], text="the last")).run
     assert run.output == "the last"

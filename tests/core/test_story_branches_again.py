@@ -59,7 +59,7 @@ def fan(*branches: Branch | str, **fields: Any) -> Definition:
 
 def again(run: Run) -> tuple[Run, list[Any]]:
     """Let the time pass until the state is tried again."""
-    assert run.phase == "retrying"
+    assert run.visit.phase == "retrying"
     return go(run, begins("retry", 1.0), rings("retry"))
 
 
@@ -70,7 +70,7 @@ def test_one_that_was_under_way_goes_on_and_its_call_is_not_made_again() -> None
     run, facts = again(run)
 
     assert [fact.name for fact in of(facts, BranchStarted)] == ["say"]
-    assert (at(run, "make").state, at(run, "make").phase) == ("tell", "turn")
+    assert (at(run, "make").visit.state, at(run, "make").visit.phase) == ("tell", "turn")
     assert of(facts, ToolCalled) == []
     assert [fact.branch for fact in of(facts, Prompted)] == ["say"], "it has its prompt"
     run, _ = go(run, within("say", replies("ok")), within("make", replies("It is made.")))
@@ -79,12 +79,12 @@ def test_one_that_was_under_way_goes_on_and_its_call_is_not_made_again() -> None
 
 def test_a_once_call_is_let_end_first_and_counts() -> None:
     run, _ = tell(fan("say", MAKE, retry=ON_BRANCH), within("say", fails("500")))
-    assert (run.phase, at(run, "make").phase) == ("branches", "halting")
+    assert (run.visit.phase, at(run, "make").visit.phase) == ("branches", "halting")
     run, _ = go(run, within("make", done("call_1", "made")))
     run, facts = again(run)
 
     assert of(facts, ToolCalled) == []
-    assert at(run, "make").state == "tell"
+    assert at(run, "make").visit.state == "tell"
 
 
 def test_a_once_call_that_may_have_happened_is_asked_about_when_it_goes_on() -> None:
@@ -106,7 +106,7 @@ def test_a_timeout_of_the_state_around_holds_them_too() -> None:
 
     assert of(facts, BranchStarted) == []
     assert of(facts, Prompted) == []
-    assert [at(run, name).phase for name in ("say", "make")] == ["turn", "turn"]
+    assert [at(run, name).visit.phase for name in ("say", "make")] == ["turn", "turn"]
     assert any(effect.key[1] == "set" for effect in pending(run)), "each try has the whole time"
 
 
@@ -141,12 +141,12 @@ def test_words_that_come_while_a_timeout_ends_them_let_them_go_on() -> None:
     two = Branch(name="two", states=(State(name="t", tool="shell"),))
     run, _ = tell(fan(MAKE, two, timeout_s=5), begins("timeout", 5.0))
     run, _ = go(run, within("make", done("call_1")), rings("timeout"))
-    assert run.halting_for == "trouble"
+    assert run.halt.leads_to == "trouble"
     run, facts = go(run, says("why?"), within("two", done("call_2", "made")), replies("Well."))
 
     assert of(facts, BranchStarted) == []
     assert of(facts, ToolCalled) == []
-    assert [branch.status for branch in run.branches.values()] == ["running", "finished"]
+    assert [branch.status for branch in run.visit.branches.values()] == ["running", "finished"]
 
 
 def test_over_a_timeout_that_is_not_tried_again_they_are_stopped() -> None:
@@ -158,7 +158,7 @@ def test_over_a_timeout_that_is_not_tried_again_they_are_stopped() -> None:
 
     stops = [(fact.branch, fact.reason) for fact in of(facts, BranchStopped)]
     assert stops == [(name, "The state 'start' took longer than 5 s.") for name in ("make", "two")]
-    assert run.state == "say"
+    assert run.visit.state == "say"
 
 
 def test_a_question_of_theirs_is_asked_again() -> None:
@@ -179,17 +179,17 @@ def test_words_for_one_while_the_state_waits_to_be_tried_again() -> None:
     run, _ = again(run)
 
     assert dispositions(run) == ["interrupted"]
-    assert at(run, "make").resume_input == "shorter"
+    assert at(run, "make").halt.resume_input == "shorter"
 
 
 @pytest.mark.parametrize("what", [says("hm"), Halt()], ids=["words", "hold"])
 def test_a_halt_while_the_state_waits_to_be_tried_again(what: Any) -> None:
     run, _ = tell(fan("say", MAKE, retry=ON_BRANCH), within("make", done("call_1")))
     run, _ = go(run, within("say", fails()), what)
-    run, _ = go(run, *([says("hm")] if run.phase == "held" else []), replies("Well."))
+    run, _ = go(run, *([says("hm")] if run.visit.phase == "held" else []), replies("Well."))
 
-    assert run.state == "start"
-    assert [at(run, name).state for name in ("make", "say")] == ["tell", "say"]
+    assert run.visit.state == "start"
+    assert [at(run, name).visit.state for name in ("make", "say")] == ["tell", "say"]
     assert len(of(replied(run), ToolCalled)) == 0
 
 
@@ -219,7 +219,7 @@ def test_one_that_failed_over_a_call_in_doubt_is_not_begun_anew() -> None:
     run, facts = go(run, within("deploy", done("call_1", "cut", "unknown")))
 
     assert [fact.then for fact in of(facts, StateFailed)] == ["catch"]
-    assert run.state == "say"
+    assert run.visit.state == "say"
 
 
 def test_one_that_failed_otherwise_is_begun_anew() -> None:

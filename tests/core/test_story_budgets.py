@@ -55,7 +55,7 @@ def test_a_branch_that_would_use_more_fails_the_state_over_its_budget() -> None:
     run, facts = go(run, within("right", look))
 
     assert [(f.branch, f.kind) for f in of(facts, StateFailed)] == [("", "budget")]
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert "'start' has used up its budget of 100 tokens" in run.common_data["trouble"]["error"]
 
 
@@ -73,11 +73,11 @@ def test_no_item_is_begun_after_the_budget_and_those_under_way_are_let_end() -> 
     start = State(name="start", for_each=each, budget=Budget(tokens=60), catch=CAUGHT)
     run, facts = tell(flow(start, SORRY), within("1", replies("a", usage=USED)), input=[1, 2, 3])
     assert [fact.name for fact in of(facts, BranchStarted)] == ["1", "2"]
-    assert at(run, "2").phase == "turn"
+    assert at(run, "2").visit.phase == "turn"
     run, facts = go(run, within("2", replies("b", usage=USED)))
 
     assert kinds(facts)[-2:] == ["state_failed", "state_transition"]
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
 
 
 def test_another_error_of_a_branch_is_none_of_the_budget() -> None:
@@ -100,7 +100,7 @@ def test_a_budget_around_branches_within_branches_is_told_as_such() -> None:
     look = replies("", call("look"), usage=USED)
     run, _ = tell(flow(fan, SORRY), within("mid/low", look))
 
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
 
 
 def test_a_budget_of_the_workflow_around_a_sub_workflow_is_told_as_such() -> None:
@@ -150,7 +150,7 @@ def test_what_a_reply_has_used_up_already_is_not_used_for_its_calls() -> None:
     run, facts = tell(flow(start, SORRY), replies("", call("shell"), usage=USED))
 
     assert of(facts, ToolCalled) == []
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert [result.outcome for m in run.contexts["talk"] for result in m.results] == ["not_run"]
 
 

@@ -70,7 +70,7 @@ def test_a_summary_takes_the_place_of_all_but_the_last_two_turns() -> None:
         "answer 4 w",
     ]
     assert run.compacting is None
-    assert run.phase == "waiting"
+    assert run.visit.phase == "waiting"
 
 
 def test_nothing_changes_until_the_summary_is_whole() -> None:
@@ -241,7 +241,7 @@ def test_words_interrupt_the_summary_and_are_answered_from_the_whole_conversatio
 
     assert e.CompactionEnded(agent="dude", reason=INTERRUPTED) in facts
     assert isinstance(facts[0], e.InputReceived)
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
     assert len(run.contexts["chat"]) == 9
 
 
@@ -257,7 +257,7 @@ def test_queued_words_wait_for_the_summary_and_are_heard_after_it() -> None:
         e.InputDisposed
     ] * 2
     assert e.WordsJoined(context="chat", text="then this\nand that") in facts
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
     assert texts(run)[0] == MARK[:12].strip()
 
 
@@ -292,7 +292,7 @@ def test_a_crash_in_the_middle_of_it_has_the_model_asked_again() -> None:
 
 def test_the_turn_that_is_under_way_goes_on_beside_it() -> None:
     run, _ = talked(4, says("more", id="m"), inputs.Compact())
-    assert {effect.key for effect in pending(run)} == {(run.step, "model", 1), summary_key(1)}
+    assert {effect.key for effect in pending(run)} == {(run.visit.step, "model", 1), summary_key(1)}
 
     run, _ = go(run, summary())
     run, facts = go(run, replies("here is more"))

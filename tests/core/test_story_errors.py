@@ -72,10 +72,10 @@ def test_a_prompt_is_not_put_twice_however_often_the_turn_fails() -> None:
 def test_words_while_a_state_waits_to_be_tried_again() -> None:
     flowing = flow(state("start", "dude", prompt="Write.", retry=AGAIN), BACK)
     run, _ = tell(flowing, fails(), says("now!"))
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     run, facts = go(run, replies("Yes."))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert of(facts, e.Prompted) == [], "it stands in the conversation"
     run, facts = go(run, fails())
     assert of(facts, e.StateFailed)[0].attempt == 2, "it is the same visit: tries are not forgotten"
@@ -86,14 +86,14 @@ def test_a_bare_stop_while_a_state_waits_to_be_tried_again() -> None:
         flow(state("start", "dude", retry=AGAIN), BACK), fails(), begins("retry", 9.0), Halt()
     )
 
-    assert (run.phase, keys(run)) == ("held", [])
+    assert (run.visit.phase, keys(run)) == ("held", [])
 
 
 def test_a_crash_while_a_state_waits_to_be_tried_again() -> None:
     run, _ = tell(flow(state("start", "dude", retry=AGAIN)), fails(), begins("retry", 9.0))
     run, _ = go(run, Recovered(), rings("retry"))
 
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
 
 
 def test_a_completed_call_of_a_turn_is_not_made_again_when_the_turn_is_tried_again() -> None:
@@ -138,7 +138,7 @@ def test_a_handler_is_tried_again_alone() -> None:
     run, _ = go(run, HandlerFailed(key=handler_key(run), error="raised"))
     run, facts = go(run, begins("retry", 9.0), rings("retry"))
 
-    assert run.phase == "post"
+    assert run.visit.phase == "post"
     assert of(facts, e.Prompted) == []
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_begun_is_caught(spec: dict[str, Any], kind: str, words_o
     start = msgspec.convert({"name": "start", **spec, "catch": CATCH}, State)
     run, _ = tell(flow(start, SORRY))
 
-    assert run.state == "sorry", run.error
+    assert run.visit.state == "sorry", run.error
     assert run.common_data["trouble"]["kind"] == kind
     assert words_of_it in run.common_data["trouble"]["error"]
     assert run.common_data["trouble"]["state"] == "start"
@@ -179,7 +179,7 @@ def test_unusable_replies_are_of_a_kind() -> None:
     judge = state("start", "judge", catch=(Catch(on=("output",), to="sorry", save_as="trouble"),))
     run, _ = tell(flow(judge, SORRY), replies("no"), replies("no"), replies("no"))
 
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert VERDICT.name in run.common_data["trouble"]["error"]
 
 
@@ -206,7 +206,7 @@ def test_states_that_catch_each_others_visits_turn_for_ever_and_are_stopped() ->
 def test_going_back_to_a_cut_state_is_no_visit() -> None:
     run, _ = tell(flow(state("start", "dude", max_visits=1), BACK), says("hm"), replies("Yes."))
 
-    assert (run.state, run.visits["start"]) == ("start", 1)
+    assert (run.visit.state, run.visits["start"]) == ("start", 1)
 
 
 # --- budgets ----------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_a_budget_of_a_state_ends_its_turn(budget: Budget, what: str) -> None:
     look = replies("", call("look"), usage=USED)
     run, _ = tell(flow(start, SORRY), look, done("call_1"), look, done("call_2"))
 
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert run.common_data["trouble"]["kind"] == "budget"
     assert f"'start' has used up its budget of {what}" in run.common_data["trouble"]["error"]
 
@@ -235,12 +235,12 @@ def test_what_a_state_used_before_it_was_cut_counts_and_what_others_used_does_no
     look = replies("", call("look"), usage=USED)
     run, _ = tell(flow(start, SORRY, BACK), look, done("call_1"), says("hm"))
     run, _ = go(run, replies("Well.", usage=USED))
-    assert run.state == "start"
+    assert run.visit.state == "start"
     run, _ = go(run, look, done("call_2"))
-    assert run.state == "start", "120 of 150: the 60 of resume are not its own"
+    assert run.visit.state == "start", "120 of 150: the 60 of resume are not its own"
     run, _ = go(run, look, done("call_3"))
 
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
 
 
 def test_a_new_visit_has_a_new_budget() -> None:
@@ -283,7 +283,7 @@ def test_a_budget_of_a_sub_workflow_is_its_own() -> None:
     run, facts = go(run, within("inner", look))
 
     assert [call.outcome for call in of(facts, e.ToolReturned)] == ["not_run"]
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert "50 tokens" in run.common_data["trouble"]["error"]
 
 
@@ -294,11 +294,11 @@ def test_an_error_in_a_branch_is_tried_again_there() -> None:
     left = Branch(name="left", states=(state("l", "dude", prompt="L", retry=AGAIN),))
     run, _ = tell(flow(State(name="start", parallel=(left, "right")), state("right", "dude")))
     run, _ = go(run, within("left", fails()))
-    assert at(run, "left").phase == "retrying"
+    assert at(run, "left").visit.phase == "retrying"
     run, _ = go(run, Halt(), says("hm"))
 
-    assert run.state == "start", "without a resume the run begins anew"
-    assert [branch.phase for branch in run.branches.values()] == ["turn", "turn"]
+    assert run.visit.state == "start", "without a resume the run begins anew"
+    assert [branch.visit.phase for branch in run.visit.branches.values()] == ["turn", "turn"]
 
 
 def test_transitions_choose_unless_a_handler_does() -> None:
@@ -310,9 +310,9 @@ def test_transitions_choose_unless_a_handler_does() -> None:
     )
     plain = state("sorry", "critic")
     run, _ = tell(flow(choosing, plain), replies("a"), handler("start"))
-    assert run.state == "start"
+    assert run.visit.state == "start"
     run, _ = go(run, replies("b"), handler(None))
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ PHASES: dict[str, list[Step]] = {
 @pytest.mark.parametrize("phase", PHASES)
 def test_unasked_words_halt_every_phase_and_enter_resume(phase: str) -> None:
     run, _ = tell(RESUMING, *PHASES[phase])
-    assert run.phase == phase
+    assert run.visit.phase == phase
 
     run, facts = go(run, says("no, rename", shown="I will"))
 
@@ -60,7 +60,11 @@ def test_unasked_words_halt_every_phase_and_enter_resume(phase: str) -> None:
     assert run.common_data["resume_input"] == "no, rename"
     assert run.common_data["interrupted_state"] == "start"
     assert run.common_data["interrupted_text"] == ("I will" if phase == "turn" else "")
-    assert (run.resume_input, run.interrupted_state, run.epoch) == ("no, rename", "start", 1)
+    assert (run.halt.resume_input, run.halt.interrupted_state, run.halt.epoch) == (
+        "no, rename",
+        "start",
+        1,
+    )
     assert dispositions(run) == ["interrupted"]
 
 
@@ -102,9 +106,9 @@ def test_interrupted_goes_on_where_it_was_cut_and_runs_nothing_twice(phase: str,
 def test_what_the_cut_state_had_said_is_there_for_its_handlers() -> None:
     run, _ = tell(RESUMING, handler(), replies("hello"), says("also rename"), replies("noted"))
 
-    assert run.phase == "post"
-    assert run.last_response is not None
-    assert run.last_response.text == "hello"
+    assert run.visit.phase == "post"
+    assert run.visit.last_response is not None
+    assert run.visit.last_response.text == "hello"
 
 
 def test_a_turn_goes_on_after_the_tool_calls_it_had_made() -> None:
@@ -129,8 +133,8 @@ def test_a_workflow_that_never_goes_back_keeps_one_cut_a_state() -> None:
     )
     run, _ = tell(workflow, says("a"), says("b"), replies("hi"), says("c"), says("d"))
 
-    assert [cut.state for cut in run.cuts] == ["start"]
-    assert run.interrupted_state == "start"
+    assert [cut.state for cut in run.halt.cuts] == ["start"]
+    assert run.halt.interrupted_state == "start"
 
 
 def test_without_a_resume_state_the_workflow_starts_again_and_keeps_its_contexts() -> None:
@@ -144,7 +148,7 @@ def test_a_resume_state_with_a_pre_handler_decides_itself_what_the_words_become(
     workflow = flow(state("start", "dude"), state("resume", "dude", pre_handler="pre"))
     run, facts = tell(workflow, says("more"), input=None)
 
-    assert run.phase == "pre"
+    assert run.visit.phase == "pre"
     assert run.contexts["talk"] == ()
     assert run.common_data["resume_input"] == "more"
     assert "words_joined" not in kinds(facts)
@@ -196,7 +200,7 @@ def test_read_and_idempotent_calls_stop_at_once() -> None:
 def test_a_once_call_is_stopped_softly_and_its_outcome_awaited() -> None:
     run, _ = tell(PLAIN, replies("", call("look"), call("shell"), asks("Sure?"), call("write")))
     run, facts = go(run, done("call_1"), comes("call_2"), says("no"))
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
     assert keys(run) == [(1, "tool", "call_2")]
     assert dispositions(run) == [None]
 
@@ -222,11 +226,11 @@ def test_a_finished_result_is_kept_as_it_is() -> None:
 
 def test_more_words_while_a_tool_stops_join_the_same_halt() -> None:
     run, _ = tell(PLAIN, replies("", call("shell")), says("no"), says("rename it", policy="queue"))
-    assert run.epoch == 1
+    assert run.halt.epoch == 1
 
     run, _ = go(run, done("call_1", "", "stopped"))
 
-    assert run.resume_input == "no\nrename it"
+    assert run.halt.resume_input == "no\nrename it"
     assert dispositions(run) == ["interrupted", "interrupted"]
     assert words(run.contexts["talk"])[-1] == ("@user", "no\nrename it")
 
@@ -236,27 +240,27 @@ def test_words_during_resume_are_a_new_halt() -> None:
     run, facts = go(run, says("again", shown="Yes, I"))
 
     assert of(facts, e.Interrupted)[0].epoch == 2
-    assert run.state == "resume"
-    assert run.resume_input == "again"
+    assert run.visit.state == "resume"
+    assert run.halt.resume_input == "again"
     assert [text for _, text in words(run.contexts["talk"])] == ["no", "Yes, I", "again"]
 
 
 def test_words_that_no_handler_has_seen_yet_are_not_lost_to_later_ones() -> None:
     workflow = flow(state("start", "dude"), state("resume", "dude", pre_handler="pre"))
     run, _ = tell(workflow, says("no"), says("again"))
-    assert run.resume_input == "no\nagain"
+    assert run.halt.resume_input == "no\nagain"
 
     run, _ = go(run, inputs.Halt(), says("now"))
     assert run.common_data["resume_input"] == "no\nagain\nnow"
 
     run, _ = go(run, handler(), says("fresh"))
-    assert run.resume_input == "fresh"
+    assert run.halt.resume_input == "fresh"
 
 
 def test_going_back_after_a_halt_of_resume_leads_to_what_was_cut_first() -> None:
     run, _ = tell(RESUMING, handler(), says("no"), says("again"), replies("noted"))
 
-    assert (run.state, run.phase) == ("start", "turn")
+    assert (run.visit.state, run.visit.phase) == ("start", "turn")
 
 
 def test_halts_on_the_way_back_are_gone_back_to_one_by_one() -> None:
@@ -266,9 +270,9 @@ def test_halts_on_the_way_back_are_gone_back_to_one_by_one() -> None:
         state("think", "critic", next="$interrupted"),
     )
     run, _ = tell(workflow, says("one"))
-    assert run.state == "think"
+    assert run.visit.state == "think"
     run, _ = go(run, says("two"))
-    assert (run.state, run.interrupted_state) == ("think", "think")
+    assert (run.visit.state, run.halt.interrupted_state) == ("think", "think")
 
     run, facts = go(run, replies("thought"), replies("thought again"))
     assert path(facts) == ["think", "start"]
@@ -288,10 +292,10 @@ def test_going_back_twice_fails_instead_of_going_round_for_ever() -> None:
 
 def test_queued_words_on_the_way_back_do_not_forget_where_it_was_cut() -> None:
     run, _ = tell(RESUMING, handler(), says("no"), says("and", policy="queue"), replies("noted"))
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     run, _ = go(run, replies("noted too"))
 
-    assert (run.state, run.phase) == ("start", "turn")
+    assert (run.visit.state, run.visit.phase) == ("start", "turn")
 
 
 # --- Esc --------------------------------------------------------------------------------------
@@ -302,7 +306,7 @@ def test_esc_keeps_what_was_shown_and_holds() -> None:
     run, facts = go(run, inputs.Halt(shown=(inputs.Shown(key=(1, "model", 1), text="I thi"),)))
 
     assert kinds(facts) == ["interrupted"]
-    assert (run.phase, run.is_parked) == ("held", True)
+    assert (run.visit.phase, run.is_parked) == ("held", True)
     assert run.contexts["talk"][-1].text == "I thi"
     assert run.contexts["talk"][-1].interrupted
 
@@ -313,16 +317,16 @@ def test_words_after_esc_resume() -> None:
 
     assert path(facts) == ["resume"]
     assert dispositions(run) == ["interrupted"]
-    assert run.epoch == 1
+    assert run.halt.epoch == 1
 
 
 def test_esc_waits_for_once_tools_before_it_holds() -> None:
     run, _ = tell(PLAIN, replies("", call("shell"), call("look")), inputs.Halt())
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
 
     run, _ = go(run, done("call_1", "", "unknown"))
 
-    assert run.phase == "held"
+    assert run.visit.phase == "held"
     assert [r.outcome for r in run.contexts["talk"][-1].results] == ["unknown", "not_run"]
 
 
@@ -342,7 +346,7 @@ def test_esc_where_nothing_runs_changes_nothing(where: str) -> None:
         "halting": [says("hi"), replies("", call("shell")), says("no")],
     }
     run, _ = tell(workflow, *steps[where], input=None)
-    assert run.phase == where
+    assert run.visit.phase == where
 
     assert go(run, inputs.Halt()) == (run, [])
 

@@ -105,7 +105,7 @@ def let_stop(run: Run) -> tuple[Run, list[Any]]:
     """Let the calls that are being stopped end; what became of them is not known."""
     facts: list[Any] = []
     for key in keys(run):
-        if run.phase == "halting" and key[-2] == "tool":
+        if run.visit.phase == "halting" and key[-2] == "tool":
             step = done(str(key[-1]), outcome="unknown")
             place = "/".join(str(part) for part in key[2:-3:3])
             run, more = go(run, within(place, step) if place else step)
@@ -118,11 +118,11 @@ def test_words_lead_to_resume_and_back_and_nothing_is_done_twice(kind: str, mome
     run, before = begun(kind, moment)
     run, halting = go(run, says("wait", policy="interrupt"))
     run, stopped = let_stop(run)
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     assert dispositions(run)[-1] == "interrupted"
     run, after = go(run, replies("Sure."))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert run.visits["start"] == 1
     facts = [*before, *halting, *stopped, *after]
     prompted = [fact.branch for fact in of(facts, e.Prompted)]
@@ -141,12 +141,12 @@ def test_a_bare_stop_holds_and_words_then_go_on(kind: str, moment: int) -> None:
     run, _ = begun(kind, moment)
     run, _ = go(run, Halt())
     run, _ = let_stop(run)
-    assert (run.phase, keys(run), run.is_parked) == ("held", [], True)
+    assert (run.visit.phase, keys(run), run.is_parked) == ("held", [], True)
     assert not run.inbox.open_questions, "what is held asks nothing"
     assert go(run, Halt())[1] == []
     run, _ = go(run, says("go on"), replies("Sure."))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert run.visits["start"] == 1
 
 
@@ -157,23 +157,23 @@ def test_words_twice_are_one_halt_or_two_and_lead_back_once(kind: str, moment: i
     run, _ = let_stop(run)
     run, _ = go(run, says("now"), replies("Sure."))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert dispositions(run)[-3:] == ["interrupted"] * 3
     assert run.common_data["resume_input"].splitlines()[-1] == "now"
-    assert run.cuts == ()
+    assert run.halt.cuts == ()
 
 
 @EVERY_MOMENT
 def test_a_queued_line_comes_when_the_state_is_done(kind: str, moment: int) -> None:
     run, _ = begun(kind, moment)
     run, _ = go(run, says("then this", policy="queue"))
-    assert (run.state, dispositions(run)[-1]) == ("start", None)
+    assert (run.visit.state, dispositions(run)[-1]) == ("start", None)
     run, facts = go(run, *KINDS[kind][1][moment:])
 
     assert path(facts, "")[-1] == "resume"
     assert dispositions(run)[-1] == "queued" or "queued" in dispositions(run)
     run, _ = go(run, replies("Yes."))
-    assert run.state == "then"
+    assert run.visit.state == "then"
 
 
 @EVERY_MOMENT
@@ -181,8 +181,8 @@ def test_a_steering_line_joins_a_turn_or_waits(kind: str, moment: int) -> None:
     run, _ = begun(kind, moment)
     run, _ = go(run, says("mind this", policy="steer"))
 
-    assert run.state == "start"
-    is_heard = run.phase == "turn" and run.turn is not None and not run.turn.calls
+    assert run.visit.state == "start"
+    is_heard = run.visit.phase == "turn" and run.visit.turn is not None and not run.visit.turn.calls
     assert dispositions(run)[-1] == ("steered" if is_heard else None)
 
 
@@ -205,7 +205,7 @@ def test_a_crash_repeats_nothing_that_may_have_happened(kind: str, moment: int) 
     assert decode_run(*encode_run(run)) == run
     run, after = go(again, Recovered())
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert not of(after, e.ToolCalled)
     assert not of(after, e.Prompted)
     in_doubt = [k for k in keys(again) if k[-2] == "tool" and kind not in ("retried", "approved")]
@@ -217,7 +217,7 @@ def test_a_crash_while_it_is_halted_ends_the_halt(kind: str, moment: int) -> Non
     run, _ = begun(kind, moment)
     run, _ = go(run, says("wait", policy="interrupt"), Recovered())
 
-    assert run.state == "resume"
+    assert run.visit.state == "resume"
     assert dispositions(run)[-1] == "interrupted"
     check(run, run, [])
 
@@ -237,7 +237,7 @@ def test_a_definition_that_is_the_same_fits_anywhere(kind: str, moment: int) -> 
 def test_it_leads_on_when_it_is_done(kind: str) -> None:
     run, facts = begun(kind, len(KINDS[kind][1]))
 
-    assert run.state == "then"
+    assert run.visit.state == "then"
     assert of(facts, e.QuestionSuperseded) == []
 
 
@@ -267,7 +267,7 @@ def test_a_run_that_begins_anew_asks_of_the_call_in_doubt_first(said: str) -> No
     assert of(facts, e.ToolCalled) == []
     run, facts = go(run, says(said, question.id))
 
-    assert run.state == ("then" if said == "It happened" else "start")
+    assert run.visit.state == ("then" if said == "It happened" else "start")
     assert len(of(facts, e.ToolCalled)) == (said != "It happened")
     run, facts = go(run, Recovered())
     assert len(of(facts, e.QuestionAsked)) == (said != "It happened"), "it is asked about once"
@@ -277,7 +277,7 @@ def test_a_call_in_doubt_is_not_forgotten_over_a_halt_before_it_is_asked_about()
     begin = spec.State(name="start", tool="shell", pre_handler="pre")
     run, _ = tell(flow(begin), handler(), says("wait"), done("call_1", outcome="stopped"))
     run, _ = go(run, says("and wait"))
-    assert run.phase == "pre"
+    assert run.visit.phase == "pre"
     run, facts = go(run, handler())
 
     assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
@@ -286,7 +286,7 @@ def test_a_call_in_doubt_is_not_forgotten_over_a_halt_before_it_is_asked_about()
 def test_a_call_that_is_completed_while_it_is_stopped_has_done_the_states_work() -> None:
     run, _ = begun("once", 0)
     run, _ = go(run, Halt(), done("call_1", '{"n": 1}'))
-    assert run.phase == "held"
+    assert run.visit.phase == "held"
     run, facts = go(run, says("hm"), replies("Yes."))
 
     assert path(facts) == ["resume", "start", "then"]
@@ -354,8 +354,8 @@ def test_a_sub_workflow_without_an_output_leaves_no_words() -> None:
     run, _ = tell(define(flow(spec.State(name="start", workflow="inner"), THEN), inner=inner))
     run, _ = go(run, within("inner", begins("wait", 1.0)), within("inner", rings("wait")))
 
-    assert run.last_response is not None
-    assert run.last_response.text == ""
+    assert run.visit.last_response is not None
+    assert run.visit.last_response.text == ""
 
 
 def test_an_agent_in_a_sub_workflow_asks_at_the_top() -> None:
@@ -365,7 +365,7 @@ def test_an_agent_in_a_sub_workflow_asks_at_the_top() -> None:
     assert (question.branch, question.number) == ("inner", 1)
     run, _ = go(run, says("src", question.id), within("inner", replies("ok")))
 
-    assert run.state == "then"
+    assert run.visit.state == "then"
 
 
 def test_words_in_a_sub_workflow_lead_to_its_own_resume() -> None:
@@ -386,10 +386,10 @@ def test_a_resume_of_branches_is_a_state_like_any() -> None:
     workflow = flow(state("start", "dude"), state("left", "dude"), state("right", "critic"), both)
     run, _ = tell(workflow, says("look"), within("left", replies("l")))
     run, _ = go(run, says("there, too"))
-    assert (run.state, len(run.branches)) == ("resume", 2), "new words begin it anew"
+    assert (run.visit.state, len(run.visit.branches)) == ("resume", 2), "new words begin it anew"
     run, _ = go(run, within("left", replies("l")), within("right", replies("r")))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
 
 
 def test_handlers_and_prompts_of_one_state_come_in_their_order() -> None:
@@ -411,5 +411,5 @@ def test_a_branch_may_have_contexts_of_its_own() -> None:
     )
     run, _ = tell(flow(spec.State(name="start", parallel=(left, "then")), THEN))
 
-    assert run.branches["left"].plan is not None
-    assert run.branches["left"].plan.contexts["talk"].max_length == 9
+    assert run.visit.branches["left"].plan is not None
+    assert run.visit.branches["left"].plan.contexts["talk"].max_length == 9

@@ -91,7 +91,10 @@ def test_branches_at_once_count_once_for_the_run_and_each_for_itself() -> None:
     run, _ = go(run, After(20, within("right", LOOK)))
 
     assert run.usage.active_s == 60
-    assert (run.branches["left"].usage.active_s, run.branches["right"].usage.active_s) == (40, 60)
+    assert (
+        run.visit.branches["left"].usage.active_s,
+        run.visit.branches["right"].usage.active_s,
+    ) == (40, 60)
 
 
 def test_a_new_visit_has_new_minutes() -> None:
@@ -106,7 +109,7 @@ def test_a_visit_that_was_cut_goes_on_with_what_it_had_used() -> None:
     talk = state("resume", "critic", next="$interrupted")
     run, _ = tell(flow(start, talk), After(50, says("wait")), After(500, replies("yes?")))
     assert owed(run) == ["AskModel"]
-    assert run.state == "start"
+    assert run.visit.state == "start"
     run, _ = go(run, After(20, LOOK), done("call_1"))
 
     assert (
@@ -176,7 +179,7 @@ def test_a_branch_that_is_not_begun_fails_the_state_where_that_is_caught() -> No
     run, _ = tell(flow(start), After(60, within("1", replies("x"))), input=["a", "b"])
 
     assert run.status == "finished"
-    assert list(run.branches) == []
+    assert list(run.visit.branches) == []
 
 
 @pytest.mark.parametrize(

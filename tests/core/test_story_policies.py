@@ -75,7 +75,7 @@ def test_a_steer_cuts_words_and_joins_the_next_request_of_the_turn() -> None:
         ("@user", "in French"),
     ]
     assert keys(run) == [(1, "model", 2)]
-    assert (run.epoch, dispositions(run)) == (0, ["steered"])
+    assert (run.halt.epoch, dispositions(run)) == (0, ["steered"])
 
 
 def test_a_steer_does_not_cut_a_reply_that_asks_for_a_tool() -> None:
@@ -128,12 +128,12 @@ def test_queued_words_are_acted_on_when_the_state_is_done() -> None:
 
     run, facts = go(run, replies("hello"))
     assert path(facts) == ["resume"]
-    assert run.interrupted_state == "after"
-    assert run.resume_input == "one\ntwo"
+    assert run.halt.interrupted_state == "after"
+    assert run.halt.resume_input == "one\ntwo"
     assert dispositions(run) == ["queued", "queued"]
 
     run, facts = go(run, replies("noted"))
-    assert (run.state, run.visits["after"]) == ("after", 1)
+    assert (run.visit.state, run.visits["after"]) == ("after", 1)
 
 
 def test_queued_words_come_before_the_end() -> None:
@@ -152,13 +152,13 @@ def test_a_storm_of_interruptions_turns_to_queueing_and_says_so() -> None:
     run, _ = tell(PLAIN)
     for n in range(STORM_COUNT):
         run, _ = go(run, says(f"line {n}", at=100.0 + n))
-    assert run.epoch == STORM_COUNT
+    assert run.halt.epoch == STORM_COUNT
 
     run, facts = go(run, says("one more", at=106.5))
     (received,) = of(facts, InputReceived)
     assert received.handling == "queue"
     assert "interruptions within" in received.reason
-    assert run.epoch == STORM_COUNT
+    assert run.halt.epoch == STORM_COUNT
 
     run, facts = go(run, says("later", at=200.0))
     assert of(facts, InputReceived)[0].handling == "interrupt"

@@ -99,7 +99,7 @@ def test_an_answer_to_no_question_is_returned() -> None:
     run, facts = tell(DUDE, says("b", "q7"))
 
     assert of(facts, e.InputDisposed)[0].reason == "there is no question q7"
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
 
 
 def test_several_questions_have_their_own_numbers() -> None:
@@ -230,7 +230,7 @@ def test_a_late_yes_does_not_start_a_halted_call() -> None:
     run, _ = tell(DUDE, replies("", call("write")), says("stop that"))
     assert go(run, approves("q1"))[1] == []
     run, _ = tell(DUDE, replies("", call("write"), call("shell")), approves("q1"), says("stop"))
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
     run, facts = go(run, says("sure", "q1"))
     assert kinds(facts) == ["input_received", "input_disposed"]
 

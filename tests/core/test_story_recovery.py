@@ -71,7 +71,7 @@ def test_a_run_that_waits_for_words_waits_on_with_the_same_question() -> None:
     run, _ = tell(flow(state("start", "dude", awaits_input=True)), input=None)
     run, facts = go(run, DIED)
 
-    assert (run.phase, facts) == ("waiting", [IDLE])
+    assert (run.visit.phase, facts) == ("waiting", [IDLE])
     run, _ = go(run, says("hello"))
     assert dispositions(run) == ["answered"]
 
@@ -130,7 +130,7 @@ def test_a_bare_halt_that_waited_for_a_tool_holds() -> None:
     run, _ = tell(PLAIN, replies("", call("shell")), inputs.Halt())
     run, facts = go(run, DIED)
 
-    assert run.phase == "held"
+    assert run.visit.phase == "held"
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
 
 
@@ -146,7 +146,7 @@ def test_a_held_run_stays_held() -> None:
     run, _ = tell(PLAIN, inputs.Halt())
     recovered, facts = go(run, DIED)
 
-    assert (recovered.phase, facts) == ("held", [IDLE])
+    assert (recovered.visit.phase, facts) == ("held", [IDLE])
 
 
 def test_a_run_that_has_ended_is_left_alone() -> None:
@@ -238,7 +238,7 @@ def test_esc_instead_leaves_the_outcome_unknown() -> None:
     run, facts = go(_asked(), inputs.Halt())
 
     assert [fact.outcome for fact in of(facts, e.ToolReturned)] == ["unknown"]
-    assert run.phase == "held"
+    assert run.visit.phase == "held"
 
 
 def test_a_stop_instead_leaves_the_outcome_unknown() -> None:
@@ -380,7 +380,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_cut() -> None:
     assert facts == [
         e.StateTransition(source="start", target="start", reason="going on", resumes=True)
     ]
-    assert (run.phase, keys(run)) == ("turn", [(2, "model", 2)])
+    assert (run.visit.phase, keys(run)) == ("turn", [(2, "model", 2)])
     assert go(run, inputs.Resume()) == (run, [])
 
 
@@ -417,7 +417,7 @@ def test_a_suspended_run_can_be_held_and_stopped() -> None:
     held, _ = go(_suspended(replies("", call("look"))), inputs.Halt())
     stopped, _ = go(held, inputs.Stop(reason="enough"))
 
-    assert (held.phase, stopped.status) == ("held", "stopped")
+    assert (held.visit.phase, stopped.status) == ("held", "stopped")
 
 
 def test_a_late_result_of_a_suspended_run_is_kept() -> None:

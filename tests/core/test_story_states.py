@@ -72,8 +72,8 @@ def test_with_a_post_handler_the_handler_decides_what_joins_the_context() -> Non
     run, _ = tell(workflow, replies("hello"), handler(contexts=[add]), input=None)
 
     assert words(run.contexts["talk"]) == [("assistant", "HELLO")]
-    assert run.last_response is not None
-    assert run.last_response.text == "hello"
+    assert run.visit.last_response is not None
+    assert run.visit.last_response.text == "hello"
 
 
 def test_a_handler_can_clear_a_context_to_its_starting_messages() -> None:
@@ -129,7 +129,7 @@ def test_a_transition_handler_that_returns_nothing_leaves_it_to_next() -> None:
     workflow = flow(state("start", transition_handler="go", next="other"), state("other", "dude"))
     run, _ = tell(workflow, handler(None))
 
-    assert run.state == "other"
+    assert run.visit.state == "other"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_on_failure_says_where_a_failed_turn_leads() -> None:
     workflow = flow(state("start", "dude", on_failure="sorry"), state("sorry", "critic"))
     run, facts = tell(workflow, fails())
 
-    assert run.state == "sorry"
+    assert run.visit.state == "sorry"
     assert facts[-1] == e.StateTransition(source="start", target="sorry", reason="model error")
 
 
@@ -223,7 +223,7 @@ def test_words_queued_during_a_failing_turn_are_acted_on_after_it() -> None:
     run, _ = tell(chat, says("hi"), says("one more thing", policy="queue"), fails(), input=None)
 
     assert dispositions(run) == ["answered", "queued"]
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
     assert words(run.contexts["chat"])[-1] == ("@user", "one more thing")
 
 
@@ -305,7 +305,7 @@ def test_on_user_input_the_first_line_becomes_the_input() -> None:
 
     (question,) = of(facts, e.QuestionAsked)
     assert (question.kind, question.text, question.schema) == ("input", "What shall I build?", None)
-    assert run.phase == "waiting"
+    assert run.visit.phase == "waiting"
 
     run, facts = go(run, says("a shed"))
 
@@ -318,7 +318,7 @@ def test_on_user_input_the_first_line_becomes_the_input() -> None:
 def test_on_user_input_with_an_input_given_starts_at_once() -> None:
     run, _ = tell(flow(state("start", "dude"), start_condition="on_user_input"), input="a shed")
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
 
 
 @pytest.mark.parametrize(
@@ -335,12 +335,12 @@ def test_an_input_that_is_no_text_is_asked_with_a_schema(type_name: str, schema:
 def test_a_state_that_awaits_input_waits_and_its_agent_hears_the_words() -> None:
     workflow = flow(state("start", "dude", awaits_input=True, pre_handler="pre"))
     run, _ = tell(workflow, input=None)
-    assert (run.phase, run.is_parked) == ("waiting", True)
+    assert (run.visit.phase, run.is_parked) == ("waiting", True)
 
     run, facts = go(run, says("hello"))
 
     assert e.WordsJoined(context="talk", text="hello") in facts
-    assert run.phase == "pre"
+    assert run.visit.phase == "pre"
 
 
 # --- chat -------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def test_a_chat_waits_for_words_answers_and_waits_again() -> None:
         ("@user", "how are you"),
         ("dude", "fine"),
     ]
-    assert run.phase == "waiting"
+    assert run.visit.phase == "waiting"
     assert dispositions(run) == ["answered", "answered"]
 
 
@@ -369,7 +369,7 @@ def test_a_failing_model_leaves_the_chat_alive() -> None:
     run, facts = go(run, says("hi"), fails("500"))
 
     assert of(facts, e.AgentFailed)[0].error == "500"
-    assert run.phase == "waiting"
+    assert run.visit.phase == "waiting"
 
 
 def test_words_during_a_chat_turn_halt_it_and_are_answered_next() -> None:
@@ -382,14 +382,14 @@ def test_words_during_a_chat_turn_halt_it_and_are_answered_next() -> None:
         ("@user", "shorter", False),
         ("dude", "Ok.", False),
     ]
-    assert run.phase == "waiting"
+    assert run.visit.phase == "waiting"
 
 
 def test_words_in_a_waiting_start_without_resume_are_not_asked_for_again() -> None:
     workflow = flow(state("start", "dude", awaits_input=True, next="start"))
     run, _ = tell(workflow, says("hi"), says("no, bye"), input=None)
 
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
     assert words(run.contexts["talk"]) == [("@user", "hi"), ("@user", "no, bye")]
 
 

@@ -112,7 +112,7 @@ def test_a_timeout_counts_while_a_question_is_open() -> None:
     assert not run.is_parked, "it moves on by itself"
     run, facts = go(run, rings("timeout"))
 
-    assert run.state == "late"
+    assert run.visit.state == "late"
     assert len(of(facts, e.QuestionSuperseded)) == 1
     assert words(run.contexts["talk"])[-1][1] == "", (
         "the call has its result before the next request"
@@ -126,7 +126,7 @@ def test_a_timeout_stands_still_while_the_run_is_held_and_begins_anew() -> None:
     assert keys(run) == []
     run, _ = go(run, rings("timeout"), says("go on"), replies("Sure."))
 
-    assert run.state == "start"
+    assert run.visit.state == "start"
     assert until(run) == [None], "the clock is asked anew"
 
 
@@ -136,7 +136,7 @@ def test_a_timeout_in_a_branch_is_the_branchs() -> None:
     run, facts = go(run, within("slow", begins("timeout", 60.0)), within("slow", rings("timeout")))
 
     assert path(facts) == ["late"]
-    assert at(run, "slow").state == "late"
+    assert at(run, "slow").visit.state == "late"
     assert at(run, "late").visits == {"late": 1}
 
 
@@ -147,9 +147,9 @@ def test_a_timeout_of_a_parallel_state_ends_its_branches() -> None:
         begins("timeout", 60.0),
         rings("timeout"),
     )
-    assert run.phase == "halting", "the call is being stopped"
+    assert run.visit.phase == "halting", "the call is being stopped"
     run, _ = go(run, within("right", done("call_1", outcome="stopped")))
-    assert (run.state, run.branches) == ("late", {})
+    assert (run.visit.state, run.visit.branches) == ("late", {})
 
 
 def test_a_call_that_was_done_in_spite_of_its_timeout_is_done() -> None:
@@ -157,7 +157,7 @@ def test_a_call_that_was_done_in_spite_of_its_timeout_is_done() -> None:
     run, _ = tell(flow(slow, LATE, state("then", "dude")), begins("timeout", 5.0), rings("timeout"))
     run, facts = go(run, done("call_1", "deployed"))
 
-    assert run.state == "then"
+    assert run.visit.state == "then"
     assert run.common_data["out"] == "deployed"
     assert of(facts, e.StateFailed) == []
 
@@ -176,7 +176,7 @@ def test_a_call_that_harms_nothing_is_made_again_after_a_timeout() -> None:
     retry = Retry(max_attempts=2, backoff_s=3, on=("timeout",))
     run, _ = tell(flow(State(name="start", tool="look", timeout_s=5, retry=retry)))
     run, facts = go(run, begins("timeout", 5.0), rings("timeout"))
-    assert run.phase == "retrying"
+    assert run.visit.phase == "retrying"
     run, facts = go(run, begins("retry", 8.0), rings("retry"))
 
     assert [fact.call_id for fact in of(facts, e.ToolCalled)] == ["call_2"]
@@ -188,7 +188,7 @@ def test_a_bare_stop_while_a_timeout_ends_a_call_holds() -> None:
     slow = State(name="start", tool="shell", timeout_s=5, retry=retry)
     run, _ = tell(flow(slow, BACK), begins("timeout", 5.0), rings("timeout"), Halt())
     run, facts = go(run, done("call_1", outcome="unknown"))
-    assert (run.phase, kinds(facts)) == ("held", ["tool_returned"])
+    assert (run.visit.phase, kinds(facts)) == ("held", ["tool_returned"])
     run, facts = go(run, says("well?"), replies("Hm."))
 
     assert [fact.call_id for fact in of(facts, e.QuestionAsked)] == ["call_1"]
@@ -232,7 +232,7 @@ def test_a_late_answer_to_an_expired_question_is_refused() -> None:
     )
     run, _ = go(run, says("blue", "q1"))
 
-    assert run.state == "late"
+    assert run.visit.state == "late"
     assert dispositions(run) == ["rejected"]
     assert next(iter(run.inbox.lines.values())).reason == "the time to answer it is over"
 
@@ -291,4 +291,4 @@ def test_a_call_an_agent_made_ends_with_the_turn_that_took_too_long() -> None:
         "not_run",
         "not_run",
     ]
-    assert run.state == "late"
+    assert run.visit.state == "late"

@@ -75,10 +75,10 @@ def test_an_empty_reply_is_asked_again_with_a_word_of_why() -> None:
     run, facts = tell(DUDE, replies("  "))
 
     assert not of(facts, e.AgentResponded)[0].is_final
-    assert run.turn is not None
+    assert run.visit.turn is not None
     problem = "Your reply was empty. Answer, or call a tool."
     after = run.contexts["talk"][-1]
-    assert run.turn.corrections == (Correction(text="  ", problem=problem, after=after),)
+    assert run.visit.turn.corrections == (Correction(text="  ", problem=problem, after=after),)
     assert keys(run) == [(1, "model", 2)]
 
 
@@ -125,8 +125,8 @@ def test_a_parsing_tool_ends_the_turn_and_nothing_runs() -> None:
     run, facts = tell(JUDGE, replies("so be it", call("verdict", guilty=False)))
 
     assert of(facts, e.ToolCalled) == []
-    assert run.last_response is not None
-    assert [c.arguments for c in run.last_response.calls] == [{"guilty": False}]
+    assert run.visit.last_response is not None
+    assert [c.arguments for c in run.visit.last_response.calls] == [{"guilty": False}]
     assert run.contexts["court"][-1].results[0].outcome == "completed"
     assert run.status == "finished"
 
@@ -134,18 +134,20 @@ def test_a_parsing_tool_ends_the_turn_and_nothing_runs() -> None:
 def test_words_instead_of_the_parsing_tool_are_asked_again() -> None:
     run, _ = tell(JUDGE, replies("not guilty"))
 
-    assert run.turn is not None
+    assert run.visit.turn is not None
     problem = "Answer by calling one of these tools: verdict."
     after = run.contexts["court"][-1]
-    assert run.turn.corrections == (Correction(text="not guilty", problem=problem, after=after),)
+    assert run.visit.turn.corrections == (
+        Correction(text="not guilty", problem=problem, after=after),
+    )
 
 
 def test_wrong_arguments_of_a_parsing_tool_are_told_and_asked_again() -> None:
     run, facts = tell(JUDGE, replies("", call("verdict", problem="guilty is required")))
 
     assert of(facts, e.ToolReturned)[0].result == "guilty is required"
-    assert run.turn is not None
-    assert run.turn.misses == 1
+    assert run.visit.turn is not None
+    assert run.visit.turn.misses == 1
     run, _ = go(run, replies("", call("verdict", guilty=True)))
     assert run.status == "finished"
 
@@ -171,8 +173,8 @@ def test_a_call_beside_a_verdict_is_said_not_to_have_run() -> None:
 
     assert of(facts, e.ToolCalled) == []
     assert [r.outcome for r in run.contexts["court"][-1].results] == ["not_run", "completed"]
-    assert run.last_response is not None
-    assert [c.name for c in run.last_response.calls] == ["verdict"]
+    assert run.visit.last_response is not None
+    assert [c.name for c in run.visit.last_response.calls] == ["verdict"]
 
 
 def test_a_tools_result_counts_once() -> None:

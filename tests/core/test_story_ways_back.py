@@ -43,7 +43,7 @@ def test_the_agent_goes_on_in_its_turn_with_the_words() -> None:
 def test_a_call_that_was_cut_has_its_result_before_the_words() -> None:
     start = state("start", "dude", resume=BACK)
     run, _ = tell(flow(start), replies("", call("shell"), call("look")), says("no"))
-    assert run.phase == "halting"
+    assert run.visit.phase == "halting"
     run, facts = go(run, done("call_1", "made half", "stopped"))
 
     assert [(f.source, f.target, f.resumes) for f in of(facts, StateTransition)] == [
@@ -52,7 +52,7 @@ def test_a_call_that_was_cut_has_its_result_before_the_words() -> None:
     *_, cut, line = run.contexts["talk"]
     assert [result.outcome for result in cut.results] == ["stopped", "not_run"]
     assert (line.author, line.text) == ("@user", "no")
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
 
 
 def test_a_wait_goes_on_to_the_same_time() -> None:
@@ -81,7 +81,7 @@ def test_a_branch_alone_goes_on_with_its_words() -> None:
 
     assert [(f.branch, f.target) for f in of(facts, StateTransition)] == [("left", "l")]
     assert words(at(run, "left").contexts["talk"]) == [("user", "L"), ("@user", "shorter")]
-    assert at(run, "right").epoch == 0
+    assert at(run, "right").halt.epoch == 0
 
 
 def test_a_question_of_its_agent_is_closed_for_the_words() -> None:
@@ -89,7 +89,7 @@ def test_a_question_of_its_agent_is_closed_for_the_words() -> None:
     run, _ = tell(flow(start), replies("", asks("Which?")), says("neither"))
 
     assert run.inbox.open_questions == ()
-    assert run.phase == "turn"
+    assert run.visit.phase == "turn"
     assert words(run.contexts["talk"])[-1] == ("@user", "neither")
 
 
@@ -119,7 +119,7 @@ def test_queued_words_lead_where_words_of_the_state_lead_they_were_typed_in() ->
     run, facts = tell(workflow, says("hm"), replies("ok"), replies("Mended."))
 
     assert path(facts) == ["start", "mend", "after"]
-    assert run.state == "after"
+    assert run.visit.state == "after"
 
 
 def test_a_handler_that_was_cut_runs_again() -> None:

@@ -296,7 +296,7 @@ async def test_clear_in_mid_turn_holds_the_chat_it_leaves(tmp_path: Path) -> Non
         await made.type("/clear")
         await said(made, "hello")
         assert first is not None
-        assert first.run.phase == "held"
+        assert first.run.visit.phase == "held"
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from support.openai_server import OpenAIServer
 
 from midstream.core.conversation import USER, Message, Side, ToolCall, ToolResult, trimmed
 from midstream.core.inputs import RequestedCall
-from midstream.core.run import Correction, Run, Turn
+from midstream.core.run import Correction, Run, Turn, Visit
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Outcome
 from midstream.language.spec import ParsingTool, Role, ToolSpec, plan_of
@@ -265,9 +265,7 @@ def request_of(
         id="r",
         definition=definition,
         plan=plan_of(definition.workflow),
-        phase="turn",
-        state="start",
-        turn=Turn(agent=agent, corrections=corrections),
+        visit=Visit(phase="turn", state="start", turn=Turn(agent=agent, corrections=corrections)),
         contexts={"talk": messages},
     )
     return WorkflowAgent(run, agent).request()

@@ -12,7 +12,7 @@ from support.stage import Reference
 from midstream.core import events as e
 from midstream.core.decide import transitions
 from midstream.core.question import Question
-from midstream.core.run import Inbox, Run
+from midstream.core.run import Inbox, Run, Visit
 from midstream.rehearsal import format as form
 from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.disturb_everywhere import Tried, everywhere
@@ -165,7 +165,9 @@ def test_a_once_call_that_a_state_makes_again_is_found() -> None:
 def test_questions_left_open_or_alike_are_found() -> None:
     question = Question(id="q1", number=1, kind="question", text="?")
     over = Run(
-        id="r", phase="ended", inbox=Inbox(questions=(question,), open_questions=(question,))
+        id="r",
+        visit=Visit(phase="ended"),
+        inbox=Inbox(questions=(question,), open_questions=(question,)),
     )
     assert broken(run=over) == ["the question q1 is open though the run is over"]
     asked = e.QuestionAsked(question_id="q1", number=1, kind="question", text="?")

@@ -292,8 +292,8 @@ class Waiting:
 
     def call_id(self, run: Run) -> str:
         """Return the id of the tool call this is."""
-        assert run.turn is not None
-        calls = (open_call.call for open_call in run.turn.calls)
+        assert run.visit.turn is not None
+        calls = (open_call.call for open_call in run.visit.turn.calls)
         return next(call.id for call in calls if call.arguments.get("n") == self.what[2])
 
     def shown(self, key: EffectKey) -> Shown:
@@ -303,7 +303,7 @@ class Waiting:
 def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:
     """Return a name for an effect, which the puppet it reaches can tell too."""
     if isinstance(effect, AskModel):
-        return ("model", effect.agent, run.state, effect.key[2])
+        return ("model", effect.agent, run.visit.state, effect.key[2])
     if isinstance(effect, CallTool):
         return ("tool", effect.call.name, effect.call.arguments["n"])
     if isinstance(effect, RunHandler):

@@ -115,7 +115,7 @@ async def scene(
             timeout_s,
         )
         yield here
-        if here.run.phase != "new":
+        if here.run.visit.phase != "new":
             await here.machine.stop()
         left = asyncio.all_tasks() - before
         assert not left, left

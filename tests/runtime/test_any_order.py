@@ -467,7 +467,7 @@ class AnyOrder(RuleBasedStateMachine):
         path, before, after = Path("/nowhere/a"), b"as it was", b"as it will be"
         assert waiting.changing is not None
         changing = FileChanging(
-            key=(shadow.run.step, "tool", waiting.call_id(shadow.run)),
+            key=(shadow.run.visit.step, "tool", waiting.call_id(shadow.run)),
             path=str(path),
             before=hashlib.sha256(before).hexdigest(),
             after=hashlib.sha256(after).hexdigest(),
@@ -661,7 +661,7 @@ class AnyOrder(RuleBasedStateMachine):
             is_due = clock.now() - waiting.stopped_at >= SOFT_STOP_S
             if is_due and not waiting.is_cut_off:
                 waiting.is_cut_off = True
-                key = (shadow.run.step, "tool", waiting.call_id(shadow.run))
+                key = (shadow.run.visit.step, "tool", waiting.call_id(shadow.run))
                 self.came(shadow, ToolFinished(key=key, outcome="unknown", text=UNKNOWN))
         await self.settle()
         for shadow in self.at_work():

@@ -390,7 +390,7 @@ async def test_a_stop_that_waited_ends_the_run_before_anything_begins_again() ->
         await two.store.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
 
         again = await two.engine.resume(machine.id)
-        assert (again.run.status, again.run.stop_reason) == ("stopped", "enough")
+        assert (again.run.status, again.run.halt.reason) == ("stopped", "enough")
         assert (two.model.asked, two.tools.calls) == ([], [])
         assert await two.store.letters() == []
         await two.engine.close()
@@ -580,7 +580,7 @@ async def test_a_stop_by_letter_ends_the_run_and_lets_go_of_it() -> None:
         await machine.settled()
         await other.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
         one.engine.look()
-        assert (await machine.wait()).stop_reason == "enough"
+        assert (await machine.wait()).halt.reason == "enough"
         await emptied(other)
         await let_go(other, machine.id)
         await one.engine.close()
@@ -895,7 +895,7 @@ async def test_a_start_cancelled_anywhere_leaves_nothing_running_that_nobody_has
                 assert not suspending._contents.leases
                 for kept in await store.listing():
                     run = await opened(store, kept.id)
-                    assert run.state == "start", "it has begun, or it is not there"
+                    assert run.visit.state == "start", "it has begun, or it is not there"
             await one.engine.close()
         if was_done:
             assert step > 5

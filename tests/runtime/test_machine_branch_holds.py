@@ -30,7 +30,7 @@ async def test_a_bare_stop_awaits_a_once_call_in_a_branch_and_keeps_how_it_ended
         await talk.reached()
         await here.machine.halt()
         await here.machine.settled()
-        assert here.run.phase == "held"
+        assert here.run.visit.phase == "held"
         assert [fact.outcome for fact in here.told.of(ToolReturned)] == ["completed"]
         await here.machine.say("go on")
         run = await end(here)
@@ -59,7 +59,7 @@ async def test_a_held_run_goes_on_with_words_for_one_branch() -> None:
             await gate.reached()
         await here.machine.halt()
         await rounds()
-        assert here.run.phase == "held"
+        assert here.run.visit.phase == "held"
         await here.machine.say("@left only src")
         run = await end(here)
 

@@ -76,9 +76,12 @@ async def test_words_to_a_branch_that_is_being_stopped_are_refused() -> None:
         await begin(here)
         await gate.reached()
         await rounds()
-        assert here.run.branches["spots"].phase == "halting"
+        assert here.run.visit.branches["spots"].visit.phase == "halting"
         receipt = await here.machine.say("@spots go on")
-        assert (receipt.handling, here.run.branches["spots"].halting_for) == ("reject", "stop")
+        assert (receipt.handling, here.run.visit.branches["spots"].halt.leads_to) == (
+            "reject",
+            "stop",
+        )
         gate.open()
         run = await end(here)
 

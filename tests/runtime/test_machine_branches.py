@@ -55,7 +55,11 @@ async def test_branches_run_at_once_and_join_by_name() -> None:
         await begin(here)
         await gate.reached()
         await rounds()
-        assert [b.status for b in here.run.branches.values()] == ["finished", "running", "finished"]
+        assert [b.status for b in here.run.visit.branches.values()] == [
+            "finished",
+            "running",
+            "finished",
+        ]
         gate.open()
         run = await end(here)
 
@@ -110,7 +114,7 @@ async def test_a_question_in_one_branch_stops_no_other() -> None:
         run = await here.machine.settled()
         (question,) = run.inbox.open_questions
         assert question.branch == "spots"
-        assert run.branches["tests"].status == "finished"
+        assert run.visit.branches["tests"].status == "finished"
         await here.machine.say("src", question=question.id)
         run = await end(here)
 
@@ -130,7 +134,7 @@ async def test_words_can_be_addressed_to_one_branch() -> None:
             await gate.reached()
         await here.machine.say("@spots only src")
         await rounds()
-        assert here.run.phase == "branches"
+        assert here.run.visit.phase == "branches"
         assert [i.branch for i in here.told.of(e.Interrupted)] == ["spots"]
         gates[0].open()
         run = await end(here)
@@ -157,7 +161,7 @@ async def test_a_branch_for_each_item_few_at_once() -> None:
         await begin(here, [{"name": "a"}, {"name": "b"}, {"name": "c"}])
         await gate.reached()
         await rounds()
-        assert len(here.run.branches) == 3, "as one is done the next begins"
+        assert len(here.run.visit.branches) == 3, "as one is done the next begins"
         gate.open()
         run = await end(here)
 

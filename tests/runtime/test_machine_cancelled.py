@@ -68,7 +68,7 @@ async def begins(here: Scene, drive: Driver) -> None:
     await drive(here.machine.start("tidy"))
     if here.machine._task is None:
         await here.machine.start("tidy")
-    while here.run.phase == "new":  # noqa: ASYNC110 - each round is a step of the flow
+    while here.run.visit.phase == "new":  # noqa: ASYNC110 - each round is a step of the flow
         await asyncio.sleep(0)
 
 
@@ -78,7 +78,7 @@ async def to_the_end(here: Scene, drive: Driver) -> None:
         await drive(here.machine.settled())
         if here.run.inbox.open_questions:
             await drive(here.machine.say("src", question=here.question()))
-        elif here.run.phase == "held":
+        elif here.run.visit.phase == "held":
             # Cancelled before they were said; the same id again would change nothing.
             await drive(here.machine.say("no, rename", id="words"))
     await drive(here.machine.wait())

@@ -79,7 +79,7 @@ async def test_a_plain_handler_never_blocks_the_loop() -> None:
         await here.machine.start()
         await started.reached()
         started.open()
-        assert here.run.phase == "pre"
+        assert here.run.visit.phase == "pre"
         release.set()
         assert (await here.machine.wait()).status == "finished"
 
@@ -419,7 +419,7 @@ async def test_log_lines_appear_at_once_and_in_order() -> None:
     async with scene(one(), handlers={"h": work}) as here:
         await here.machine.start()
         await here.told.until("workflow_output", count=5)
-        assert here.run.phase == "pre"
+        assert here.run.visit.phase == "pre"
         release.set()
         await here.machine.wait()
 
@@ -474,7 +474,7 @@ async def test_a_handler_that_logs_very_fast_leaves_turns_to_others() -> None:
 
     async def count() -> None:
         nonlocal turns
-        while here.run.phase != "ended":
+        while here.run.visit.phase != "ended":
             turns += 1
             await asyncio.sleep(0)
 
@@ -554,7 +554,7 @@ async def test_words_said_while_a_handlers_end_is_journaled_are_taken_after_it()
         run = await here.machine.wait()
 
     assert receipt.handling == "interrupt"
-    assert run.resume_input == "wait"
+    assert run.halt.resume_input == "wait"
     kinds = [type(envelope.event) for envelope in here.told.events]
     assert kinds.index(HandlerRan) < kinds.index(InputReceived)
 

@@ -127,7 +127,7 @@ async def test_a_question_closes_when_its_time_is_over(
         await rounds()
         here.clock.jump(59)
         await rounds()
-        assert here.run.state == "start"
+        assert here.run.visit.state == "start"
         here.clock.jump(2)
         run = await end(here)
 
@@ -146,10 +146,10 @@ async def test_a_wait_is_over_in_time() -> None:
         await rounds()
         here.clock.jump(3599)
         await rounds()
-        assert here.run.state == "start"
+        assert here.run.visit.state == "start"
         here.clock.jump(2)
         await rounds()
-        assert here.run.state == "then"
+        assert here.run.visit.state == "then"
         here.clock.jump(500)
         run = await end(here)
 
@@ -180,7 +180,7 @@ async def test_a_wait_takes_its_time_however_the_clock_is_set(
         here.clock.set(here.clock.now() + set_by)
         here.clock.jump(99)
         await rounds()
-        assert here.run.state == "start"
+        assert here.run.visit.state == "start"
         here.clock.jump(1)
         assert (await end(here)).status == "finished"
 
@@ -196,7 +196,7 @@ async def test_after_a_crash_a_wait_takes_no_longer_than_it_was_to_take() -> Non
         await rounds()
         here.clock.jump(99)
         await rounds()
-        assert machine.run.state == "start"
+        assert machine.run.visit.state == "start"
         here.clock.jump(1)
         assert (await machine.wait()).status == "finished"
 
@@ -260,7 +260,7 @@ async def test_a_state_that_takes_too_long_is_cut() -> None:
         assert run.output == "Hm."
         kept = [message for message in run.contexts["talk"] if message.interrupted]
         assert [message.text for message in kept] == ["Once upon"]
-        assert not run.cuts, "nobody interrupted: there is nothing to go back to"
+        assert not run.halt.cuts, "nobody interrupted: there is nothing to go back to"
 
 
 async def test_a_state_is_visited_so_often_and_no_more() -> None:

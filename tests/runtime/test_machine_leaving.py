@@ -102,7 +102,7 @@ async def test_a_streaming_reply_is_cut_off_and_what_was_shown_of_it_is_kept() -
         await gate.reached()
         run = await left(here)
 
-        assert (run.phase, run.status) == ("turn", "running")
+        assert (run.visit.phase, run.status) == ("turn", "running")
         assert here.model.asked[0].ended == "cancelled"
         assert here.told.shown() == "one "
 
@@ -182,7 +182,7 @@ async def test_a_chat_holds_after_a_crash_as_after_esc_and_the_next_words_go_on(
         await died(here.machine)
 
         machine, told, model = await taken_up(here, "Done.", was_cut=True)
-        assert machine.run.phase == "held"
+        assert machine.run.visit.phase == "held"
         assert [(fact.partial, fact.leads_to) for fact in told.of(e.Interrupted)] == [
             ("one ", "hold")
         ]
@@ -243,7 +243,7 @@ async def test_a_handler_is_dropped_and_called_again(is_async: bool) -> None:
         await here.machine.start()
         await reached.wait()
         run = await left(here)
-        assert (run.phase, run.common_data) == ("pre", {})
+        assert (run.visit.phase, run.common_data) == ("pre", {})
         let_go.set()
 
         machine, _, _ = await taken_up(here, "Done.", handlers={"go": again})
@@ -258,8 +258,8 @@ async def test_a_read_tool_is_cancelled_and_called_again() -> None:
         await here.machine.start("tidy")
         await gate.reached()
         run = await left(here)
-        assert run.turn is not None
-        assert run.turn.calls[0].status == "running"
+        assert run.visit.turn is not None
+        assert run.visit.turn.calls[0].status == "running"
         assert here.tools.calls[0].ended == "cancelled"
 
         again = FakeTools(FakeTool(name="look"))
@@ -321,8 +321,8 @@ async def test_each_tool_ends_by_its_own_rule_and_none_begins_that_had_to_wait(
         await rounds()
         run = await left(here)
 
-        assert run.turn is not None
-        assert [c.status for c in run.turn.calls] == status
+        assert run.visit.turn is not None
+        assert [c.status for c in run.visit.turn.calls] == status
         assert [called.ended for called in here.tools.calls] == ended
 
         gate.open()
@@ -414,7 +414,7 @@ async def test_leaving_while_it_starts_leaves_a_run_that_has_begun() -> None:
         await rounds()
         disk.open()
         await starting
-        assert (await leaving).state == "start"
+        assert (await leaving).visit.state == "start"
         assert not here.model.asked
 
 
@@ -534,7 +534,7 @@ async def test_what_an_effect_came_to_is_kept_once_there_is_room() -> None:
         for _ in range(3):
             here.clock.jump(STALL_RETRY_S)
             await rounds()
-        assert here.run.phase == "turn"
+        assert here.run.visit.phase == "turn"
         assert here.told.of(JournalStalled) == [JournalStalled(error=FULL.what, hint=FULL.hint)]
 
         journal.trouble = None
@@ -683,8 +683,8 @@ async def test_a_run_is_left_while_there_is_no_room_as_if_the_process_had_died()
         run = await left(here)
         journal.trouble = None
 
-        assert run.turn is not None
-        assert [c.status for c in run.turn.calls] == ["running", "new"]
+        assert run.visit.turn is not None
+        assert [c.status for c in run.visit.turn.calls] == ["running", "new"]
         machine, _, _ = await taken_up(here, "Done.", was_cut=False)
         assert [q.call_id for q in machine.run.inbox.open_questions] == ["call_1"]
         await machine.say("1")

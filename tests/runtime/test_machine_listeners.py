@@ -320,7 +320,7 @@ async def test_a_loop_that_is_kept_busy_by_a_listener_still_takes_words() -> Non
         await here.machine.settled()
         await here.machine.say("never mind", unasked=True)
 
-        assert (await here.machine.wait()).resume_input == "never mind"
+        assert (await here.machine.wait()).halt.resume_input == "never mind"
 
 
 class SlowToRead(FakeJournal):

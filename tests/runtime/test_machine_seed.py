@@ -308,7 +308,7 @@ async def test_a_tool_that_does_not_listen_is_cut_off_in_the_end() -> None:
         await gate.reached()
         await here.machine.say("stop that")
         await rounds()
-        assert here.run.phase == "halting"
+        assert here.run.visit.phase == "halting"
         here.clock.jump(60)
         await here.machine.wait()
 
@@ -324,7 +324,7 @@ async def test_a_bare_stop_holds_until_the_next_words() -> None:
         await here.machine.halt()
         held = await here.machine.settled()
 
-        assert held.phase == "held"
+        assert held.visit.phase == "held"
         assert here.model.asked[0].ended == "cancelled"
         await here.machine.say("go on, but rename")
         await here.machine.wait()
@@ -338,7 +338,7 @@ async def test_a_bare_stop_of_what_waits_changes_nothing() -> None:
         await here.machine.start()
         await here.machine.halt()
 
-        assert here.run.phase == "waiting"
+        assert here.run.visit.phase == "waiting"
         await here.machine.say("tidy")
         assert (await here.machine.wait()).input == "tidy"
 

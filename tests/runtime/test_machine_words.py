@@ -129,7 +129,7 @@ async def test_the_first_line_is_checked_against_the_inputs_type() -> None:
     async with scene(workflow, "Done.") as here:
         await here.machine.start()
         wrong = await here.machine.say("five")
-        assert here.run.phase == "waiting"
+        assert here.run.visit.phase == "waiting"
         await here.machine.say("5")
 
         assert "not of type 'integer'" in wrong.reason
@@ -163,7 +163,7 @@ async def test_cancelling_who_speaks_takes_nothing_back() -> None:
         run = await here.machine.wait()
 
         assert speaking.cancelled()
-        assert run.resume_input == "no"
+        assert run.halt.resume_input == "no"
 
 
 async def test_cancelling_who_waits_harms_nothing() -> None:
@@ -293,7 +293,7 @@ async def test_words_while_a_chat_waits_are_its_next_line() -> None:
             ("assistant", "Hello."),
             ("user", "how are you"),
         ]
-        assert here.run.phase == "waiting"
+        assert here.run.visit.phase == "waiting"
 
 
 async def test_the_next_line_answers_the_only_question() -> None:
@@ -313,7 +313,7 @@ async def test_words_said_to_be_unasked_answer_nothing() -> None:
         receipt = await here.machine.say("rename it first", unasked=True)
 
         assert receipt.handling == "interrupt"
-        assert (await here.machine.wait()).resume_input == "rename it first"
+        assert (await here.machine.wait()).halt.resume_input == "rename it first"
 
 
 async def test_of_several_questions_one_has_to_be_named() -> None:

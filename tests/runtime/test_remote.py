@@ -264,7 +264,7 @@ async def test_a_turn_is_halted_and_gone_on_with_from_another_process(place: Pla
             await remote.say("Shorter, please.")
             run = await remote.wait()
 
-        assert held.phase == "held"
+        assert held.visit.phase == "held"
         assert run.status == "finished"
 
 
@@ -276,7 +276,7 @@ async def test_a_run_is_stopped_from_another_process(place: Place) -> None:
             await remote.stop("enough")
 
             assert remote.run.status == "stopped"
-            assert remote.run.stop_reason == "enough"
+            assert remote.run.halt.reason == "enough"
             assert remote.is_closed
             assert (await remote.say("late")).reason == "the run has ended"
 

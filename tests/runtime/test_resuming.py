@@ -414,7 +414,7 @@ async def test_a_run_nobody_runs_is_stopped_where_it_stands(home: Home) -> None:
         run = await stop_here(store, JumpingClock(), id, reason="enough")
         [kept] = await store.listing()
 
-    assert (run.status, run.stop_reason) == ("stopped", "enough")
+    assert (run.status, run.halt.reason) == ("stopped", "enough")
     assert kept.summary.status == "stopped"
     assert kept.owner == ""
 

@@ -133,7 +133,7 @@ async def test_while_it_is_under_way_the_new_one_does_not_fit(home: Home) -> Non
         with pytest.raises(UserMistake, match="a sub-workflow changed"):
             await take_up(engine, home.library(), id, choice="new")
         machine = await take_up(engine, home.library(), id, choice="old")
-        assert machine.run.branches["one"].branches["inner"].phase == "asking"
+        assert machine.run.visit.branches["one"].visit.branches["inner"].visit.phase == "asking"
         await engine.close()
 
 

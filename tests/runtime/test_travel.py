@@ -166,7 +166,7 @@ async def test_without_a_point_a_fork_of_an_ended_run_begins_before_its_end() ->
 
         run = await opened(store, forked.id)
         assert not run.is_over
-        assert run.state == "second"
+        assert run.visit.state == "second"
 
 
 async def test_without_a_point_a_fork_of_a_stopped_run_is_not_about_to_stop() -> None:
@@ -201,7 +201,7 @@ async def test_a_run_that_was_slow_to_stop_is_forked_before_it_was_told_to() -> 
         forked = await fork(store, machine.id)
 
         run = await opened(store, forked.id)
-        assert (run.phase, run.halting_for) == ("turn", "")
+        assert (run.visit.phase, run.halt.leads_to) == ("turn", "")
         assert [made.outcome for made in forked.effects.calls] == ["completed"]
 
 
@@ -251,7 +251,7 @@ async def test_undo_takes_back_the_last_line_and_what_came_of_it() -> None:
 
         assert said(await opened(store, once.id)) == ["one"]
         assert said(await opened(store, twice.id)) == []
-        assert (await opened(store, twice.id)).phase == "waiting"
+        assert (await opened(store, twice.id)).visit.phase == "waiting"
         with pytest.raises(UserMistake, match="nothing to undo"):
             await undo(store, twice.id)
 
@@ -301,7 +301,7 @@ async def test_an_interruption_is_undone_to_the_moment_before_it() -> None:
         forked = await undo(store, machine.id)
 
         run = await opened(store, forked.id)
-        assert (run.phase, said(run)) == ("turn", ["first"])
+        assert (run.visit.phase, said(run)) == ("turn", ["first"])
         await machine.leave()
 
 
@@ -316,14 +316,14 @@ async def test_words_that_joined_one_halt_are_undone_together() -> None:
         await gate.reached()
         await machine.say("no")
         await machine.say("not that")
-        assert machine.run.phase == "halting"
+        assert machine.run.visit.phase == "halting"
         gate.open()
         await machine.settled()
 
         forked = await undo(store, machine.id)
 
         assert said(await opened(store, forked.id)) == ["first"]
-        assert (await opened(store, forked.id)).phase == "turn"
+        assert (await opened(store, forked.id)).visit.phase == "turn"
         await machine.leave()
 
 

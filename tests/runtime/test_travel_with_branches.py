@@ -132,14 +132,14 @@ async def test_words_for_one_branch_are_undone_alone() -> None:
         await gate.reached()
         await machine.say("@say shorter", unasked=True)
         await machine.settled()
-        assert machine.run.branches["say"].status == "finished"
+        assert machine.run.visit.branches["say"].status == "finished"
 
         forked = await undo(store, machine.id)
 
         was = await opened(store, forked.id)
-        assert was.branches["say"].phase == "turn"
-        assert [m.text for m in was.branches["say"].contexts["talk"]] == ["Say."]
-        assert was.branches["two"].inbox.open_questions == was.inbox.open_questions
+        assert was.visit.branches["say"].visit.phase == "turn"
+        assert [m.text for m in was.visit.branches["say"].contexts["talk"]] == ["Say."]
+        assert was.visit.branches["two"].inbox.open_questions == was.inbox.open_questions
         await machine.leave()
         run = await answered(await store_engine(store, model(), tools=shells()).resume(forked.id))
         assert run.output == FOUND

@@ -180,7 +180,7 @@ async def _act(machine: WorkflowStateMachine, clock: JumpingClock) -> None:
             said = json.dumps(smallest(question.schema))
         await machine.say(said, question=question.id)
         return
-    assert times, f"nothing could move the run on: {run.phase} in {run.state}"
+    assert times, f"nothing could move the run on: {run.visit.phase} in {run.visit.state}"
     clock.jump(max(0.0, min(until for until in times if until is not None) - clock.now()))
 
 

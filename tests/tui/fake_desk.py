@@ -18,7 +18,7 @@ from midstream.core import events as e
 from midstream.core.decision import Decision
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Question
-from midstream.core.run import Run
+from midstream.core.run import Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
 from midstream.runtime.ports import Desk, Face, OwnCommandEnded, Status, Submitted
@@ -71,7 +71,9 @@ class FakeDesk:
         self.earlier: tuple[Turn, ...] = ()
         self.tasks: list[asyncio.Task[None]] = []
         self.run: Run | None = None
-        self.last_run = Run(id="r1", definition=GRAPHED, state="start", visits={"start": 1})
+        self.last_run = Run(
+            id="r1", definition=GRAPHED, visit=Visit(state="start"), visits={"start": 1}
+        )
 
     def tell(self, event: e.AnyFact | AnyNotice) -> None:
         """Show an event of the one run."""
@@ -229,12 +231,14 @@ class FakeDesk:
 
     def _move(self, state: str) -> None:
         run = self.last_run
-        self.tell(e.StateTransition(source=run.state, target=state, reason="next"))
+        self.tell(e.StateTransition(source=run.visit.state, target=state, reason="next"))
         visits = {**run.visits, state: run.visits.get(state, 0) + 1}
-        self.last_run = self.run = msgspec.structs.replace(run, state=state, visits=visits)
+        self.last_run = self.run = msgspec.structs.replace(
+            run, visit=Visit(state=state), visits=visits
+        )
 
     def _over(self) -> None:
-        ended = msgspec.structs.replace(self.last_run, status="finished", phase="ended")
+        ended = msgspec.structs.replace(with_visit(self.last_run, phase="ended"), status="finished")
         self.last_run, self.run = ended, None
         self.tell(e.RunFinished())
 

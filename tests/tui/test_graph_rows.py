@@ -8,7 +8,7 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
-from midstream.core.run import BranchOf, Run
+from midstream.core.run import BranchOf, Run, Visit, with_visit
 from midstream.language.spec import Definition
 from midstream.runtime.ports import Status
 from midstream.testing.fakes import define
@@ -41,7 +41,7 @@ LINE = line_of(9)
 
 
 def at(state: str, **visits: int) -> Run:
-    return Run(id="r1", definition=LINE, state=state, visits=visits)
+    return Run(id="r1", definition=LINE, visit=Visit(state=state), visits=visits)
 
 
 def picture(state: str, width: int = 78) -> Drawn:
@@ -116,8 +116,14 @@ def test_of_a_state_with_branches_the_states_within_are_shown() -> None:
         {"name": "stop"},
     ]
     definition = define({"workflow_name": "w", "states": states})
-    branch = Run(id="r1", state="tell", visits={"look": 1, "tell": 1}, branch=BranchOf(path="a"))
-    run = Run(id="r1", definition=definition, state="review", branches={"a": branch})
+    branch = Run(
+        id="r1",
+        visit=Visit(state="tell"),
+        visits={"look": 1, "tell": 1},
+        branch=BranchOf(path="a"),
+    )
+    visit = Visit(state="review", branches={"a": branch})
+    run = Run(id="r1", definition=definition, visit=visit)
 
     found = texts(graph_rows(drawn(run, graph_of(definition), width=78), room=3, width=80))
 
@@ -129,7 +135,7 @@ def test_a_picture_depends_on_where_the_run_is_and_on_nothing_else() -> None:
 
     assert standing(run) == standing(msgspec.structs.replace(run, common_data={"x": 1}, seq=9))
     assert standing(run) != standing(at("s1", start=1, s1=2))
-    assert standing(run) != standing(msgspec.structs.replace(run, phase="ended"))
+    assert standing(run) != standing(with_visit(run, phase="ended"))
 
 
 # --- room in a frame ------------------------------------------------------------------------------
@@ -288,7 +294,7 @@ async def test_once_the_run_is_over_the_picture_goes_and_says_how_to_see_it(
 ) -> None:
     async def story(made: Watching) -> None:
         await made.settled()
-        made.run = msgspec.structs.replace(at("stop", start=1, stop=1), phase="ended")
+        made.run = with_visit(at("stop", start=1, stop=1), phase="ended")
         made.active = ""
         assert await made.settled() == []
         assert made.following.least == 0

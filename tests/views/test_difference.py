@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from midstream.core.conversation import Message
-from midstream.core.run import Cut, Run
+from midstream.core.run import Halt, Run, Visit
 from midstream.views.difference import MAX_SHOWN, Difference, first_difference
 
 TALK = tuple(Message(role="user", text=f"line {n}") for n in range(5))
@@ -28,11 +28,12 @@ def test_a_difference_deep_inside_is_named_by_its_path() -> None:
 
 def test_the_first_of_several_is_named_in_the_order_of_the_fields() -> None:
     found = first_difference(
-        Run(id="r", phase="pre", state="a"), Run(id="r", phase="post", state="b")
+        Run(id="r", visit=Visit(phase="pre", state="a")),
+        Run(id="r", visit=Visit(phase="post", state="b")),
     )
 
     assert found is not None
-    assert found.field == "phase"
+    assert found.field == "visit.state"
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,9 @@ def test_what_json_does_not_tell_apart_is_the_same(left: Any, right: Any) -> Non
 
 
 def test_something_where_nothing_is_is_a_difference() -> None:
-    assert str(first_difference(Run(id="r", cuts=()), Run(id="r", cuts=(Cut(state="s"),)))) == (
-        'cuts[0]: nothing -> {"state":"s","phase":null,"request":1,"last_response":null,'
-        '"is_prompted":false,"branches":{},"call":null,"attempts":0,"s [+27 characters]'
-    )
+    assert str(
+        first_difference(Run(id="r"), Run(id="r", halt=Halt(cuts=(Visit(state="s" * 150),))))
+    ) == (f'halt.cuts[0]: nothing -> {{"state":"{"s" * 110} [+42 characters]')
 
 
 def test_values_are_shown_short() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from midstream.core import events as e
 from midstream.core.notices import Envelope
-from midstream.core.run import Run
+from midstream.core.run import Run, Visit
 from midstream.language.spec import Definition, Workflow
 from midstream.views.cells import cells, clipped, one_line, wrapped
 from midstream.views.graph import Edge, Graph, graph_of
@@ -620,8 +620,9 @@ def test_time_without_a_process_and_after_the_end_is_not_counted() -> None:
 
 
 def test_a_run_knows_where_it_and_its_branches_are() -> None:
-    branch = Run(id="r", state="judge", visits={"look": 2, "judge": 1})
-    run = Run(id="r", state="review", visits={"start": 1, "review": 1}, branches={"tests": branch})
+    branch = Run(id="r", visit=Visit(state="judge"), visits={"look": 2, "judge": 1})
+    visit = Visit(state="review", branches={"tests": branch})
+    run = Run(id="r", visit=visit, visits={"start": 1, "review": 1})
     marks = marks_of(run, graph(TEAM))
 
     assert marks.current == {("review",), ("review", "tests", "judge")}

@@ -111,7 +111,11 @@ def test_after_every_fact_the_summary_agrees_with_the_run(data: st.DataObject) -
         run = apply(run, fact)
         summary = summarised(summary, Envelope(run="r", at=1.0, event=fact, seq=seq))
         status = "suspended" if run.suspended and not run.is_over else run.status
-        assert (summary.state, summary.status, summary.is_over) == (run.state, status, run.is_over)
+        assert (summary.state, summary.status, summary.is_over) == (
+            run.visit.state,
+            status,
+            run.is_over,
+        )
         asking = tuple(q.id for q in run.inbox.open_questions if q.kind != "input")
         assert summary.asking == asking
         assert summary.awaits_input == any(q.kind == "input" for q in run.inbox.open_questions)

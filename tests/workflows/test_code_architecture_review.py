@@ -149,7 +149,7 @@ async def test_words_typed_while_an_agent_speaks_lead_back_to_the_findings(
         review = await play(NAME, workspace, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and review.machine.run.state == state
+            said = isinstance(envelope.event, TextDelta) and review.machine.run.visit.state == state
             if said:
                 gate.close()
             return said

@@ -109,7 +109,7 @@ async def test_words_typed_while_it_works_restart_it_with_everything_kept(
         work = await play(NAME, tmp_path, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and work.machine.run.state == state
+            said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
             if said and not work.machine.run.inbox.lines:
                 gate.close()
             return said

@@ -101,7 +101,7 @@ async def test_words_lead_back_to_the_finder_and_the_tests_are_not_run_for_them(
         work = await play(NAME, tmp_path, sleep=gate)
 
         def is_speaking(envelope: Envelope) -> bool:
-            said = isinstance(envelope.event, TextDelta) and work.machine.run.state == state
+            said = isinstance(envelope.event, TextDelta) and work.machine.run.visit.state == state
             if said:
                 gate.close()
             return said

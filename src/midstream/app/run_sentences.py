@@ -52,7 +52,7 @@ def left_words(run: Run, name: str, short: str, *, is_lasting: bool) -> str:
     A chat that only waits is left silently: nothing of it is under way.
     """
     is_idle_chat = run.definition is not None and run.definition.kind == "chat"
-    if run.is_over or (is_idle_chat and run.phase == "waiting"):
+    if run.is_over or (is_idle_chat and run.visit.phase == "waiting"):
         return ""
     if not is_lasting:
         return f"{name} ({run.id}) ends here: it is not kept after this process."
@@ -65,7 +65,7 @@ def way_on_here(run: Run, short: str) -> str:
     resume = f"/resume {short}"
     if any(question.kind != "input" for question in run.inbox.open_questions):
         return f"The run is kept: {resume} asks here what it waits for."
-    if run.phase == "held" and not run.suspended:
+    if run.visit.phase == "held" and not run.suspended:
         return f"The run is stopped: after {resume} your next line tells it what to do."
     return f"The run is kept: {resume} goes on with it here."
 

@@ -102,7 +102,7 @@ class StatusLine:
             progress=self._outlook.progress(machine, cost),
             is_watched=machine in self._background.watched(),
             is_ending=self._to.is_ending or self._past.is_travelling,
-            on_empty="resumes" if run.phase == "held" or run.suspended else "",
+            on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
             tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
         )
 

@@ -50,7 +50,7 @@ class Outlook:
         How long it runs is told of one that began in this console: a pause of days is no work.
         """
         run = machine.run
-        if is_chat(machine) or run.is_over or not run.state:
+        if is_chat(machine) or run.is_over or not run.visit.state:
             return ""
         parts = [name_of(machine), progress_words(run)]
         if run.id in self._began:

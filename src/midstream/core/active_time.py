@@ -21,10 +21,10 @@ def worked(run: Run, seconds: float) -> Run:
         return run
     branches = {
         name: branch if branch.is_over else worked(branch, seconds)
-        for name, branch in run.branches.items()
+        for name, branch in run.visit.branches.items()
     }
     usage = replace(run.usage, active_s=run.usage.active_s + max(seconds, 0.0))
-    return replace(run, usage=usage, branches=branches)
+    return replace(run, usage=usage, visit=replace(run.visit, branches=branches))
 
 
 def counts_minutes(run: Run) -> bool:

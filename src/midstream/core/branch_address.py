@@ -15,7 +15,7 @@ _ADDRESSED = re.compile(r"@(\S+)\s+(\S.*)", re.DOTALL)
 
 def living(run: Run) -> Iterator[Run]:
     """Yield the branches that have not ended, at every depth, the outer ones first."""
-    for branch in run.branches.values():
+    for branch in run.visit.branches.values():
         if not branch.is_over:
             yield branch
             yield from living(branch)
@@ -24,7 +24,7 @@ def living(run: Run) -> Iterator[Run]:
 def branch_at(run: Run, path: str) -> Run | None:
     """Return the branch at a path, the run itself at ""; None if there is none."""
     for name in path.split("/") if path else ():
-        found = run.branches.get(name)
+        found = run.visit.branches.get(name)
         if found is None:
             return None
         run = found
@@ -36,7 +36,7 @@ def gone(run: Run) -> frozenset[str]:
     ended = {
         name
         for outer in (run, *living(run))
-        for branch in outer.branches.values()
+        for branch in outer.visit.branches.values()
         if branch.is_over
         for name in (branch.branch.path, branch.branch.path.rpartition("/")[2])
     }
@@ -49,7 +49,7 @@ def addressees(run: Run) -> dict[str, Run]:
     While the run around them is being halted there are none: the next words are for all of it. Held,
     it goes on with words for one of them.
     """
-    if run.phase == "halting":
+    if run.visit.phase == "halting":
         return {}
     return {name: branches[0] for name, branches in _named(run).items() if len(branches) == 1}
 
@@ -60,14 +60,19 @@ def only_agent(run: Run) -> str:
     Words for it are words for the run.
     """
     is_chat = run.definition is None or run.definition.kind == "chat"
-    if is_chat or run.phase != "turn" or run.turn is None or next(living(run), None) is not None:
+    if (
+        is_chat
+        or run.visit.phase != "turn"
+        or run.visit.turn is None
+        or next(living(run), None) is not None
+    ):
         return ""
-    return run.turn.agent
+    return run.visit.turn.agent
 
 
 def shared_names(run: Run) -> dict[str, tuple[str, ...]]:
     """Return the names that mean more than one branch, and the paths of those."""
-    if run.phase == "halting":
+    if run.visit.phase == "halting":
         return {}
     named = _named(run)
     return {
@@ -82,8 +87,8 @@ def _named(run: Run) -> dict[str, list[Run]]:
         last = branch.branch.path.rpartition("/")[2]
         for name in {branch.branch.path, last, last.lstrip("0") or last}:
             by_name.setdefault(name, []).append(branch)
-        if branch.turn is not None and branch.phase == "turn":
-            by_agent.setdefault(branch.turn.agent, []).append(branch)
+        if branch.visit.turn is not None and branch.visit.phase == "turn":
+            by_agent.setdefault(branch.visit.turn.agent, []).append(branch)
     return {**by_agent, **by_name}
 
 

@@ -27,11 +27,11 @@ def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> s
         return ""
     for around in (story, *story.around_it()):
         run = around.run
-        own = plan_for(run).states[run.state].budget
+        own = plan_for(run).states[run.visit.state].budget
         if own is not None and (
             what := _over(own, times, _used_in_state(run), is_call=is_call, is_free=is_free)
         ):
-            return f"The state {run.state!r} has used up its budget of {what}."
+            return f"The state {run.visit.state!r} has used up its budget of {what}."
         workflow = definition_of(run).workflow
         inner = f" {workflow.workflow_name}" if around.path else ""
         for budget, whose in (
@@ -49,7 +49,11 @@ def allows_none(story: Story) -> bool:
     """Return whether a budget here is one of nothing: a rule, of which as much again is nothing, too."""
     for around in (story, *story.around_it()):
         run, workflow = around.run, definition_of(around.run).workflow
-        for budget in (plan_for(run).states[run.state].budget, workflow.budget, run.usage.limits):
+        for budget in (
+            plan_for(run).states[run.visit.state].budget,
+            workflow.budget,
+            run.usage.limits,
+        ):
             if budget is not None and 0 in (
                 budget.tool_calls,
                 budget.tokens,
@@ -81,12 +85,12 @@ def _used(run: Run) -> _Used:
 
 def _used_in_state(run: Run) -> _Used:
     """Return what this visit to the state used: before it was cut and since."""
-    first, calls, seconds = run.marks
-    spans = (run.usage.requests[span.start : span.end] for span in run.spent)
+    first, calls, seconds = run.visit.budget_baseline
+    spans = (run.usage.requests[span.start : span.end] for span in run.visit.usage)
     return _Used(
         *_sums(chain(*spans, run.usage.requests[first:])),
-        run.usage.tool_calls - calls + sum(span.tool_calls for span in run.spent),
-        run.usage.active_s - seconds + sum(span.worked_s for span in run.spent),
+        run.usage.tool_calls - calls + sum(span.tool_calls for span in run.visit.usage),
+        run.usage.active_s - seconds + sum(span.active_s for span in run.visit.usage),
     )
 
 

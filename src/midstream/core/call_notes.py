@@ -28,9 +28,9 @@ def with_arguments(run: Run, question_id: str, edited: dict[str, Json]) -> dict[
     """
     question = next((q for q in run.inbox.open_questions if q.id == question_id), None)
     here = None if question is None else branch_at(run, question.branch)
-    if question is None or here is None or here.turn is None:
+    if question is None or here is None or here.visit.turn is None:
         return None
-    call = next((c for c in here.turn.calls if c.call.id == question.call_id), None)
+    call = next((c for c in here.visit.turn.calls if c.call.id == question.call_id), None)
     return None if call is None else {**call.arguments, **edited}
 
 

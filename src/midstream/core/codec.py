@@ -24,7 +24,7 @@ from midstream.core.run import (
     Change,
     Compacting,
     Correction,
-    Cut,
+    Halt,
     Inbox,
     InputRecord,
     OpenCall,
@@ -34,6 +34,7 @@ from midstream.core.run import (
     Span,
     Trouble,
     Turn,
+    Visit,
 )
 from midstream.language import spec
 from midstream.safety.redaction import Redactor
@@ -105,13 +106,14 @@ def _shape() -> bytes:
 
 _PARTS: tuple[type[msgspec.Struct], ...] = (
     Run,
+    Visit,
+    Halt,
     Inbox,
     RunUsage,
     BranchOf,
     Turn,
     OpenCall,
     Correction,
-    Cut,
     Span,
     Change,
     Trouble,
@@ -242,8 +244,14 @@ def _lines(lines: Sequence[tuple[str, InputRecord]]) -> bytes:
 
 def _bare(run: Run) -> Run:
     """Return a run, or branch, without its definition, which follows from the run around it."""
-    cuts = tuple(replace(cut, branches=_bare_all(cut.branches)) for cut in run.cuts)
-    return replace(run, definition=None, plan=None, branches=_bare_all(run.branches), cuts=cuts)
+    cuts = tuple(replace(cut, branches=_bare_all(cut.branches)) for cut in run.halt.cuts)
+    return replace(
+        run,
+        definition=None,
+        plan=None,
+        visit=replace(run.visit, branches=_bare_all(run.visit.branches)),
+        halt=replace(run.halt, cuts=cuts),
+    )
 
 
 def _bare_all(branches: dict[str, Run]) -> dict[str, Run]:
@@ -252,14 +260,14 @@ def _bare_all(branches: dict[str, Run]) -> dict[str, Run]:
 
 def _never_changed(run: Run) -> Run:
     """Return a run, just decoded, with its sequences as values that cannot be changed."""
-    cuts = tuple(replace(cut, branches=_never_changed_all(cut.branches)) for cut in run.cuts)
+    cuts = tuple(replace(cut, branches=_never_changed_all(cut.branches)) for cut in run.halt.cuts)
     return replace(
         run,
         contexts={name: Log(messages) for name, messages in run.contexts.items()},
         inbox=replace(run.inbox, questions=Log(run.inbox.questions)),
         usage=replace(run.usage, requests=Log(run.usage.requests)),
-        branches=_never_changed_all(run.branches),
-        cuts=cuts,
+        visit=replace(run.visit, branches=_never_changed_all(run.visit.branches)),
+        halt=replace(run.halt, cuts=cuts),
     )
 
 

@@ -73,7 +73,7 @@ AnyEffect: TypeAlias = AskModel | ReviewCall | CallTool | RunHandler | AwaitTime
 
 def pending(run: Run) -> tuple[AnyEffect, ...]:
     """Return the effects the run is owed, in a stable order. Empty: only a person can move it on."""
-    if run.suspended or (run.usage.is_over_budget and run.phase in FREE):
+    if run.suspended or (run.usage.is_over_budget and run.visit.phase in FREE):
         return ()
     owed = _of_state(run)
     return owed if run.compacting is None else (*owed, _summary(run.compacting))
@@ -84,15 +84,15 @@ def _summary(compacting: Compacting) -> AskModel:
 
 
 def _of_state(run: Run) -> tuple[AnyEffect, ...]:
-    match run.phase:
+    match run.visit.phase:
         case "pre" | "post" | "transition":
             owed: tuple[AnyEffect, ...] = (_handler(run),)
         case "turn":
-            assert run.turn is not None
+            assert run.visit.turn is not None
             if run.usage.is_over_budget:
                 owed = ()
-            elif not run.turn.calls:
-                owed = (AskModel(key=request_key(run), agent=run.turn.agent),)
+            elif not run.visit.turn.calls:
+                owed = (AskModel(key=request_key(run), agent=run.visit.turn.agent),)
             else:
                 owed = _calls(run)
         case "call":
@@ -114,15 +114,15 @@ _NO_TIMERS: dict[str, float] = {}
 
 def timers_owed(run: Run) -> dict[str, float]:
     """Return what the state waits for, in seconds from when it began to, by the timer's name."""
-    state = plan_for(run).states[run.state]
-    if state.timeout_s is None and run.phase not in ("asking", "resting", "retrying"):
+    state = plan_for(run).states[run.visit.state]
+    if state.timeout_s is None and run.visit.phase not in ("asking", "resting", "retrying"):
         return _NO_TIMERS
-    if run.phase in ("waiting", "halting", "held", "leaving", "ended"):
+    if run.visit.phase in ("waiting", "halting", "held", "leaving", "ended"):
         return _NO_TIMERS
     owed: dict[str, float] = {}
-    if state.timeout_s is not None and run.phase != "retrying":
+    if state.timeout_s is not None and run.visit.phase != "retrying":
         owed[TIMEOUT] = state.timeout_s
-    match run.phase:
+    match run.visit.phase:
         case "resting":
             owed[WAITED] = wait_of(state).seconds or 0.0
         case "asking" if isinstance(state.ask, Ask) and state.ask.deadline_s is not None:
@@ -130,10 +130,10 @@ def timers_owed(run: Run) -> dict[str, float]:
                 owed[DEADLINE] = state.ask.deadline_s
         case "retrying":
             backoff = 0.0 if state.retry is None else state.retry.backoff_s
-            owed[RETRY] = min(backoff * 2 ** min(run.attempts - 1, 30), MAX_BACKOFF_S)
+            owed[RETRY] = min(backoff * 2 ** min(run.visit.attempts - 1, 30), MAX_BACKOFF_S)
         case _:
             pass
-    return {name: s for name, s in owed.items() if run.timers.get(name, 0.0) >= 0.0}
+    return {name: s for name, s in owed.items() if run.visit.timers.get(name, 0.0) >= 0.0}
 
 
 MAX_BACKOFF_S = 3600.0
@@ -143,70 +143,70 @@ MAX_BACKOFF_S = 3600.0
 def _timers(run: Run, owed: dict[str, float]) -> tuple[AnyEffect, ...]:
     return tuple(
         AwaitTime(key=set_key(run, name), seconds=seconds)
-        if name not in run.timers
-        else AwaitTime(key=timer_key(run, name), seconds=seconds, until=run.timers[name])
+        if name not in run.visit.timers
+        else AwaitTime(key=timer_key(run, name), seconds=seconds, until=run.visit.timers[name])
         for name, seconds in owed.items()
     )
 
 
 def set_key(run: Run, timer: str) -> EffectKey:
     """Return the key of finding out when a timer rings."""
-    return (run.step, "set", f"{timer} {run.attempts}")
+    return (run.visit.step, "set", f"{timer} {run.visit.attempts}")
 
 
 def timer_key(run: Run, timer: str) -> EffectKey:
     """Return the key of a wait."""
-    return (run.step, "timer", f"{timer} {run.attempts}")
+    return (run.visit.step, "timer", f"{timer} {run.visit.attempts}")
 
 
 def _within(run: Run) -> tuple[AnyEffect, ...]:
     return tuple(
-        msgspec.structs.replace(effect, key=(run.step, WITHIN, name, *effect.key))
-        for name, branch in run.branches.items()
-        if branch.phase != "ended"
+        msgspec.structs.replace(effect, key=(run.visit.step, WITHIN, name, *effect.key))
+        for name, branch in run.visit.branches.items()
+        if branch.visit.phase != "ended"
         for effect in pending(branch)
     )
 
 
 def open_calls(run: Run) -> dict[EffectKey, OpenCall]:
     """Return the open tool calls of the run and its branches, by the keys of their effects."""
-    calls = () if run.turn is None else run.turn.calls
+    calls = () if run.visit.turn is None else run.visit.turn.calls
     found: dict[EffectKey, OpenCall] = {call_key(run, c.call.id): c for c in calls}
-    for name, branch in run.branches.items():
+    for name, branch in run.visit.branches.items():
         for key, call in open_calls(branch).items():
-            found[(run.step, WITHIN, name, *key)] = call
+            found[(run.visit.step, WITHIN, name, *key)] = call
     return found
 
 
 def request_key(run: Run) -> EffectKey:
     """Return the key of the model request the turn is owed."""
-    assert run.turn is not None
-    return (run.step, "model", run.turn.request)
+    assert run.visit.turn is not None
+    return (run.visit.step, "model", run.visit.turn.request)
 
 
 def handler_key(run: Run) -> EffectKey:
     """Return the key of the handler the phase is owed."""
-    return (run.step, run.phase, 0)
+    return (run.visit.step, run.visit.phase, 0)
 
 
 def review_key(run: Run, call_id: str) -> EffectKey:
     """Return the key of the look at what a tool call would do."""
-    return (run.step, "review", call_id)
+    return (run.visit.step, "review", call_id)
 
 
 def call_key(run: Run, call_id: str) -> EffectKey:
     """Return the key of a tool call."""
-    return (run.step, "tool", call_id)
+    return (run.visit.step, "tool", call_id)
 
 
 def handler_of(run: Run) -> tuple[str, Slot]:
     """Return which handler the phase is owed, and which of the state's three it is."""
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     handler: str | None
     slot: Slot
-    if run.phase == "transition":
+    if run.visit.phase == "transition":
         handler, slot = state.transition_handler, "transition_handler"
-    elif run.phase == "pre":
+    elif run.visit.phase == "pre":
         handler, slot = state.pre_handler, "pre_handler"
     else:
         handler, slot = state.post_handler, "post_handler"
@@ -220,15 +220,15 @@ def _handler(run: Run) -> RunHandler:
 
 
 def _calls(run: Run) -> tuple[AnyEffect, ...]:
-    if run.turn is None:
+    if run.visit.turn is None:
         return ()
-    new = run.turn.next_new
+    new = run.visit.turn.next_new
     owed: list[AnyEffect] = []
-    for open_call in run.turn.due:
+    for open_call in run.visit.turn.due:
         if open_call.status in ("running", "stopping"):
             effect = CallTool(
                 key=call_key(run, open_call.call.id),
-                agent=run.turn.agent,
+                agent=run.visit.turn.agent,
                 call=open_call.call,
                 arguments=open_call.arguments,
                 granted=open_call.granted,
@@ -239,7 +239,7 @@ def _calls(run: Run) -> tuple[AnyEffect, ...]:
             owed.append(
                 ReviewCall(
                     key=review_key(run, open_call.call.id),
-                    agent=run.turn.agent,
+                    agent=run.visit.turn.agent,
                     name=open_call.call.name,
                     arguments=open_call.arguments,
                 )

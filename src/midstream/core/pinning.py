@@ -75,18 +75,18 @@ def misfit_of(run: Run, definition: Definition) -> str:
     contexts = {context.name for context in workflow.contexts}
     if run.is_over:
         return "the run has ended"
-    for name in (run.state, *(cut.state for cut in run.cuts)):
-        if name and name not in states:
-            return f"it has no state {name!r}, where the run is now"
-    stands = [(run.state, run.phase), *((cut.state, cut.phase) for cut in run.cuts)]
-    if run.phase == "retrying":
-        stands.append((run.state, run.retry_phase))
+    visits = (run.visit, *run.halt.cuts)
+    for visit in visits:
+        if visit.state and visit.state not in states:
+            return f"it has no state {visit.state!r}, where the run is now"
+    stands = [(visit.state, visit.phase) for visit in visits]
+    if run.visit.phase == "retrying":
+        stands.append((run.visit.state, run.visit.retry_phase))
     for name, phase in stands:
         if name and phase in _PHASES and phase not in flow_of(states[name]).values():
             return f"the state {name!r} has no {phase} any more"
     pinned = {} if run.plan is None else run.plan.states
-    under_way = [(run.state, run.branches), *((cut.state, cut.branches) for cut in run.cuts)]
-    for name, branches in under_way:
+    for name, branches in [(visit.state, visit.branches) for visit in visits]:
         if branches and pinned.get(name) != states[name]:
             return f"the state {name!r}, whose branches are under way, changed"
         if branches and run.definition and run.definition.workflows != definition.workflows:
@@ -97,10 +97,14 @@ def misfit_of(run: Run, definition: Definition) -> str:
             )
             if not branch.is_over and (misfit := misfit_of(branch, inner)):
                 return f"in its branch {branch.branch.path}: {misfit}"
-    if run.phase == "turn" and run.turn is not None and run.turn.agent != states[run.state].agent:
-        return f"the state {run.state!r} has another agent"
-    if run.turn is not None and run.turn.agent and run.turn.agent not in agents:
-        return f"it has no agent {run.turn.agent!r}, whose turn it is"
+    if (
+        run.visit.phase == "turn"
+        and run.visit.turn is not None
+        and run.visit.turn.agent != states[run.visit.state].agent
+    ):
+        return f"the state {run.visit.state!r} has another agent"
+    if run.visit.turn is not None and run.visit.turn.agent and run.visit.turn.agent not in agents:
+        return f"it has no agent {run.visit.turn.agent!r}, whose turn it is"
     for agent in workflow.agents:
         if agent.context not in contexts:
             return f"it has no context {agent.context!r}"

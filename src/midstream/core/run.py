@@ -125,27 +125,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((call for call in self.due if call.status == "new"), None)
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where a halt cut the run: `$interrupted` goes on from there.
-
-    `phase` None: the state had not been entered yet. `request` is the model request the turn goes on
-    with: the tool calls of the ones before it have their results and are not made again. `branches`
-    are the runs within, as they were halted. `call` is a call of the state's tool that may have had
-    its effect. `attempts`, `spent` and `wait_until` go on from where they stood: it is the same visit.
-    """
-
-    state: str
-    phase: Phase | None = None
-    request: int = 1
-    last_response: "Response | None" = None
-    is_prompted: bool = False
-    branches: "dict[str, Run]" = {}
-    call: OpenCall | None = None
-    attempts: int = 0
-    spent: "tuple[Span, ...]" = ()
-    wait_until: float | None = None
-
-
 class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a visit to a state used before it was cut: the run's usages from `start` to `end`, how many
     tool calls, and seconds at work.
@@ -154,7 +133,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start: int
     end: int
     tool_calls: int
-    worked_s: float = 0.0
+    active_s: float = 0.0
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -188,6 +167,61 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str
     calls: tuple[ToolCall, ...] = ()
     value: Json = None
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """One stay in a state, from its transition to the next one. A halt keeps it as it was: a cut.
+
+    `step` grows with every transition and makes effect keys unique. `branches` are the runs within, by
+    name, in their order. `timers` are the times (seconds since 1970) the state waits for, by name.
+    `attempts` counts how often the state was tried again, `trouble` is what went wrong last;
+    `retry_phase` is the phase it went wrong in. `budget_baseline` is where budgets of the state begin:
+    model requests, tool calls and seconds before it; `usage` is what the visit used before it was cut.
+
+    Of a cut, phase `new` means that the state had not been entered yet. Its `turn` holds what outlasts the
+    halt and no more: which request the turn goes on with (the tool calls of the ones before it have their
+    results and are not made again), or the state's own call that may have had its effect.
+    """
+
+    state: str = ""
+    step: int = 0
+    phase: Phase = "new"
+    chosen: str | None = None
+    chosen_by: str = ""
+    turn: Turn | None = None
+    attempts: int = 0
+    trouble: Trouble | None = None
+    retry_phase: Phase = "leaving"
+    timers: dict[str, float] = {}
+    branches: "dict[str, Run]" = {}
+    budget_baseline: tuple[int, int, float] = (0, 0, 0.0)
+    usage: tuple[Span, ...] = ()
+    last_response: Response | None = None
+
+    @property
+    def call_in_doubt(self) -> OpenCall | None:
+        """Return, of a cut, the state's own call that may have had its effect, None if there is none."""
+        if self.turn is None or self.turn.agent or not self.turn.calls:
+            return None
+        return self.turn.calls[0]
+
+
+class Halt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """How a run was halted, and what for.
+
+    `epoch` grows with every halt. `leads_to` is what follows once the running `once` tools have stopped,
+    "" while nothing is halted. `cuts` are the visits nobody has gone back to (`$interrupted`), the last
+    one last; a state stands in it once at most. `is_heard`: `resume_input` has reached a handler or a
+    conversation.
+    """
+
+    epoch: int = 0
+    leads_to: Literal["", "words", "hold", "stop", "trouble"] = ""
+    reason: str = ""
+    cuts: tuple[Visit, ...] = ()
+    resume_input: str | None = None
+    is_heard: bool = True
+    interrupted_state: str | None = None
 
 
 class InputRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -273,21 +307,12 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
-    `step` grows with every transition and makes effect keys unique; `epoch` grows with every halt.
-    `halting_for` is what a halt leads to once the running `once` tools have stopped.
-    `cuts` are the halts nobody has gone back to (`$interrupted`), the last one last; a state stands in
-    it once at most. `is_heard`: `resume_input` has reached a handler or a conversation.
+    `visit` is where it is, `visits` how often it was in each state, `halt` how it was halted.
     What grows with every turn is a `Log` or a `Book` (`core.append_only`) once it has grown.
     `crashes` counts how often the process died since the run
     last made progress; `suspended` says why the run is owed nothing ("": it is not suspended).
 
-    A branch is a run within a run: `branches` of the state the run is in, by name, in their order;
-    `branch` is what makes it one.
-
-    `timers` are the times (seconds since 1970) the state waits for, by name. `attempts` counts how
-    often the state was tried again, `trouble` is what went wrong last. `marks` is where budgets of the
-    state begin: usages, tool calls and seconds before it; `spent` is what this visit used before it was
-    cut.
+    A branch is a run within a run, among the `branches` of a visit; `branch` is what makes it one.
 
     `name` is what a person calls the run, "" if nothing. `compacting` is the summary of older turns
     that is being written, `compactions` how many were begun.
@@ -297,26 +322,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     definition: Definition | None = None
     plan: Plan | None = None
     status: Status = "running"
-    phase: Phase = "new"
     seq: int = 0
-    epoch: int = 0
-    step: int = 0
-    state: str = ""
-    chosen: str | None = None
-    chosen_by: str = ""
+    visit: Visit = Visit()
     visits: dict[str, int] = {}
-    turn: Turn | None = None
-    halting_for: Literal["", "words", "hold", "stop", "trouble"] = ""
-    stop_reason: str = ""
+    halt: Halt = Halt()
     contexts: dict[str, Sequence[Message]] = {}
     common_data: dict[str, Json] = {}
     variables: dict[str, Json] = {}
     input: Json = None
-    last_response: Response | None = None
-    resume_input: str | None = None
-    is_heard: bool = True
-    interrupted_state: str | None = None
-    cuts: tuple[Cut, ...] = ()
     inbox: Inbox = Inbox()
     usage: RunUsage = RunUsage()
     branch: BranchOf = BranchOf()
@@ -327,13 +340,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     workspace: str = ""
     crashes: int = 0
     suspended: str = ""
-    branches: "dict[str, Run]" = {}
-    timers: dict[str, float] = {}
-    attempts: int = 0
-    trouble: Trouble | None = None
-    retry_phase: Phase = "leaving"
-    marks: tuple[int, int, float] = (0, 0, 0.0)
-    spent: tuple[Span, ...] = ()
     name: str = ""
     compacting: Compacting | None = None
     compactions: int = 0
@@ -341,7 +347,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     @property
     def is_over(self) -> bool:
         """Return whether the run has ended, in whatever way."""
-        return self.phase == "ended"
+        return self.visit.phase == "ended"
 
     @property
     def is_parked(self) -> bool:
@@ -350,31 +356,35 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             return True
         if self.compacting is not None:
             return False
-        if self.phase in ("waiting", "held"):
+        if self.visit.phase in ("waiting", "held"):
             return True
-        if self.usage.is_over_budget and self.phase in FREE:
+        if self.usage.is_over_budget and self.visit.phase in FREE:
             return True
         if (
-            self.phase in ("new", "ended", "leaving")
-            or plan_for(self).states[self.state].timeout_s is not None
+            self.visit.phase in ("new", "ended", "leaving")
+            or plan_for(self).states[self.visit.state].timeout_s is not None
         ):
             return False
-        if self.phase == "asking":
+        if self.visit.phase == "asking":
             return bool(self.inbox.open_questions) and not self._expires
-        if self.phase == "branches":
-            living = [branch for branch in self.branches.values() if not branch.is_over]
+        if self.visit.phase == "branches":
+            living = [branch for branch in self.visit.branches.values() if not branch.is_over]
             is_begun = bool(living) or self.usage.is_over_budget
             return is_begun and all(branch.is_parked for branch in living)
-        if self.usage.is_over_budget and self.phase in ("turn", "call"):
+        if self.usage.is_over_budget and self.visit.phase in ("turn", "call"):
             return True
-        if self.phase not in ("turn", "call") or self.turn is None or not self.turn.calls:
+        if (
+            self.visit.phase not in ("turn", "call")
+            or self.visit.turn is None
+            or not self.visit.turn.calls
+        ):
             return False
-        return all(call.status == "parked" for call in self.turn.due)
+        return all(call.status == "parked" for call in self.visit.turn.due)
 
     @property
     def _expires(self) -> bool:
         """Return whether the state's question closes by itself some time."""
-        ask = plan_for(self).states[self.state].ask
+        ask = plan_for(self).states[self.visit.state].ask
         return isinstance(ask, Ask) and ask.deadline_s is not None and ask.on_timeout != "wait"
 
 
@@ -401,8 +411,18 @@ def question_of(inbox: Inbox, id: str) -> Question | None:
 def owner_of(run: Run, key: "tuple[int | str, ...]") -> Run:
     """Return the run or branch that is owed an effect."""
     while len(key) > 3 and key[1] == WITHIN:
-        run, key = run.branches[str(key[2])], key[3:]
+        run, key = run.visit.branches[str(key[2])], key[3:]
     return run
+
+
+def with_visit(run: Run, **changes: object) -> Run:
+    """Return the run with something changed of its visit to the state."""
+    return replace(run, visit=replace(run.visit, **changes))
+
+
+def with_halt(run: Run, **changes: object) -> Run:
+    """Return the run with something changed of how it was halted."""
+    return replace(run, halt=replace(run.halt, **changes))
 
 
 def with_inbox(run: Run, **changes: object) -> Run:

@@ -12,12 +12,12 @@ def look_up(run: Run, path: str) -> Json | Missing:
     List items are named by their index.
     """
     first, *rest = path.split(".")
-    last = run.last_response
+    last = run.visit.last_response
     roots: dict[str, Json] = {
         "common_data": run.common_data,
         "variables": run.variables,
         "input": run.input,
-        "resume_input": run.resume_input,
+        "resume_input": run.halt.resume_input,
         "last_response": None if last is None else last.text,
         "last": last_of(run),
         "visits": run.visits,
@@ -31,7 +31,7 @@ def look_up(run: Run, path: str) -> Json | Missing:
 
 def last_of(run: Run) -> dict[str, Json]:
     """Return the last reply or result as expressions see it: its `text`, `value` and `arguments`."""
-    last = run.last_response
+    last = run.visit.last_response
     if last is None:
         return {"text": "", "value": None, "arguments": {}}
     arguments = last.calls[0].arguments if last.calls else {}

@@ -69,15 +69,15 @@ def is_summary_key(key: EffectKey) -> bool:
 
 def why_not(run: Run) -> str:
     """Return why nothing of the run can be compacted now, "" if something can."""
-    if run.phase in ("new", "ended") or run.is_over:
+    if run.visit.phase in ("new", "ended") or run.is_over:
         return "the run has ended" if run.is_over else "nothing has been said yet"
     if run.suspended:
         return "the run is suspended"
     if run.compacting is not None:
         return "it is being done already"
-    if run.phase == "halting":
+    if run.visit.phase == "halting":
         return "the run is being stopped"
-    if run.branches or any(cut.branches for cut in run.cuts):
+    if run.visit.branches or any(cut.branches for cut in run.halt.cuts):
         return "branches are under way"
     if run.usage.is_over_budget:
         return "a budget is used up"
@@ -90,7 +90,7 @@ def wanted(run: Run) -> tuple[str, str, int] | None:
     Of several conversations it is the one of the agent whose turn it is, else the longest.
     """
     agents = plan_for(run).agents
-    speaking = run.turn.agent if run.turn is not None else ""
+    speaking = run.visit.turn.agent if run.visit.turn is not None else ""
     by_context: dict[str, str] = {}
     for name, spec in agents.items():
         if name == speaking or spec.context not in by_context:

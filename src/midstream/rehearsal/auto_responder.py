@@ -126,7 +126,9 @@ class Improviser:
     def unasked(self, run: Run, *, in_handler: bool) -> form.UserSaid | None:
         """Return what the person says unasked where the run stands now, None if nothing."""
         return self._take(
-            lambda step: step.state == run.state and (step.after_handlers is not None) == in_handler
+            lambda step: (
+                step.state == run.visit.state and (step.after_handlers is not None) == in_handler
+            )
         )
 
     def _take(self, fits: Fits) -> form.UserSaid | None:

@@ -9,7 +9,7 @@ def key_from(run: Run, path: str, key: EffectKey) -> EffectKey:
     if not path:
         return key
     name, _, rest = path.partition("/")
-    return (run.step, WITHIN, name, *key_from(run.branches[name], rest, key))
+    return (run.visit.step, WITHIN, name, *key_from(run.visit.branches[name], rest, key))
 
 
 def path_of(key: EffectKey) -> str:

@@ -294,12 +294,12 @@ class _Life:
                 await self._rested.wait()
                 continue
             run = self.machine.run
-            is_under_way = run.phase != "new" and not run.is_over
+            is_under_way = run.visit.phase != "new" and not run.is_over
             owed = {effect.key for effect in pending(run)}
             if self.machine.is_closed or (is_under_way and owed == self.standing.keys()):
                 return
             await asyncio.sleep(0 if number < USUAL_ROUNDS else REST_S)
-        raise OurBug(f"The run does not come to rest: {self.machine.run.phase}.")
+        raise OurBug(f"The run does not come to rest: {self.machine.run.visit.phase}.")
 
     def finish(self, standing: Standing, result: Json) -> None:
         """Let an effect end; an exception as the result is raised in it."""
@@ -427,7 +427,7 @@ class _Life:
             key=key,
             name=name,
             branch=path_of(key),
-            state=owner_of(self.machine.run, key).state if state is None else state,
+            state=owner_of(self.machine.run, key).visit.state if state is None else state,
             done=asyncio.get_running_loop().create_future(),
             arguments=arguments or {},
             call_id=call_id,

@@ -114,7 +114,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.
         yield from _of_effects(run, here, rest)
     for inner in (run, *living(run)):
         # What a handler's failure begins with may be told of the run around it, or of a line.
-        if inner is not here and inner.phase in _HANDLERS:
+        if inner is not here and inner.visit.phase in _HANDLERS:
             yield from _of_handler(run, inner, rest)
     match fact:
         case e.RunStarted():
@@ -141,7 +141,7 @@ def _guesses(run: Run, rest: Sequence[e.AnyFact], at: float) -> Iterator[inputs.
         case e.RunResumed():
             yield from _of_person(run, rest[1:], at)
             yield inputs.Resume()
-        case e.StateTransition(resumes=True) if run.phase == "held":
+        case e.StateTransition(resumes=True) if run.visit.phase == "held":
             yield inputs.Resume()
         case _:
             yield from _of_person(run, rest, at)
@@ -155,20 +155,20 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
     def key(inner: inputs.EffectKey) -> inputs.EffectKey:
         return key_from(run, here.branch.path, inner)
 
-    if here.phase in _HANDLERS:
+    if here.visit.phase in _HANDLERS:
         yield from _of_handler(run, here, rest)
     match fact:
         case e.ConversationCompacted() | e.CompactionEnded():
             yield from _summaries(run, fact)
         case e.AgentResponded():
             yield from _replies(run, here, fact, rest)
-        case e.ReplyCut() if fact.reason and here.turn is not None:
+        case e.ReplyCut() if fact.reason and here.visit.turn is not None:
             yield inputs.ModelFailed(
                 key=key(request_key(here)), error=fact.reason, shown=fact.partial, is_broken=True
             )
         case e.ReplyShown():
             yield inputs.ReplyCheckpoint(key=key(request_key(here)), text=fact.text)
-        case e.AgentFailed() if here.turn is not None:
+        case e.AgentFailed() if here.visit.turn is not None:
             yield inputs.ModelFailed(
                 key=key(request_key(here)), error=fact.error, hint=fact.hint, shown=fact.partial
             )
@@ -220,7 +220,7 @@ def _reviews(
     run: Run, here: Run, fact: e.ToolCalled | e.QuestionAsked | e.ToolReturned
 ) -> Iterator[inputs.AnyInput]:
     """Yield the review of a call that was still new."""
-    calls = () if here.turn is None else here.turn.calls
+    calls = () if here.visit.turn is None else here.visit.turn.calls
     if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
         return
     key = key_from(run, here.branch.path, review_key(here, fact.call_id))
@@ -267,7 +267,7 @@ def _replies(
     run: Run, here: Run, fact: e.AgentResponded, rest: Sequence[e.AnyFact]
 ) -> Iterator[inputs.AnyInput]:
     """Yield the replies a fact may come from: with calls as they were begun, or all unusable."""
-    if here.turn is None:
+    if here.visit.turn is None:
         return
     begun = {f.call_id for f in rest if isinstance(f, e.ToolCalled | e.QuestionAsked) and f.call_id}
     ended = {f.call_id: f for f in reversed(rest) if isinstance(f, e.ToolReturned)}
@@ -398,5 +398,7 @@ def _shown(
             has_calls=has_calls,
         )
         for inner in (run, *living(run))
-        if inner.phase == "turn" and inner.turn is not None and not inner.turn.calls
+        if inner.visit.phase == "turn"
+        and inner.visit.turn is not None
+        and not inner.visit.turn.calls
     )

@@ -325,7 +325,7 @@ class Play:
         if self._puppet.run.seq == run.seq and self._puppet.run != run:
             broken.append("folding the facts gives another run than the machine has")
         if not run.is_over:
-            broken.append(f"the run did not come to an end: {run.phase} in {run.state}")
+            broken.append(f"the run did not come to an end: {run.visit.phase} in {run.visit.state}")
         last = facts[-1]
         if isinstance(last, RunFailed) and not may_fail:
             broken.append(clipped(f"the run failed in {last.state}: {last.error}"))

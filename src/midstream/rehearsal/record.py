@@ -130,7 +130,9 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
             return form.UserWithdrew(text=run.inbox.lines[input.input_id].text)
         case inputs.Recovered():
             seen = {
-                inner.branch.path: inner.turn.shown for inner in (run, *living(run)) if inner.turn
+                inner.branch.path: inner.visit.turn.shown
+                for inner in (run, *living(run))
+                if inner.visit.turn
             }
             return form.ProcessChanged(
                 was_cut=input.was_cut,
@@ -144,8 +146,8 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
 
 
 def _tool_step(input: inputs.ToolFinished, here: Run) -> form.AnyStep:
-    assert here.turn is not None
-    made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
+    assert here.visit.turn is not None
+    made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
     return form.ToolReturned(
         tool=made.call.name,
         arguments=made.arguments,
@@ -156,8 +158,8 @@ def _tool_step(input: inputs.ToolFinished, here: Run) -> form.AnyStep:
 
 
 def _refused_step(input: inputs.CallReviewed, here: Run) -> form.AnyStep:
-    assert here.turn is not None
-    made = next(c for c in here.turn.calls if c.call.id == input.key[-1])
+    assert here.visit.turn is not None
+    made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
     return form.ToolReturned(
         tool=made.call.name,
         arguments=made.arguments,
@@ -169,7 +171,7 @@ def _refused_step(input: inputs.CallReviewed, here: Run) -> form.AnyStep:
 
 def _time_step(input: inputs.TimerRang, here: Run) -> form.AnyStep:
     return form.TimeCame(
-        state=here.state,
+        state=here.visit.state,
         timer=timer_of(input.key),
         shown=_text(input.shown),
         shown_in=_texts(input.shown),
@@ -182,8 +184,8 @@ def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> fo
         asked = summary_request(run)
         agent, state, seen = asked.agent, asked.state, form.digest(asked.messages)
     else:
-        assert run.turn is not None
-        agent, state = run.turn.agent, run.state
+        assert run.visit.turn is not None
+        agent, state = run.visit.turn.agent, run.visit.state
         seen = form.digest(WorkflowAgent(run, agent).messages())
     if isinstance(input, inputs.ModelFailed):
         return form.ModelFailed(
@@ -224,7 +226,7 @@ def _words_step(
         )
     return form.UserSaid(
         text=input.text,
-        state=run.state,
+        state=run.visit.state,
         policy=input.policy,
         shown=_text(input.shown),
         shown_in=_texts(input.shown),
@@ -239,8 +241,8 @@ def _decided(input: inputs.Approve, run: Run) -> form.AnyStep:
     question = next(q for q in run.inbox.open_questions if q.id == input.question)
     here = branch_at(run, question.branch)
     assert here is not None, "its question is open"
-    assert here.turn is not None, "only a turn parks calls"
-    call = next(c.call for c in here.turn.calls if c.call.id == question.call_id)
+    assert here.visit.turn is not None, "only a turn parks calls"
+    call = next(c.call for c in here.visit.turn.calls if c.call.id == question.call_id)
     return form.UserDecided(
         tool=call.name,
         arguments=call.arguments,

@@ -163,7 +163,7 @@ class Director:
         """Stop the run; it ends once its tools have been let end."""
         life = self.puppet.life
         self.soon(life.machine.stop(reason))
-        while not (life.is_over or life.machine.run.halting_for == "stop"):  # noqa: ASYNC110
+        while not (life.is_over or life.machine.run.halt.leads_to == "stop"):  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def next_id(self) -> str:
@@ -309,7 +309,7 @@ def answer(puppet: Puppet, model: Standing, step: form.ModelReplied | form.Model
 def call_of(run: Run, question: Question) -> tuple[str, dict[str, Json]] | None:
     """Return the name and arguments of the call a question is about, None if it is about none."""
     here = branch_at(run, question.branch)
-    for open_call in () if here is None or here.turn is None else here.turn.calls:
+    for open_call in () if here is None or here.visit.turn is None else here.visit.turn.calls:
         if open_call.call.id == question.call_id:
             return open_call.call.name, open_call.call.arguments
     return None

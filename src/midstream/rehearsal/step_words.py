@@ -69,7 +69,7 @@ def standing_in_words(run: Run, standing: Sequence[Standing]) -> str:
     parts += [
         f"{question.text or 'words'!r} is waited for" for question in run.inbox.open_questions
     ]
-    return clipped(f"in {run.state or 'the beginning'}: {'; '.join(parts) or 'nothing runs'}")
+    return clipped(f"in {run.visit.state or 'the beginning'}: {'; '.join(parts) or 'nothing runs'}")
 
 
 def _stands(standing: Standing) -> str:

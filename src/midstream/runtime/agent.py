@@ -23,7 +23,7 @@ class WorkflowAgent:
     def __init__(self, run: Run, name: str) -> None:
         definition = definition_of(run)
         self._run = run
-        self._state = plan_for(run).states.get(run.state)
+        self._state = plan_for(run).states.get(run.visit.state)
         self.name = name
         self.spec: Agent = plan_for(run).agents[name]
         self.role: Role = definition.roles[self.spec.agent_role]
@@ -39,8 +39,8 @@ class WorkflowAgent:
         run = self._run
         rest = run.contexts[self.spec.context]
         view: list[Message] = []
-        if run.turn is not None and run.turn.agent == self.name:
-            for correction in run.turn.corrections:
+        if run.visit.turn is not None and run.visit.turn.agent == self.name:
+            for correction in run.visit.turn.corrections:
                 before, rest = _split_after(rest, correction.after)
                 view += self._seen(before)
                 if correction.text:
@@ -68,9 +68,9 @@ class WorkflowAgent:
             model=model,
             must_call=bool(parsing_tools(self.role, self._state)),
             workflow=definition_of(run).workflow.workflow_name,
-            state=run.state,
-            visit=run.visits.get(run.state, 1),
-            request=1 if run.turn is None else run.turn.request,
+            state=run.visit.state,
+            visit=run.visits.get(run.visit.state, 1),
+            request=1 if run.visit.turn is None else run.visit.turn.request,
             common_data=run.common_data,
             variables=run.variables,
             input=run.input,

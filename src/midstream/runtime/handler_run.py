@@ -85,17 +85,17 @@ class HandlerRun:
     @property
     def state(self) -> str:
         """Return the name of the state."""
-        return self._run.state
+        return self._run.visit.state
 
     @property
     def resume_input(self) -> str | None:
         """Return the words that interrupted the run last, None before any."""
-        return self._run.resume_input
+        return self._run.halt.resume_input
 
     @property
     def interrupted_state(self) -> str | None:
         """Return the state they cut, None before any."""
-        return self._run.interrupted_state
+        return self._run.halt.interrupted_state
 
     @property
     def input(self) -> Json:
@@ -145,7 +145,7 @@ class HandlerRun:
     def last_response(self) -> LastResponse:
         """Return the reply that ended the last agent's turn."""
         if self._last_response is None:
-            self._last_response = _last_response(self._run.last_response)
+            self._last_response = _last_response(self._run.visit.last_response)
         return self._last_response
 
     def move_to_loop(self) -> None:

@@ -111,7 +111,7 @@ class Flights:
         allowed, run = run.allowed, owner_of(run, effect.key)
         agent = effect.agent if isinstance(effect, _OF_AGENTS) else ""
         notify = partial(self._notify, run.branch.path)
-        flight = Flight(effect.key, agent, run.state, notify, world.redactor)
+        flight = Flight(effect.key, agent, run.visit.state, notify, world.redactor)
         self._flying[effect.key] = flight
         match effect:
             case RunHandler():
@@ -119,7 +119,7 @@ class Flights:
                 work = run_handler(effect, run, handlers, redactor, self._post, self._deliver)
             case AskModel():
                 if not is_summary_key(effect.key):
-                    self._notify(run.branch.path, AgentThinking(agent=agent, state=run.state))
+                    self._notify(run.branch.path, AgentThinking(agent=agent, state=run.visit.state))
                     flight.checkpoint_soon = partial(self.checkpoint_soon, flight, world.clock)
                 work = ask_model(effect, run, world, flight, self._post)
             case CallTool():

@@ -301,7 +301,7 @@ class WorkflowStateMachine:
         text = await capped(text, self._world.shelf)
         if policy not in (None, *get_args(Policy)):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
-        if self._run.phase == "new":
+        if self._run.visit.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(_NOTHING)
         answer, problem = None, ""
@@ -486,7 +486,7 @@ class WorkflowStateMachine:
 
     def _has_left(self) -> bool:
         is_idle = self._taker is None and not (self._flights or self._inputs)
-        return self._is_leaving and self._run.phase != "new" and is_idle
+        return self._is_leaving and self._run.visit.phase != "new" and is_idle
 
     async def _take_all(self) -> None:
         """Take the inputs that wait, at most `FAIR_INPUTS`: then others have their turn first."""
@@ -610,7 +610,7 @@ class WorkflowStateMachine:
         """Keep exactly pending(run) in flight: begin what is new, cancel what is gone."""
         if self._is_closing:
             return
-        if self._is_held and self._run.phase != "halting":
+        if self._is_held and self._run.visit.phase != "halting":
             return  # nothing is in flight: there is nothing to cancel
         self._was_held = False
         begins = not self._is_leaving
@@ -649,7 +649,7 @@ class WorkflowStateMachine:
             words = clean(readable(f"{type(error).__name__}: {error}"))
             story.fail(words, REPORT_BUG, fault=OurBug.fault)
         with contextlib.suppress(Exception):
-            if self._run.phase != "new":  # the end of what never began is nothing to journal
+            if self._run.visit.phase != "new":  # the end of what never began is nothing to journal
                 await self._record(story)
                 return
         # The journal itself is what failed: the run ends here, unjournaled, but not unseen.

@@ -31,13 +31,13 @@ class Branches:
 
     def recall(self, run: Run) -> None:
         """Remember the branches of a run nobody listened to so far."""
-        self._states[run.id, ""] = run.state
+        self._states[run.id, ""] = run.visit.state
         for branch in living(run):
             self._about[run.id, branch.branch.path] = about(branch.input, branch.variables)
-            self._states[run.id, branch.branch.path] = branch.state
+            self._states[run.id, branch.branch.path] = branch.visit.state
             place, _, name = branch.branch.path.rpartition("/")
             self._siblings(run.id, place).setdefault(name, False)
-        for name, branch in run.branches.items():
+        for name, branch in run.visit.branches.items():
             self._siblings(run.id, "")[name] = branch.status == "finished"
 
     def entered(self, run: str, branch: str, state: str) -> None:

@@ -31,8 +31,8 @@ class Drawn(msgspec.Struct, frozen=True):
 
 def standing(run: Run) -> Hashable:
     """Return what a picture of a run depends on: where it is, and how often it was where."""
-    inner = tuple((name, standing(branch)) for name, branch in run.branches.items())
-    return run.state, tuple(run.visits.items()), run.is_over, inner
+    inner = tuple((name, standing(branch)) for name, branch in run.visit.branches.items())
+    return run.visit.state, tuple(run.visits.items()), run.is_over, inner
 
 
 def width_for(columns: int) -> int:

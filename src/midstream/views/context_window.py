@@ -43,8 +43,8 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 def agents_of(run: Run) -> tuple[str, ...]:
     """Return the run's agents: the one at work or asked next first, then those that were asked last."""
     agents = list(plan_for(run).agents)
-    state = plan_for(run).states.get(run.state)
-    wanted = [] if run.turn is None else [run.turn.agent]
+    state = plan_for(run).states.get(run.visit.state)
+    wanted = [] if run.visit.turn is None else [run.visit.turn.agent]
     wanted += [state.agent] if state is not None and state.agent else []
     asked = {agent for agent, _ in costs(run.usage.requests).rows}
     for agent, _ in reversed(run.usage.requests):
@@ -60,7 +60,7 @@ def filling_of(run: Run, agent: str) -> Filling:
     definition, plan = definition_of(run), plan_for(run)
     spec = plan.agents[agent]
     role = definition.roles[spec.agent_role]
-    tools = tools_for(definition, spec, plan.states.get(run.state))
+    tools = tools_for(definition, spec, plan.states.get(run.visit.state))
     messages = seen_by(run.contexts.get(spec.context, ()), agent=agent, side=spec.role)
     described = sum(
         len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters))

@@ -99,7 +99,7 @@ def marks_of(run: Run, graph: Graph) -> Marks:
     """Return what a run knows of itself: where it is and how often it was where, no times."""
     visits: dict[Key, int] = {}
     current: set[Key] = set()
-    _gather(run, _Place(graph, (), run.state), visits, current)
+    _gather(run, _Place(graph, (), run.visit.state), visits, current)
     return Marks(current=frozenset(current), visits=visits, is_over=run.is_over)
 
 
@@ -107,11 +107,11 @@ def _gather(run: Run, place: _Place, visits: dict[Key, int], current: set[Key]) 
     for state, count in run.visits.items():
         key = (*place.prefix, state)
         visits[key] = visits.get(key, 0) + count
-    if run.state and not (run.is_over and place.prefix):
+    if run.visit.state and not (run.is_over and place.prefix):
         current.add(place.key)
-    for name, branch in run.branches.items():
+    for name, branch in run.visit.branches.items():
         inner = place.inner(name)
-        _gather(branch, _Place(inner.graph, inner.prefix, branch.state), visits, current)
+        _gather(branch, _Place(inner.graph, inner.prefix, branch.visit.state), visits, current)
 
 
 def marks_object(marks: Marks) -> dict[str, Json]:

@@ -60,16 +60,16 @@ def line_of(states: tuple[State, ...], entry: str) -> tuple[str, ...]:
 
 def _steps(run: Run) -> Progress | None:
     line = line_of(tuple(plan_for(run).states.values()), run.branch.entry)
-    if len(line) < 2 or run.state not in line:
+    if len(line) < 2 or run.visit.state not in line:
         return None
-    return Progress(done=line.index(run.state), of=len(line), things="steps")
+    return Progress(done=line.index(run.visit.state), of=len(line), things="steps")
 
 
 def _within(run: Run) -> Progress | None:
-    state = plan_for(run).states.get(run.state)
-    if state is None or run.phase not in ("branches", "halting", "held"):
+    state = plan_for(run).states.get(run.visit.state)
+    if state is None or run.visit.phase not in ("branches", "halting", "held"):
         return None
-    done = sum(branch.status == "finished" for branch in run.branches.values())
+    done = sum(branch.status == "finished" for branch in run.visit.branches.values())
     things, of = "branches", len(branches_of(state))
     if state.for_each is not None:
         # Items begin as there is room: those that have not are no branches yet.

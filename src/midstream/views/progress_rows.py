@@ -23,7 +23,7 @@ def at_work(run: Run) -> tuple[Lane, ...]:
             for lane in found
             for branch in (branch_at(run, lane.path),)
         )
-    is_idle = run.phase in _IDLE and run.compacting is None
+    is_idle = run.visit.phase in _IDLE and run.compacting is None
     if is_idle or run.is_parked or run.suspended:
         return ()
     stands = where(run)
@@ -33,7 +33,7 @@ def at_work(run: Run) -> tuple[Lane, ...]:
             path="",
             state="" if run.definition is None or run.definition.kind == "chat" else stands.state,
             doing=stands.doing,
-            agent="" if run.turn is None else run.turn.agent,
+            agent="" if run.visit.turn is None else run.visit.turn.agent,
             until=stands.until,
             tokens=written(run),
         ),
@@ -42,7 +42,7 @@ def at_work(run: Run) -> tuple[Lane, ...]:
 
 def behind(run: Run, *, named: str) -> Lane | None:
     """Return the one lane of a run in the background, None where nothing of it is at work."""
-    is_idle = run.phase in _IDLE and run.compacting is None
+    is_idle = run.visit.phase in _IDLE and run.compacting is None
     if run.is_over or run.is_parked or is_idle:
         return None
     stands = where(run)
@@ -59,4 +59,6 @@ def behind(run: Run, *, named: str) -> Lane | None:
 
 def written(run: Run) -> int:
     """Return the tokens models wrote in this visit to the run's state, what is streaming left out."""
-    return sum(usage.output_tokens for _, usage in run.usage.requests[run.marks[0] :])
+    return sum(
+        usage.output_tokens for _, usage in run.usage.requests[run.visit.budget_baseline[0] :]
+    )

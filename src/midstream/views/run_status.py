@@ -49,7 +49,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 def where(run: Run) -> Where:
     """Return where the run stands."""
     return Where(
-        state=run.state,
+        state=run.visit.state,
         doing=_doing(run),
         enter=what_enter_does(run),
         questions=tuple(q for q in run.inbox.open_questions if q.kind != "input"),
@@ -68,11 +68,13 @@ def way_on(run: Run, id: str, *, resume: str) -> str:
     send = f"`midstream send {id} TEXT`"
     if run.suspended:
         return f"is suspended: {resume} goes on."
-    if any(question.kind == "question" or not run.state for question in run.inbox.open_questions):
+    if any(
+        question.kind == "question" or not run.visit.state for question in run.inbox.open_questions
+    ):
         return f"is kept: {send} answers it, and {resume} goes on."
     if any(question.kind == "approval" for question in run.inbox.open_questions):
         return f"is kept until you decide on its tool call: start midstream, then /resume {id}."
-    if run.phase == "held":
+    if run.visit.phase == "held":
         return f"is stopped: {send} tells it what to do, and {resume} goes on then."
     return f"is kept where it stopped: {resume} goes on."
 
@@ -81,21 +83,21 @@ def lanes(run: Run) -> tuple[Lane, ...]:
     """Return the branches at work, in the order they began; none while the run holds them all."""
     return (
         ()
-        if run.phase == "held"
+        if run.visit.phase == "held"
         else tuple(
             Lane(
                 run=run.id,
                 path=branch.branch.path,
-                state=branch.state,
+                state=branch.visit.state,
                 doing=_needed(branch) if branch.is_parked else _doing(branch),
                 about=about(branch.input, branch.variables),
-                agent="" if branch.turn is None else branch.turn.agent,
+                agent="" if branch.visit.turn is None else branch.visit.turn.agent,
                 until=_until(branch),
                 is_parked=branch.is_parked,
             )
             for branch in living(run)
-            if branch.phase != "branches"
-            or all(inner.is_over for inner in branch.branches.values())
+            if branch.visit.phase != "branches"
+            or all(inner.is_over for inner in branch.visit.branches.values())
         )
     )
 
@@ -126,12 +128,12 @@ def is_at_work(run: Run) -> bool:
     """Return whether the run is in its state's work, be it one that waits for a person."""
     if run.compacting is not None:
         return True
-    return run.phase not in ("new", "waiting", "leaving", "halting", "held", "ended")
+    return run.visit.phase not in ("new", "waiting", "leaving", "halting", "held", "ended")
 
 
 def policy_of(run: Run) -> Policy:
     """Return what unasked words do in the run's state, going by its workflow alone."""
-    state = plan_for(run).states.get(run.state)
+    state = plan_for(run).states.get(run.visit.state)
     return (state and state.on_input) or definition_of(run).workflow.on_input
 
 
@@ -140,17 +142,19 @@ def policy_of(run: Run) -> Policy:
 
 def what_enter_does(run: Run) -> str:
     """Return what a line would do now, "" where none is taken."""
-    if run.phase in ("new", "ended"):
+    if run.visit.phase in ("new", "ended"):
         return ""
     if run.suspended:
         return "resumes it"
-    if run.phase == "waiting":
-        does = f"starts {_name(run)}".rstrip() if not run.state else f"sends to {_listener(run)}"
+    if run.visit.phase == "waiting":
+        does = (
+            f"starts {_name(run)}".rstrip() if not run.visit.state else f"sends to {_listener(run)}"
+        )
         return does if run.compacting is None else f"ends the summary, {does}"
-    if run.phase == "held":
+    if run.visit.phase == "held":
         return "resumes"
-    if run.phase == "halting":
-        return "joins the interruption" if run.halting_for != "stop" else ""
+    if run.visit.phase == "halting":
+        return "joins the interruption" if run.halt.leads_to != "stop" else ""
     numbers = [f"#{q.number}" for q in run.inbox.open_questions if q.kind == "question"]
     if numbers:
         return f"answers {' or '.join(numbers)}"
@@ -175,11 +179,11 @@ def _named(branch: Run) -> str:
 
 
 def _told_to(branch: Run, name: str) -> str:
-    if branch.phase == "waiting":
+    if branch.visit.phase == "waiting":
         return f"sends to {name}"
-    if branch.phase == "held":
+    if branch.visit.phase == "held":
         return f"resumes {name}"
-    if branch.phase == "halting":
+    if branch.visit.phase == "halting":
         return f"joins the interruption of {name}"
     return _unasked(branch, name) or f"is not accepted by {name} now"
 
@@ -189,18 +193,18 @@ def _name(run: Run) -> str:
 
 
 def _listener(run: Run) -> str:
-    return plan_for(run).states[run.state].agent or run.state
+    return plan_for(run).states[run.visit.state].agent or run.visit.state
 
 
 def _busy(run: Run) -> str:
     """Return what words cut off, in a word or two."""
-    if run.phase == "branches":
-        inner = [branch for branch in run.branches.values() if not branch.is_over]
+    if run.visit.phase == "branches":
+        inner = [branch for branch in run.visit.branches.values() if not branch.is_over]
         if len(inner) == 1:
             return _named(inner[0])
         if inner:
             return f"{len(inner)} branches"
-    return run.state if run.turn is None else run.turn.agent or run.state
+    return run.visit.state if run.visit.turn is None else run.visit.turn.agent or run.visit.state
 
 
 def _unasked(run: Run, busy: str) -> str:
@@ -210,7 +214,7 @@ def _unasked(run: Run, busy: str) -> str:
         case "steer":
             return f"steers {busy}"
         case "queue":
-            return f"waits until {run.state} is done"
+            return f"waits until {run.visit.state} is done"
         case "reject":
             return ""
 
@@ -221,7 +225,7 @@ def _unasked(run: Run, busy: str) -> str:
 def _doing(run: Run) -> str:
     if run.suspended and not run.is_over:
         return f"suspended: {run.suspended}"
-    match run.phase:
+    match run.visit.phase:
         case "waiting" | "held" if run.compacting is not None:
             return f"{run.compacting.agent} summarises the older turns"
         case "new":
@@ -235,19 +239,21 @@ def _doing(run: Run) -> str:
         case "turn":
             return _turn(run)
         case "call":
-            return _waits(run, run.state) if run.is_parked else f"calling {_tools(run)}".rstrip()
+            return (
+                _waits(run, run.visit.state) if run.is_parked else f"calling {_tools(run)}".rstrip()
+            )
         case "asking":
-            return _waits(run, run.state)
+            return _waits(run, run.visit.state)
         case "resting":
-            return f"{run.state} waits"
+            return f"{run.visit.state} waits"
         case "retrying":
-            return f"{run.state} waits to be tried again{_attempt(run)}"
+            return f"{run.visit.state} waits to be tried again{_attempt(run)}"
         case "branches":
             return _branches(run)
         case "ended":
             return f"failed: {run.error}" if run.status == "failed" else run.status
         case _:
-            return f"running {run.state}'s {_HANDLERS.get(run.phase, run.phase)}"
+            return f"running {run.visit.state}'s {_HANDLERS.get(run.visit.phase, run.visit.phase)}"
 
 
 _HANDLERS = {"pre": "pre_handler", "post": "post_handler", "transition": "transition_handler"}
@@ -257,22 +263,22 @@ _WAITS_FOR = {"resting": "wait", "retrying": "retry", "asking": "deadline"}
 
 
 def _until(run: Run) -> float | None:
-    until = run.timers.get(_WAITS_FOR.get(run.phase, ""), 0.0)
+    until = run.visit.timers.get(_WAITS_FOR.get(run.visit.phase, ""), 0.0)
     return until if until > 0 else None
 
 
 def _attempt(run: Run) -> str:
-    retry = plan_for(run).states[run.state].retry
-    return "" if retry is None else f" ({run.attempts + 1} of {retry.max_attempts})"
+    retry = plan_for(run).states[run.visit.state].retry
+    return "" if retry is None else f" ({run.visit.attempts + 1} of {retry.max_attempts})"
 
 
 def _turn(run: Run) -> str:
-    assert run.turn is not None
-    if not run.turn.calls:
-        return f"{run.turn.agent} is thinking"
+    assert run.visit.turn is not None
+    if not run.visit.turn.calls:
+        return f"{run.visit.turn.agent} is thinking"
     if not run.is_parked:
-        return f"{run.turn.agent} is using {_tools(run)}"
-    return _waits(run, run.turn.agent)
+        return f"{run.visit.turn.agent} is using {_tools(run)}"
+    return _waits(run, run.visit.turn.agent)
 
 
 def _waits(run: Run, who: str) -> str:
@@ -293,16 +299,16 @@ _NAMED = 3
 
 
 def _branches(run: Run) -> str:
-    inner = [branch for branch in run.branches.values() if not branch.is_over]
-    if len(inner) == 1 and len(run.branches) == 1:
+    inner = [branch for branch in run.visit.branches.values() if not branch.is_over]
+    if len(inner) == 1 and len(run.visit.branches) == 1:
         return _doing(inner[0])
     busy = [branch.branch.path.rpartition("/")[2] for branch in inner if not branch.is_parked]
     names = ", ".join(busy) if len(busy) <= _NAMED else f"{len(busy)} branches"
     needs = _needs(run)
     parts = (f"{names} at work" if busy else "", f"waiting for {needs}" if needs else "")
-    return "; ".join(part for part in parts if part) or f"{run.state} begins"
+    return "; ".join(part for part in parts if part) or f"{run.visit.state} begins"
 
 
 def _tools(run: Run) -> str:
-    calls = () if run.turn is None else run.turn.due
+    calls = () if run.visit.turn is None else run.visit.turn.due
     return ", ".join(c.call.name for c in calls if c.status != "parked")

@@ -61,12 +61,12 @@ def _states(run: Run, now: float) -> Tree | None:
     if run.plan is None or (run.definition is not None and run.definition.kind == "chat"):
         return None
     states = plan_for(run).states
-    visited = [name for name in states if name in run.visits or name == run.state]
+    visited = [name for name in states if name in run.visits or name == run.visit.state]
     rows = [_state(run, name, now) for name in visited[-_MOST:]]
     progress = progress_words(run)
     # What branches of these began at was visited in them, which the run itself does not count.
     in_branches = {entry for name in visited for entry in _entries(states[name])}
-    in_branches |= {name for branch in run.branches.values() for name in branch.visits}
+    in_branches |= {name for branch in run.visit.branches.values() for name in branch.visits}
     ahead = len({*states} - {*visited} - in_branches)
     told = [progress, f"{ahead} not visited" if ahead else ""]
     words = " · ".join(part for part in told if part)
@@ -84,7 +84,7 @@ def _entries(state: State) -> list[str]:
 def _state(run: Run, name: str, now: float) -> Tree:
     visits = run.visits.get(name, 0)
     times = f"  {counted(visits, 'visit')}" if visits > 1 else ""
-    if name != run.state or run.is_over:
+    if name != run.visit.state or run.is_over:
         return Tree(f"✓ {name}{times}")
     return Tree(f"▸ {name}{times}  {_doing(run, now)}", tuple(_branches(run, now)))
 
@@ -97,11 +97,11 @@ def _doing(run: Run, now: float) -> str:
 
 def _branches(run: Run, now: float) -> list[Tree]:
     """Return the branches of a place: those at work, then how many ended how."""
-    living = [branch for branch in run.branches.values() if not branch.is_over]
+    living = [branch for branch in run.visit.branches.values() if not branch.is_over]
     rows = [_branch(branch, now) for branch in living[:_MOST]]
     if len(living) > _MOST:
         rows.append(Tree(f"+{len(living) - _MOST} more at work"))
-    ended = [branch.status for branch in run.branches.values() if branch.is_over]
+    ended = [branch.status for branch in run.visit.branches.values() if branch.is_over]
     if ended:
         counts = {status: ended.count(status) for status in dict.fromkeys(ended)}
         rows.append(Tree(", ".join(f"{count} {status}" for status, count in counts.items())))
@@ -112,7 +112,7 @@ def _branch(branch: Run, now: float) -> Tree:
     name = branch.branch.path.rpartition("/")[2]
     item = about(branch.input, branch.variables)
     label = " ".join(part for part in (name, item) if part)
-    state = f" [{branch.state}]" if branch.state not in ("", name) else ""
+    state = f" [{branch.visit.state}]" if branch.visit.state not in ("", name) else ""
     inner = _branches(branch, now)
     return Tree(f"▌ {label}{state}  {_doing(branch, now)}", tuple(inner))
 

@@ -33,10 +33,10 @@ def kept(id: str, text: str) -> Waiting:
 def _of(run: Run, record: InputRecord) -> Waiting:
     place = branch_at(run, record.to) or run
     who = _at_work(place)
-    held = " once it goes on" if run.phase == "held" else ""
+    held = " once it goes on" if run.visit.phase == "held" else ""
     match record.handling:
         case "steer":
-            agent = who if place.turn is None else place.turn.agent or who
+            agent = who if place.visit.turn is None else place.visit.turn.agent or who
             fate, brief = f"joins the next request of {agent}{held}", "next request"
         case "queue":
             fate, brief = f"waits until {who} is done{held}", f"after {who}"
@@ -60,13 +60,13 @@ def _of(run: Run, record: InputRecord) -> Waiting:
 def _at_work(place: Run) -> str:
     """Return what a line waits for: in a chat who speaks, else the state."""
     is_chat = place.definition is not None and place.definition.kind == "chat"
-    if is_chat and place.turn is not None and place.turn.agent:
-        return place.turn.agent
+    if is_chat and place.visit.turn is not None and place.visit.turn.agent:
+        return place.visit.turn.agent
     if is_chat and place.definition is not None:
         return next(iter(place.definition.roles), "this")
-    return place.state or "this"
+    return place.visit.state or "this"
 
 
 def _stopping(place: Run) -> str:
-    calls = () if place.turn is None else place.turn.calls
+    calls = () if place.visit.turn is None else place.visit.turn.calls
     return ", ".join(call.call.name for call in calls if call.status == "stopping")

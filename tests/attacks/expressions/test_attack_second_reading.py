@@ -36,8 +36,8 @@ class Source(NamedTuple):
 
 
 def _returned(run: Run) -> Any:
-    assert run.turn is not None
-    return done(run.turn.calls[0].call.id, HOSTILE)(run)  # type: ignore[operator]
+    assert run.visit.turn is not None
+    return done(run.visit.turn.calls[0].call.id, HOSTILE)(run)  # type: ignore[operator]
 
 
 def _first(**fields: Any) -> State:

@@ -124,7 +124,9 @@ async def _context(operator: Operator, argument: str) -> None:
             raise UserMistake(f"The run has no agent {argument!r}.", hint=hint)
         found = [(place, argument) for place in places if argument in agents_of(place)]
     else:
-        asked = [(place, place.turn.agent) for place in places if place.turn is not None]
+        asked = [
+            (place, place.visit.turn.agent) for place in places if place.visit.turn is not None
+        ]
         found = [(place, agent) for place, agent in asked if agent]
         found = found or [(run, agent) for agent in agents_of(run)[:1]]
     if not found:

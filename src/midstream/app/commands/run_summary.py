@@ -36,7 +36,7 @@ def here_line(run: Run, *, was_cut: bool = False) -> str:
     """Return where lines go now; the id is for workflows alone. `was_cut`: work of it was, by a crash."""
     if run.definition is not None and run.definition.kind == "chat":
         name = _named(run).removeprefix("role:")
-        if was_cut and run.phase == "held":
+        if was_cut and run.visit.phase == "held":
             return f"{name} was cut off by a crash and waits for your words. Enter resumes."
         if was_cut:
             return f"{name} was cut off by a crash: {_doing(run)}"
@@ -51,7 +51,7 @@ def _standing(run: Run, begun: str = "") -> str:
 def _named(run: Run, begun: str = "") -> str:
     name = run.definition.workflow.workflow_name if run.definition else "?"
     is_chat = run.definition is not None and run.definition.kind == "chat"
-    state = f" [{run.state}]" if run.state and not (run.is_over or is_chat) else ""
+    state = f" [{run.visit.state}]" if run.visit.state and not (run.is_over or is_chat) else ""
     called = f" “{run.name}”" if run.name else begun
     return f"{name}{called}{state}"
 

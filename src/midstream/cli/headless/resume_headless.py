@@ -84,7 +84,7 @@ def _covers(allowed: Sequence[str], ask: str) -> bool:
 def _tool_of(run: Run, question: Question) -> str:
     """Return the tool a question asks to approve, "" for any other question."""
     asking = branch_at(run, question.branch)
-    if question.kind != "approval" or asking is None or asking.turn is None:
+    if question.kind != "approval" or asking is None or asking.visit.turn is None:
         return ""
-    calls = (each.call for each in asking.turn.calls if each.call.id == question.call_id)
+    calls = (each.call for each in asking.visit.turn.calls if each.call.id == question.call_id)
     return next((call.name for call in calls), "")

@@ -155,11 +155,11 @@ def result_of(run: Run) -> tuple[int, Json]:
     """
     if run.is_over:
         return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
-    if run.phase != "waiting" or not run.state:
+    if run.visit.phase != "waiting" or not run.visit.state:
         return PARKED, None
-    if run.error or run.last_response is None:
+    if run.error or run.visit.last_response is None:
         return FAILED, None
-    response = run.last_response
+    response = run.visit.last_response
     return FINISHED, response.calls[-1].arguments if response.calls else response.text
 
 
@@ -187,7 +187,7 @@ def unanswered(run: Run) -> str | None:
 def left_words(run: Run) -> str:
     """Return how a run that was left goes on, "" for one that has ended or a chat that only waits."""
     is_chat = run.definition is not None and run.definition.kind == "chat"
-    if run.is_over or run.definition is None or (is_chat and run.phase == "waiting"):
+    if run.is_over or run.definition is None or (is_chat and run.visit.phase == "waiting"):
         return ""
     return f"Run {run.id} {way_on(run, run.id, resume=f'`midstream resume {run.id}`')}"
 
@@ -203,7 +203,7 @@ def is_wanted(run: Run, question: Question) -> bool:
     Words a branch waits for are: the others go on beside it, and a chat has no branches.
     """
     if question.kind == "input":
-        return not run.state or bool(question.branch)
+        return not run.visit.state or bool(question.branch)
     return question.kind == "question"
 
 

@@ -157,7 +157,7 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     total, stands = costs(run.usage.requests).total, where(shown.run)
     rows: list[tuple[str, str]] = [
         ("status", status_words(kept)),
-        ("state", f"{run.state or '-'}: {_until(stands.doing, stands.until, now)}"),
+        ("state", f"{run.visit.state or '-'}: {_until(stands.doing, stands.until, now)}"),
     ]
     rows += [("branch", _lane_line(lane, now)) for lane in lanes(run)]
     rows += [("asks", question_line(question)) for question in stands.questions]

@@ -33,17 +33,19 @@ MAX_DEPTH = 8
 def advance(story: Story, begin_branch: Callable[[Story], None]) -> bool:
     """Begin the next branch, let a halted one go on, or join; False: there is nothing to tell."""
     run = story.run
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     names = _names(run, state)
     if names is None:
         assert state.for_each is not None
         each = state.for_each.items
-        words = f"The state {run.state!r} has a branch for each item of {each}, which is no list."
+        words = (
+            f"The state {run.visit.state!r} has a branch for each item of {each}, which is no list."
+        )
         hint = "Start the workflow with a list." if each == "input" else "It takes a list."
         _give_up(story, "template", words, hint)
         return True
-    branches = run.branches
-    living = [name for name, branch in branches.items() if branch.phase != "ended"]
+    branches = run.visit.branches
+    living = [name for name, branch in branches.items() if branch.visit.phase != "ended"]
     counts = [branches[name].status for name in names if name in branches]
     done = counts.count("finished")
     lost = len(counts) - done - counts.count("running")
@@ -53,7 +55,7 @@ def advance(story: Story, begin_branch: Callable[[Story], None]) -> bool:
     if lost > len(names) - enough:
         return _lose(story, state, names, [story.within(name) for name in living])
     for name in living:
-        if branches[name].phase in ("held", "waiting") and _goes_on(story.within(name)):
+        if branches[name].visit.phase in ("held", "waiting") and _goes_on(story.within(name)):
             begin_branch(story.within(name))
             return True
     room = state.for_each.max_concurrency if state.for_each is not None else len(names)
@@ -75,7 +77,7 @@ def _names(run: Run, state: State) -> Sequence[str] | None:
     if state.for_each is not None:
         items = look_up(run, state.for_each.items)
         # Should the list have grown while they were halted, they are still called what they were.
-        width = len(next(iter(run.branches), ""))
+        width = len(next(iter(run.visit.branches), ""))
         return _numbers(len(items), width) if isinstance(items, list) else None
     sub = sub_workflow(state)
     if sub is not None:
@@ -100,7 +102,7 @@ def _begin(story: Story, state: State, name: str, begin_branch: Callable[[Story]
         failed(story, "budget", over)
         return True
     if story.path.count("/") + bool(story.path) >= MAX_DEPTH:
-        words = f"State {run.state!r} would begin a branch within {MAX_DEPTH} others."
+        words = f"State {run.visit.state!r} would begin a branch within {MAX_DEPTH} others."
         _give_up(story, "branch", words, "Does a branch lead back to this state?")
         return True
     given, variables = run.input, {}
@@ -112,7 +114,7 @@ def _begin(story: Story, state: State, name: str, begin_branch: Callable[[Story]
         try:
             given, variables = filled([sub.input, sub.variables], lambda path: look_up(run, path))
         except (BadTemplate, TemplateFailed) as error:
-            what = f"State {run.state!r}: {error.what}"
+            what = f"State {run.visit.state!r}: {error.what}"
             failed(story, "template", what, error.hint, fault="author")
             return True
     story.tell(BranchStarted(name=name, input=given, variables=variables))
@@ -134,9 +136,11 @@ def _lose(story: Story, state: State, names: Sequence[str], living: Sequence[Sto
     Where it is tried again they are held: they go on then, and what they did is not done twice.
     """
     run = story.run
-    name, first = next((n, b) for n in names if (b := run.branches.get(n)) and b.status == "failed")
+    name, first = next(
+        (n, b) for n in names if (b := run.visit.branches.get(n)) and b.status == "failed"
+    )
     sub = sub_workflow(state)
-    what = f"The sub-workflow {name}" if sub else f"The branch {name} of {run.state!r}"
+    what = f"The sub-workflow {name}" if sub else f"The branch {name} of {run.visit.state!r}"
     kind: ErrorKind = "workflow" if sub else "branch"
     error = f"{what} failed: {first.error}"
     if first.error and first.error == exceeded(story):
@@ -159,12 +163,12 @@ def _goes_on(story: Story) -> bool:
 
     False: it waits for words, and has asked for them.
     """
-    if story.run.phase == "waiting":
+    if story.run.visit.phase == "waiting":
         return not story.own_questions()
     words = [record for record in story.undelivered() if record.handling == "interrupt"]
     for record in words:
         story.dispose(record.id, "interrupted")
-    if story.run.cuts and not words:
+    if story.run.halt.cuts and not words:
         enter(story, INTERRUPTED, "going on")
     else:
         resume(story, "going on")
@@ -182,7 +186,7 @@ def _join(story: Story, state: State, names: Sequence[str], living: Iterable[Sto
         return any(told)
     run = story.run
     sub = sub_workflow(state)
-    ended = {name: run.branches[name] for name in names if name in run.branches}
+    ended = {name: run.visit.branches[name] for name in names if name in run.visit.branches}
     done = {name: branch for name, branch in ended.items() if branch.status == "finished"}
     if sub is not None:
         _join_sub(story, sub, done[sub.name])
@@ -197,7 +201,7 @@ def _join(story: Story, state: State, names: Sequence[str], living: Iterable[Sto
         value = [done[name].output if name in done else None for name in names]
     story.tell(
         WorkDone(
-            state=run.state,
+            state=run.visit.state,
             value=value,
             text=msgspec.json.encode(value).decode(),
             changed={k: v for k, v in data.items() if k not in before or before[k] is not v},
@@ -216,7 +220,7 @@ def _join_sub(story: Story, sub: SubWorkflow, inner: Run) -> None:
     output = inner.output
     text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
     text = "" if output is None else text
-    story.tell(WorkDone(state=story.run.state, value=output, text=text, changed=changed))
+    story.tell(WorkDone(state=story.run.visit.state, value=output, text=text, changed=changed))
 
 
 def _of_sub(inner: Run, source: str) -> Json:

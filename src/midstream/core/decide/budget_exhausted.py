@@ -31,7 +31,7 @@ def ask_for_more(story: Story, what: str) -> bool:
     run, whole = story.run, story.whole
     if run.usage.is_over_budget:
         return False
-    story.tell(BudgetReached(state=run.state, what=what))
+    story.tell(BudgetReached(state=run.visit.state, what=what))
     if not any(question.about == "budget" for question in whole.run.inbox.open_questions):
         whole.tell(
             QuestionAsked(
@@ -48,10 +48,10 @@ def ask_for_more(story: Story, what: str) -> bool:
 
 def _is_caught(story: Story) -> bool:
     """Return whether the state, or one around it, says what to do when a budget is used up."""
-    state = plan_for(story.run).states[story.run.state]
+    state = plan_for(story.run).states[story.run.visit.state]
     if state.retry is not None and bool({"budget", "any"} & set(state.retry.on)):
         return True
-    around = [plan_for(each.run).states[each.run.state] for each in story.around_it()]
+    around = [plan_for(each.run).states[each.run.visit.state] for each in story.around_it()]
     kinds: tuple[ErrorKind, ...] = ("budget", "branch", "workflow")
     return catch_of(state, "budget") is not None or any(
         catch_of(each, kind) is not None for each in around for kind in kinds

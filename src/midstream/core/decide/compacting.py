@@ -87,7 +87,7 @@ def stop(story: Story) -> None:
 def hand_over_queued(story: Story) -> None:
     """Give a run that waits for words those that were to wait for the summary, once that is over."""
     run = story.run
-    if run.phase != "waiting" or run.compacting is not None or not run.state:
+    if run.visit.phase != "waiting" or run.compacting is not None or not run.visit.state:
         return
     waiting = [record for record in story.undelivered() if record.handling == "queue"]
     question = next((q for q in story.own_questions() if q.kind == "input"), None)

@@ -57,7 +57,9 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     """
     story = Story(run)
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
-    if run.phase == "ended" or (run.phase == "new" and not isinstance(input, inputs.Start)):
+    if run.visit.phase == "ended" or (
+        run.visit.phase == "new" and not isinstance(input, inputs.Start)
+    ):
         return story
     if worked_s:
         story.tell(e.TimeSpent(seconds=worked_s))
@@ -68,7 +70,7 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     _judge(about, input)
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
     is_anew = isinstance(input, inputs.Recovered) and input.is_foreign
-    if story.run.branches and not isinstance(input, _OF_EFFECTS):
+    if story.run.visit.branches and not isinstance(input, _OF_EFFECTS):
         _settle_within(story, run, is_anew=is_anew)
     settle(about, is_new_request=is_anew or _request_owed(about.run) != before)
     while isinstance(about, BranchStory):
@@ -92,7 +94,7 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
         inner, around = branch_at(story.run, path), branch_at(story.run, path.rpartition("/")[0])
         if inner is None or around is None or inner.is_over:
             continue
-        if around.phase != "branches":
+        if around.visit.phase != "branches":
             steering.finish_halt(steering.story_at(story, path))
         else:
             was = branch_at(before, path)
@@ -101,7 +103,7 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
 
 
 def _over_budget(run: Run) -> Iterator[str]:
-    for branch in run.branches.values():
+    for branch in run.visit.branches.values():
         if branch.usage.is_over_budget:
             yield branch.branch.path
         yield from _over_budget(branch)
@@ -113,8 +115,8 @@ def _addressee(story: Story, input: inputs.AnyInput) -> tuple[Story | None, inpu
     key: inputs.EffectKey = getattr(input, "key", ())
     while len(key) > 3 and key[1] == WITHIN:
         step, _, name, *rest = key
-        inner = about.run.branches.get(str(name))
-        if step != about.run.step or inner is None or inner.is_over:
+        inner = about.run.visit.branches.get(str(name))
+        if step != about.run.visit.step or inner is None or inner.is_over:
             return None, input
         about, key = about.within(str(name)), tuple(rest)
         input = msgspec.structs.replace(input, key=key)
@@ -137,7 +139,7 @@ _OF_EFFECTS = (
 
 
 def _request_owed(run: Run) -> Json:
-    is_owed = run.phase == "turn" and run.turn is not None and not run.turn.calls
+    is_owed = run.visit.phase == "turn" and run.visit.turn is not None and not run.visit.turn.calls
     return request_key(run) if is_owed and not run.usage.is_over_budget else None
 
 
@@ -163,7 +165,7 @@ def _judge(story: Story, input: inputs.AnyInput) -> None:
             if input.key == _request_owed(story.run):
                 _reply_failed(story, input)
         case inputs.ReplyCheckpoint():
-            turn = story.run.turn
+            turn = story.run.visit.turn
             if turn is not None and input.text and input.key == _request_owed(story.run):
                 story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
         case inputs.Halt():
@@ -190,7 +192,7 @@ def _judge(story: Story, input: inputs.AnyInput) -> None:
         case inputs.Resume():
             if story.run.suspended:
                 story.tell(e.RunResumed())
-            elif story.run.phase == "held" and story.run.cuts:
+            elif story.run.visit.phase == "held" and story.run.halt.cuts:
                 enter(story, INTERRUPTED, "going on")
         case inputs.FileChanging():
             _file_changing(story, input)
@@ -205,7 +207,7 @@ def _judge(story: Story, input: inputs.AnyInput) -> None:
 
 
 def _start(story: Story, input: inputs.Start) -> None:
-    if story.run.phase != "new":
+    if story.run.visit.phase != "new":
         return
     story.tell(
         e.RunStarted(
@@ -233,7 +235,7 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
     unknown = next((c.context for c in input.contexts if c.context not in contexts), None)
     if unknown is not None:
         story.fail(
-            f"{handler}, the {slot} of state {run.state!r}, changed the context {unknown!r}, "
+            f"{handler}, the {slot} of state {run.visit.state!r}, changed the context {unknown!r}, "
             "which the workflow does not have.",
             did_you_mean(unknown, contexts),
             fault="author",
@@ -242,14 +244,14 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
     chosen = input.chosen if slot == "transition_handler" else None
     if chosen is not None and not isinstance(chosen, str):
         story.fail(
-            f"{handler}, the transition_handler of state {run.state!r}, returned {chosen!a:.80}.",
+            f"{handler}, the transition_handler of state {run.visit.state!r}, returned {chosen!a:.80}.",
             "Return the name of the next state, as a string.",
             fault="author",
         )
         return
     story.tell(
         e.HandlerRan(
-            state=run.state,
+            state=run.visit.state,
             handler=handler,
             slot=slot,
             changed=input.changed,
@@ -266,11 +268,11 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
 
 def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     run = story.run
-    if run.turn is None or input.key != _request_owed(run):
+    if run.visit.turn is None or input.key != _request_owed(run):
         return
-    agent = run.turn.agent
+    agent = run.visit.turn.agent
     role = definition_of(run).roles[plan_for(run).agents[agent].agent_role]
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     parsing = {tool.name for tool in parsing_tools(role, state)}
     parsed = [call for call in input.calls if call.name in parsing]
     is_parsed = any(not call.problem for call in parsed)
@@ -298,8 +300,8 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
             usage=input.usage,
         )
     )
-    turn = story.run.turn
-    if turn is None or story.run.phase != "turn":
+    turn = story.run.visit.turn
+    if turn is None or story.run.visit.phase != "turn":
         return
     if turn.misses >= MAX_MISSES:
         error = f"{agent} gave {turn.misses} unusable replies. The last: {problem}"
@@ -323,18 +325,18 @@ def _begin_calls(story: Story, offered: dict[str, ToolSpec]) -> None:
 
     Those that come after it are owed a look of their own (`ReviewCall`) when their turn comes.
     """
-    while (turn := story.run.turn) is not None and (new := turn.next_new) is not None:
+    while (turn := story.run.visit.turn) is not None and (new := turn.next_new) is not None:
         begin_call(story, turn.agent, new.call, offered)
-        if story.run.turn is not None and story.run.turn.next_new == new:
+        if story.run.visit.turn is not None and story.run.visit.turn.next_new == new:
             return
 
 
 def _offered(run: Run) -> dict[str, ToolSpec]:
     """Return the tools that may be called now: an agent's, or all where the state itself calls one."""
     definition = definition_of(run)
-    if run.turn is None or not run.turn.agent:
+    if run.visit.turn is None or not run.visit.turn.agent:
         return definition.tools
-    agent, state = plan_for(run).agents[run.turn.agent], plan_for(run).states[run.state]
+    agent, state = plan_for(run).agents[run.visit.turn.agent], plan_for(run).states[run.visit.state]
     return {tool.name: tool for tool in tools_for(definition, agent, state)}
 
 
@@ -343,7 +345,7 @@ def _reply_failed(story: Story, input: inputs.ModelFailed) -> None:
 
     In a chat the person sees what happened and says how it goes on.
     """
-    turn = story.run.turn
+    turn = story.run.visit.turn
     assert turn is not None
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
     if is_asked_on and turn.breaks < MAX_BREAKS:
@@ -364,8 +366,8 @@ def _turn_failed(
     story: Story, error: str, hint: str, *, partial: str = "", kind: ErrorKind = "model"
 ) -> None:
     run = story.run
-    assert run.turn is not None
-    story.tell(e.AgentFailed(agent=run.turn.agent, error=error, hint=hint, partial=partial))
+    assert run.visit.turn is not None
+    story.tell(e.AgentFailed(agent=run.visit.turn.agent, error=error, hint=hint, partial=partial))
     failed(story, kind, error, hint)
 
 
@@ -374,9 +376,9 @@ def _turn_failed(
 
 def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
     run = story.run
-    if run.turn is None:
+    if run.visit.turn is None:
         return
-    for open_call in run.turn.calls:
+    for open_call in run.visit.turn.calls:
         if open_call.status not in ("running", "stopping"):
             continue
         if call_key(run, open_call.call.id) == input.key:
@@ -387,11 +389,11 @@ def _tool_finished(story: Story, input: inputs.ToolFinished) -> None:
 
 def _call_reviewed(story: Story, input: inputs.CallReviewed) -> None:
     run = story.run
-    if run.turn is None or run.phase not in ("turn", "call"):
+    if run.visit.turn is None or run.visit.phase not in ("turn", "call"):
         return
-    for open_call in run.turn.calls:
+    for open_call in run.visit.turn.calls:
         if open_call.status == "new" and review_key(run, open_call.call.id) == input.key:
-            reviewed(story, run.turn.agent, open_call, input, _offered(run))
+            reviewed(story, run.visit.turn.agent, open_call, input, _offered(run))
             return
 
 
@@ -449,8 +451,8 @@ def _approve(story: Story, question: Question, answer: str) -> None:
 
 
 def _call_of(run: Run, question: Question) -> ToolCall:
-    assert run.turn is not None, "only a turn parks calls"
-    return next(c.call for c in run.turn.calls if c.call.id == question.call_id)
+    assert run.visit.turn is not None, "only a turn parks calls"
+    return next(c.call for c in run.visit.turn.calls if c.call.id == question.call_id)
 
 
 def _open_question(run: Run, question_id: str) -> Question | None:
@@ -460,7 +462,7 @@ def _open_question(run: Run, question_id: str) -> Question | None:
 def _file_changing(story: Story, input: inputs.FileChanging) -> None:
     """Record a write before it happens; of a call that nobody is owed any more, nothing is written."""
     call_id = input.key[2]
-    turn = story.run.turn
+    turn = story.run.visit.turn
     for open_call in () if turn is None else turn.calls:
         is_running = open_call.status in ("running", "stopping")
         if is_running and open_call.call.id == call_id and _is_owed(story.run, input.key):
@@ -512,12 +514,12 @@ def _recovered(story: Story, input: inputs.Recovered) -> None:
 def _ask_of_calls(story: Story) -> None:
     for inner in story.living():
         _ask_of_calls(inner)
-    run, turn = story.run, story.run.turn
+    run, turn = story.run, story.run.visit.turn
     for open_call in () if turn is None else turn.calls:
         is_in_flight = open_call.status in ("running", "stopping")
         if not is_in_flight or open_call.effect != "once" or turn is None:
             continue
-        if run.phase == "halting":
+        if run.visit.phase == "halting":
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
         else:
             steering.ask_outcome(story, turn.agent, open_call.call)

@@ -13,29 +13,34 @@ MAX_SILENT_TRANSITIONS = 1000
 def settle(story: Story, *, is_new_request: bool) -> None:
     """Tell what follows without anything happening, until the run is owed something or waits."""
     run = story.run
-    if run.phase in ("halting", "held"):
+    if run.visit.phase in ("halting", "held"):
         steering.finish_halt(story)
         run = story.run
     hand_over_queued(story)
     run = story.run
-    first = run.step
-    while run.phase != "ended":
-        if run.step - first >= MAX_SILENT_TRANSITIONS:
+    first = run.visit.step
+    while run.visit.phase != "ended":
+        if run.visit.step - first >= MAX_SILENT_TRANSITIONS:
             story.fail(
                 f"{MAX_SILENT_TRANSITIONS} transitions in a row, and no state had work to do.",
                 "Give one of the states in the loop an agent or a handler, or let one lead to stop.",
                 fault="author",
             )
-        elif run.phase == "leaving":
+        elif run.visit.phase == "leaving":
             leave(story)
             is_new_request = True
             pause_if_over(story)
         elif not begin_work(story, begin_branch, is_new_request=is_new_request):
             break
         run = story.run
-    if run.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
+    if run.visit.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
         await_input(story)
-    elif run.phase == "turn" and run.turn is not None and not run.turn.calls and is_new_request:
+    elif (
+        run.visit.phase == "turn"
+        and run.visit.turn is not None
+        and not run.visit.turn.calls
+        and is_new_request
+    ):
         steering.deliver_steers(story)
 
 

@@ -37,15 +37,15 @@ def begin_work(
     `is_new_request`: the model request the run is owed, if it is, has not begun yet.
     """
     run = story.run
-    if run.phase not in _BEGINS:
+    if run.visit.phase not in _BEGINS:
         return False
-    match run.phase:
+    match run.visit.phase:
         case "turn" if run.usage.is_over_budget and not is_new_request:
             return False
         case "resting" if run.usage.is_over_budget:
             return False
-        case "turn" | "call" if (is_new_request or run.phase == "call") and (
-            _is_idle(run) and (over := exceeded(story, is_call=run.phase == "call"))
+        case "turn" | "call" if (is_new_request or run.visit.phase == "call") and (
+            _is_idle(run) and (over := exceeded(story, is_call=run.visit.phase == "call"))
         ):
             return over_budget(story, over)
         case "turn":
@@ -55,7 +55,7 @@ def begin_work(
         case "asking":
             return not story.own_questions() and _ask(story)
         case "resting":
-            return WAITED not in run.timers and _rest(story)
+            return WAITED not in run.visit.timers and _rest(story)
         case "branches":
             return advance(story, begin_branch)
         case _:
@@ -67,13 +67,13 @@ def pause_if_over(story: Story) -> None:
 
     To be asked right after a state was entered, when nothing of it is under way.
     """
-    if story.run.phase in FREE and (over := exceeded(story, is_free=True)):
+    if story.run.visit.phase in FREE and (over := exceeded(story, is_free=True)):
         over_budget(story, over)
 
 
 def _is_idle(run: Run) -> bool:
     """Return whether no call of the state is under way: what is, is let end."""
-    return run.turn is None or not run.turn.calls
+    return run.visit.turn is None or not run.visit.turn.calls
 
 
 def _fill(story: Story, value: Json, what: str) -> tuple[Json, bool]:
@@ -81,7 +81,7 @@ def _fill(story: Story, value: Json, what: str) -> tuple[Json, bool]:
     try:
         return filled(value, lambda path: look_up(story.run, path)), True
     except (BadTemplate, TemplateFailed) as error:
-        words = f"{what} of the state {story.run.state!r}: {error.what}"
+        words = f"{what} of the state {story.run.visit.state!r}: {error.what}"
         failed(story, "template", words, error.hint, fault="author")
         return None, False
 
@@ -96,13 +96,13 @@ def as_text(value: Json) -> str:
 
 def _prompt(story: Story) -> bool:
     run = story.run
-    prompt = plan_for(run).states[run.state].prompt
-    turn = run.turn
+    prompt = plan_for(run).states[run.visit.state].prompt
+    turn = run.visit.turn
     if turn is None or turn.is_prompted or turn.calls or turn.request > 1:
         return False
-    if not run.is_heard and run.resume_input:
+    if not run.halt.is_heard and run.halt.resume_input:
         # They cut a state without an agent: the first one to speak since then hears them.
-        join_words(story, run.resume_input)
+        join_words(story, run.halt.resume_input)
         return True
     if prompt is None:
         return False
@@ -114,21 +114,21 @@ def _prompt(story: Story) -> bool:
 
 def _call(story: Story) -> bool:
     run = story.run
-    if run.turn is None:
+    if run.visit.turn is None:
         _plan_call(story)
         return True
-    call = run.turn.calls[0]
+    call = run.visit.turn.calls[0]
     if call.status != "done":
         return False
     if call.outcome == "completed":
         value = steering.value_of(call.result)
-        story.tell(e.WorkDone(state=run.state, value=value, text=call.result))
+        story.tell(e.WorkDone(state=run.visit.state, value=value, text=call.result))
     elif call.outcome in ("unknown", "stopped") and _was_cut(call):
         steering.ask_again(story, call)
     elif call.result == steering.OUTCOMES[steering.DID_NOT_HAPPEN][1]:
         _plan_call(story)
     else:
-        words = f"The tool {call.call.name} of the state {run.state!r} {_ENDS[call.outcome]}"
+        words = f"The tool {call.call.name} of the state {run.visit.state!r} {_ENDS[call.outcome]}"
         kind: ErrorKind = "denied" if call.outcome == "denied" else "tool"
         failed(story, kind, f"{words}: {call.result}")
     return True
@@ -150,14 +150,16 @@ _ENDS: dict[Outcome, str] = {
 
 def _plan_call(story: Story) -> None:
     run = story.run
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     arguments, is_filled = _fill(story, state.arguments, "The arguments")
     if not is_filled:
         return
     tools = definition_of(run).tools
     name = state.tool or ""
     if name not in tools:
-        failed(story, "tool", f"There is no tool {name!r}, which the state {run.state!r} calls.")
+        failed(
+            story, "tool", f"There is no tool {name!r}, which the state {run.visit.state!r} calls."
+        )
         return
     call = ToolCall(id=story.next_call_id(), name=name, arguments=arguments)
     story.tell(e.CallPlanned(call=call))
@@ -169,7 +171,7 @@ def _plan_call(story: Story) -> None:
 
 def _ask(story: Story) -> bool:
     run = story.run
-    spec = plan_for(run).states[run.state].ask
+    spec = plan_for(run).states[run.visit.state].ask
     ask = spec if isinstance(spec, Ask) else Ask(question=spec or "")
     question, is_filled = _fill(story, [ask.question, *ask.choices], "The question")
     if is_filled:
@@ -189,7 +191,7 @@ def _ask(story: Story) -> bool:
 
 def _rest(story: Story) -> bool:
     """Find out when a wait is over that says so; for one of some seconds the clock is asked."""
-    until = wait_of(plan_for(story.run).states[story.run.state]).until
+    until = wait_of(plan_for(story.run).states[story.run.visit.state]).until
     if until is None:
         return False
     text, is_filled = _fill(story, until, "The time")
@@ -197,7 +199,7 @@ def _rest(story: Story) -> bool:
         return True
     at = time_of(text)
     if at is None:
-        words = f"The state {story.run.state!r} waits until {text!a:.60}, which is no time."
+        words = f"The state {story.run.visit.state!r} waits until {text!a:.60}, which is no time."
         failed(story, "template", words, "Write one such as 2026-12-31T18:00:00Z.", fault="author")
     else:
         story.tell(e.TimerSet(timer=WAITED, until=max(at, 0.0)))  # below 0 a timer is over

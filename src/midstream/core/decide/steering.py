@@ -77,7 +77,7 @@ def said(story: Story, input: UserSaid) -> None:
         return
     _heard(story, input, waiting_for)
     record = story.run.inbox.lines[input.id]
-    has_cut = record.handling == "interrupt" or run.phase == "waiting"
+    has_cut = record.handling == "interrupt" or run.visit.phase == "waiting"
     if has_cut and record.disposition != "rejected":
         compacting.stop(story)
 
@@ -88,7 +88,12 @@ UNTIL_SUMMARY = "it waits until the summary is there"
 
 def _is_to_wait(run: Run, input: UserSaid, waiting_for: Question | None) -> bool:
     is_for_run = waiting_for is not None and input.question in (None, waiting_for.id)
-    return run.phase == "waiting" and bool(run.state) and is_for_run and input.policy == "queue"
+    return (
+        run.visit.phase == "waiting"
+        and bool(run.visit.state)
+        and is_for_run
+        and input.policy == "queue"
+    )
 
 
 def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
@@ -101,10 +106,12 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
         _answer(story, input, waiting_for)
     elif (path := _held_branch(story, input.text)) != "":
         _go_on_with(story, path, input)
-    elif run.phase == "held" or (run.phase == "halting" and run.halting_for != "stop"):
+    elif run.visit.phase == "held" or (
+        run.visit.phase == "halting" and run.halt.leads_to != "stop"
+    ):
         _receive(story, input, "interrupt")
         _join_halt(story, input.text)
-    elif run.phase == "halting":
+    elif run.visit.phase == "halting":
         _reject(story, input, "the run is stopping")
     else:
         _unasked(story, input)
@@ -115,20 +122,20 @@ def _unasked(story: Story, input: UserSaid) -> None:
     if path:
         input, story = replace(input, text=text), story_at(story, path)
     run = story.run
-    if any(around.run.phase != "branches" for around in story.around_it()):
+    if any(around.run.visit.phase != "branches" for around in story.around_it()):
         _keep_for_later(story, input)
         return
-    if run.phase == "halting" and run.halting_for == "stop":
+    if run.visit.phase == "halting" and run.halt.leads_to == "stop":
         _reject(story, input, "the branch is stopping")
         return
-    if run.phase in ("held", "halting"):
+    if run.visit.phase in ("held", "halting"):
         _receive(story, input, "interrupt")
         _join_halt(story, text)
         return
-    if run.phase == "waiting":
+    if run.visit.phase == "waiting":
         _hand_over(story, input)
         return
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     policy: Policy = input.policy or state.on_input or definition_of(run).workflow.on_input
     if policy == "interrupt" and _is_storm(story.whole.run, input.at):
         reason = f"{STORM_COUNT} interruptions within {STORM_WINDOW_S:.0f} s: this one waits"
@@ -137,7 +144,7 @@ def _unasked(story: Story, input: UserSaid) -> None:
         _receive(story, input, "interrupt", at=input.at)
         halt(story, with_unheard(run, input.text), "words", shown_in(story, input.shown))
     elif policy == "reject":
-        _reject(story, input, f"the state {run.state!r} accepts no input while it runs")
+        _reject(story, input, f"the state {run.visit.state!r} accepts no input while it runs")
     elif policy == "steer":
         _receive(story, input, "steer")
         _cut_for_steer(story, shown_in(story, input.shown))
@@ -148,25 +155,31 @@ def _unasked(story: Story, input: UserSaid) -> None:
 def _keep_for_later(story: Story, input: UserSaid) -> None:
     """Keep words for a branch that is held with the run around it: they are heard when that goes on."""
     run = story.run
-    if run.halting_for == "stop" or run.phase not in ("held", "halting"):
+    if run.halt.leads_to == "stop" or run.visit.phase not in ("held", "halting"):
         _reject(story, input, f"{run.branch.path} is being stopped, or has not begun")
         return
     _receive(story, input, "interrupt")
     text = with_unheard(run, input.text)
-    story.tell(e.Interrupted(epoch=run.epoch, text=text, leads_to="hold", state=run.state))
+    story.tell(
+        e.Interrupted(epoch=run.halt.epoch, text=text, leads_to="hold", state=run.visit.state)
+    )
 
 
 def _held_branch(story: Story, text: str) -> str:
     """Return the branch of a held run that words are for, "" if they are for the run."""
-    path, _ = addressed(story.run, text) if story.run.phase == "held" else ("", "")
+    path, _ = addressed(story.run, text) if story.run.visit.phase == "held" else ("", "")
     here = story
     for name in path.split("/") if path else ():
         run = here.run
-        cut = run.cuts[-1] if run.phase == "held" and run.cuts else None
-        if cut is None or (cut.state, cut.phase) != (run.state, "branches") or here.undelivered():
+        cut = run.halt.cuts[-1] if run.visit.phase == "held" and run.halt.cuts else None
+        if (
+            cut is None
+            or (cut.state, cut.phase) != (run.visit.state, "branches")
+            or here.undelivered()
+        ):
             return ""
         here = here.within(name)
-    return path if here.run.phase == "held" else ""
+    return path if here.run.visit.phase == "held" else ""
 
 
 def _go_on_with(story: Story, path: str, input: UserSaid) -> None:
@@ -193,7 +206,7 @@ def shown_in(story: Story, shown: tuple[Shown, ...]) -> tuple[Shown, ...]:
     if not isinstance(story, BranchStory):
         return shown
     outer = shown_in(story.around, shown)
-    head = (story.around.run.step, WITHIN, story.name)
+    head = (story.around.run.visit.step, WITHIN, story.name)
     return tuple(replace(part, key=part.key[3:]) for part in outer if part.key[:3] == head)
 
 
@@ -251,9 +264,9 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     if question.about == "budget":
         if answer == STOP_THERE:
             stopped(story, Stop(reason="a budget was used up"))
-    elif story.run.phase == "asking" and question.kind == "question":
+    elif story.run.visit.phase == "asking" and question.kind == "question":
         text = answer if isinstance(answer, str) else input.text
-        story.tell(e.WorkDone(state=story.run.state, value=answer, text=text))
+        story.tell(e.WorkDone(state=story.run.visit.state, value=answer, text=text))
     elif question.call_id:
         text = answer if isinstance(answer, str) else input.text
         if _is_about_outcome(story.run, question):
@@ -261,7 +274,7 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
                 story.close_call(question.call_id, *OUTCOMES[text])
         else:
             story.close_call(question.call_id, "completed", text)
-    elif story.run.state:
+    elif story.run.visit.state:
         join_words(story, input.text)
 
 
@@ -305,14 +318,14 @@ def ask_again(story: Story, call: OpenCall) -> None:
 
 def _is_about_outcome(run: Run, question: Question) -> bool:
     """Return whether a question asks what became of a call, instead of being the call."""
-    if not question.call_id or question.kind != "question" or run.turn is None:
+    if not question.call_id or question.kind != "question" or run.visit.turn is None:
         return False
     return not is_question_call(_call_of(run, question))
 
 
 def _call_of(run: Run, question: Question) -> OpenCall:
-    assert run.turn is not None, "only a turn parks calls"
-    return next(c for c in run.turn.calls if c.call.id == question.call_id)
+    assert run.visit.turn is not None, "only a turn parks calls"
+    return next(c for c in run.visit.turn.calls if c.call.id == question.call_id)
 
 
 def _refusal(input: UserSaid, question: Question | None) -> str:
@@ -337,7 +350,9 @@ def _refusal(input: UserSaid, question: Question | None) -> str:
 def halted(story: Story, input: Halt) -> None:
     """A bare stop: halt what runs and hold. Where nothing runs, nothing happens."""
     run = story.run
-    if run.phase in _AT_WORK or (run.phase == "halting" and run.halting_for == "trouble"):
+    if run.visit.phase in _AT_WORK or (
+        run.visit.phase == "halting" and run.halt.leads_to == "trouble"
+    ):
         halt(story, None, "hold", input.shown)
 
 
@@ -367,7 +382,9 @@ def give_up(story: Story, kind: ErrorKind, error: str, shown: tuple[Shown, ...] 
 def _join_halt(story: Story, text: str) -> None:
     run = story.run
     whole = with_unheard(run, text)
-    story.tell(e.Interrupted(epoch=run.epoch, text=whole, leads_to="words", state=run.state))
+    story.tell(
+        e.Interrupted(epoch=run.halt.epoch, text=whole, leads_to="words", state=run.visit.state)
+    )
     finish_halt(story)
 
 
@@ -386,13 +403,13 @@ def halt(
     They are stopped with it, else held: over an error, too, for words may come that let them go on.
     """
     run = story.run
-    agent = "" if run.turn is None else run.turn.agent
+    agent = "" if run.visit.turn is None else run.visit.turn.agent
     story.tell(
         e.Interrupted(
-            epoch=run.epoch + 1,
+            epoch=run.halt.epoch + 1,
             text=text,
             leads_to=leads_to,
-            state=run.state,
+            state=run.visit.state,
             agent=agent,
             partial=_partial(run, shown),
             reason=reason,
@@ -401,7 +418,7 @@ def halt(
     )
     told = told or _REASONS[leads_to]
     for inner in story.living():
-        head = (run.step, WITHIN, inner.name)
+        head = (run.visit.step, WITHIN, inner.name)
         seen = tuple(replace(part, key=part.key[3:]) for part in shown if part.key[:3] == head)
         if leads_to == "stop":
             stop_branch(inner, reason, seen)
@@ -409,7 +426,7 @@ def halt(
             hold_branch(inner, seen, told)
     not_run, stopped, unanswered = told
     unsure = {q.call_id for q in story.own_questions() if _is_about_outcome(run, q)}
-    for open_call in () if story.run.turn is None else story.run.turn.calls:
+    for open_call in () if story.run.visit.turn is None else story.run.visit.turn.calls:
         if open_call.call.id in unsure:
             story.close_call(open_call.call.id, "unknown", UNKNOWN)
         elif open_call.status == "parked" and is_question_call(open_call):
@@ -425,7 +442,7 @@ def halt(
 
 def stop_branch(story: Story, reason: str, shown: tuple[Shown, ...] = ()) -> bool:
     """Stop a branch; False: it is being stopped."""
-    if story.run.phase == "halting" and story.run.halting_for == "stop":
+    if story.run.visit.phase == "halting" and story.run.halt.leads_to == "stop":
         return False
     halt(story, None, "stop", shown, reason=reason)
     return True
@@ -436,10 +453,12 @@ def hold_branch(story: Story, shown: tuple[Shown, ...], told: Told) -> None:
     run = story.run
     if is_at_rest(run):
         story.supersede_questions("interrupted")
-    elif run.phase != "halting" or run.halting_for == "trouble":
+    elif run.visit.phase != "halting" or run.halt.leads_to == "trouble":
         halt(story, None, "hold", shown, told=told)
-    elif run.halting_for == "words":
-        story.tell(e.Interrupted(epoch=run.epoch, text=None, leads_to="hold", state=run.state))
+    elif run.halt.leads_to == "words":
+        story.tell(
+            e.Interrupted(epoch=run.halt.epoch, text=None, leads_to="hold", state=run.visit.state)
+        )
 
 
 _REASONS: dict[str, Told] = {
@@ -452,7 +471,7 @@ _REASONS: dict[str, Told] = {
 
 
 def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
-    if run.phase != "turn" or run.turn is None or run.turn.calls:
+    if run.visit.phase != "turn" or run.visit.turn is None or run.visit.turn.calls:
         return ""
     key = request_key(run)
     for part in shown:
@@ -464,28 +483,28 @@ def _partial(run: Run, shown: tuple[Shown, ...]) -> str:
 def finish_halt(story: Story) -> None:
     """Take the steps of the halting list that no running tool holds up any more."""
     run = story.run
-    if run.phase not in ("halting", "held"):
+    if run.visit.phase not in ("halting", "held"):
         return
-    if run.turn is not None and run.turn.calls:
-        call = run.turn.calls[0]
-        if run.turn.agent or call.status != "done":
+    if run.visit.turn is not None and run.visit.turn.calls:
+        call = run.visit.turn.calls[0]
+        if run.visit.turn.agent or call.status != "done":
             return
         # The state's own call completed while it was being stopped: its work is done.
-        story.tell(e.WorkDone(state=run.state, value=value_of(call.result), text=call.result))
+        story.tell(e.WorkDone(state=run.visit.state, value=value_of(call.result), text=call.result))
         run = story.run
-        if run.phase not in ("halting", "held"):
+        if run.visit.phase not in ("halting", "held"):
             return
-    if any(inner.run.phase == "halting" for inner in story.living()):
+    if any(inner.run.visit.phase == "halting" for inner in story.living()):
         return
-    if run.halting_for == "stop":
+    if run.halt.leads_to == "stop":
         story.dispose_rest()
-        story.stop(run.stop_reason)
-    elif run.halting_for == "trouble" and run.trouble is not None:
-        trouble = run.trouble
+        story.stop(run.halt.reason)
+    elif run.halt.leads_to == "trouble" and run.visit.trouble is not None:
+        trouble = run.visit.trouble
         for inner in () if is_tried_again(run, trouble.kind) else story.living():
             stop_branch(inner, trouble.error)
         failed(story, trouble.kind, trouble.error, trouble.hint, fault=trouble.fault)
-    elif run.halting_for == "words" and run.phase == "halting":
+    elif run.halt.leads_to == "words" and run.visit.phase == "halting":
         for record in story.undelivered():
             if record.handling == "interrupt":
                 story.dispose(record.id, "interrupted")
@@ -508,13 +527,13 @@ def value_of(text: str) -> Json:
 def _cut_for_steer(story: Story, shown: tuple[Shown, ...]) -> None:
     """Cut a reply in words, so that the steer joins the next request; a tool call is waited for."""
     run = story.run
-    if run.phase != "turn" or run.turn is None or run.turn.calls:
+    if run.visit.phase != "turn" or run.visit.turn is None or run.visit.turn.calls:
         return
     key = request_key(run)
     part = next((part for part in shown if part.key == key), None)
     if part is not None and part.has_calls:
         return
-    story.tell(e.ReplyCut(agent=run.turn.agent, partial="" if part is None else part.text))
+    story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial="" if part is None else part.text))
 
 
 def keep_shown(story: Story) -> None:
@@ -526,19 +545,24 @@ def keep_shown(story: Story) -> None:
     run = story.run
     for inner in story.living():
         keep_shown(inner)
-    if run.phase != "turn" or run.turn is None or run.turn.calls or not run.turn.shown:
+    if (
+        run.visit.phase != "turn"
+        or run.visit.turn is None
+        or run.visit.turn.calls
+        or not run.visit.turn.shown
+    ):
         return
-    shown = Shown(key=request_key(run), text=run.turn.shown)
+    shown = Shown(key=request_key(run), text=run.visit.turn.shown)
     if definition_of(run).kind == "chat":
         halt(story, None, "hold", (shown,))
     else:
-        story.tell(e.ReplyCut(agent=run.turn.agent, partial=shown.text, recovered=True))
+        story.tell(e.ReplyCut(agent=run.visit.turn.agent, partial=shown.text, recovered=True))
 
 
 def deliver_steers(story: Story) -> None:
     """Let the agent hear, with its next request, the words that joined its turn."""
-    assert story.run.turn is not None
-    context = plan_for(story.run).agents[story.run.turn.agent].context
+    assert story.run.visit.turn is not None
+    context = plan_for(story.run).agents[story.run.visit.turn.agent].context
     for record in story.undelivered():
         if record.handling == "steer":
             story.tell(e.WordsJoined(context=context, text=record.text))

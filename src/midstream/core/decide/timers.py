@@ -14,8 +14,8 @@ from midstream.language.spec import Ask
 def timer_started(story: Story, input: TimerStarted) -> None:
     """Keep when a wait is over."""
     run = story.run
-    for name in timers_owed(run) if run.state else ():
-        if name not in run.timers and input.key == set_key(run, name):
+    for name in timers_owed(run) if run.visit.state else ():
+        if name not in run.visit.timers and input.key == set_key(run, name):
             story.tell(TimerSet(timer=name, until=input.until))
             return
 
@@ -23,23 +23,23 @@ def timer_started(story: Story, input: TimerStarted) -> None:
 def timer_rang(story: Story, input: TimerRang) -> None:
     """Do what the state says comes when a wait is over."""
     run = story.run
-    owed = timers_owed(run) if run.state else {}
-    name = next((n for n in owed if n in run.timers and input.key == timer_key(run, n)), None)
+    owed = timers_owed(run) if run.visit.state else {}
+    name = next((n for n in owed if n in run.visit.timers and input.key == timer_key(run, n)), None)
     if name == TIMEOUT:
-        took = plan_for(run).states[run.state].timeout_s
-        error = f"The state {run.state!r} took longer than {took:g} s."
+        took = plan_for(run).states[run.visit.state].timeout_s
+        error = f"The state {run.visit.state!r} took longer than {took:g} s."
         steering.give_up(story, "timeout", error, steering.shown_in(story, input.shown))
     elif name == WAITED:
-        story.tell(WorkDone(state=run.state))
+        story.tell(WorkDone(state=run.visit.state))
     elif name == RETRY:
-        story.tell(StateRetried(state=run.state))
+        story.tell(StateRetried(state=run.visit.state))
     elif name == DEADLINE:
         _expired(story)
 
 
 def _expired(story: Story) -> None:
     run = story.run
-    ask = plan_for(run).states[run.state].ask
+    ask = plan_for(run).states[run.visit.state].ask
     question = next(iter(story.own_questions()), None)
     if not isinstance(ask, Ask) or question is None:
         return
@@ -50,7 +50,7 @@ def _expired(story: Story) -> None:
             story.tell(WorkflowOutput(text=f"Question #{question.number} still waits for you."))
         case "default":
             text = ask.default if isinstance(ask.default, str) else ""
-            story.tell(WorkDone(state=run.state, value=ask.default, text=text))
+            story.tell(WorkDone(state=run.visit.state, value=ask.default, text=text))
         case "goto" if ask.to is not None:
             enter(story, ask.to, "nobody answered in time")
         case _:

@@ -47,13 +47,15 @@ class Story:
     def living(self) -> "list[BranchStory]":
         """Return the stories of the branches that have not ended."""
         return [
-            self.within(name) for name, run in self.run.branches.items() if run.phase != "ended"
+            self.within(name)
+            for name, run in self.run.visit.branches.items()
+            if run.visit.phase != "ended"
         ]
 
     def close_call(self, call_id: str, outcome: Outcome, result: str) -> None:
         """Tell how an open tool call ended."""
-        assert self.run.turn is not None
-        name = next(c.call.name for c in self.run.turn.calls if c.call.id == call_id)
+        assert self.run.visit.turn is not None
+        name = next(c.call.name for c in self.run.visit.turn.calls if c.call.id == call_id)
         self.tell(e.ToolReturned(call_id=call_id, name=name, outcome=outcome, result=result))
 
     def own_questions(self) -> list[Question]:
@@ -84,7 +86,7 @@ class Story:
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the run as failed; open questions close, undelivered words are named."""
-        state = self.run.state
+        state = self.run.visit.state
         self.supersede_questions("the run failed")
         self.dispose_rest()
         self.tell(e.RunFailed(error=error, hint=hint, fault=fault, state=state))
@@ -116,12 +118,12 @@ class BranchStory(Story):
     def __init__(self, around: Story, name: str) -> None:
         self._around = around
         self.name = name
-        self.path = around.run.branches[name].branch.path
+        self.path = around.run.visit.branches[name].branch.path
 
     @property
     def run(self) -> Run:
         """Return the branch as it stands after the last fact."""
-        return self._around.run.branches[self.name]
+        return self._around.run.visit.branches[self.name]
 
     @property
     def around(self) -> Story:
@@ -144,7 +146,7 @@ class BranchStory(Story):
 
     def fail(self, error: str, hint: str, *, fault: Fault) -> None:
         """End the branch as failed."""
-        state = self.run.state
+        state = self.run.visit.state
         self.supersede_questions("the branch failed")
         self.dispose_rest()
         self.tell(e.BranchFailed(error=error, hint=hint, fault=fault, state=state))

@@ -30,18 +30,18 @@ def failed(
 ) -> None:
     """Go on after an error of the state the run is in, as the state says."""
     run = story.run
-    state = plan_for(run).states.get(run.state) or State(name=run.state)
+    state = plan_for(run).states.get(run.visit.state) or State(name=run.visit.state)
     retry = state.retry
     if retry is not None and is_tried_again(run, kind):
-        wait_s = min(retry.backoff_s * 2 ** min(run.attempts, 30), MAX_BACKOFF_S)
+        wait_s = min(retry.backoff_s * 2 ** min(run.visit.attempts, 30), MAX_BACKOFF_S)
         story.tell(
             e.StateFailed(
-                state=run.state,
+                state=run.visit.state,
                 kind=kind,
                 error=error,
                 hint=hint,
                 then="retry",
-                attempt=run.attempts + 1,
+                attempt=run.visit.attempts + 1,
                 of=retry.max_attempts,
                 wait_s=wait_s,
             )
@@ -52,7 +52,7 @@ def failed(
         story.fail(error, hint, fault=fault)
         return
     told = e.StateFailed(
-        state=run.state,
+        state=run.visit.state,
         kind=kind,
         error=error,
         hint=hint,
@@ -65,9 +65,9 @@ def failed(
 
 def is_tried_again(run: Run, kind: ErrorKind) -> bool:
     """Return whether the state is tried again over an error of that kind."""
-    state = plan_for(run).states.get(run.state)
+    state = plan_for(run).states.get(run.visit.state)
     retry = None if state is None else state.retry
-    if retry is None or run.attempts + 1 >= retry.max_attempts:
+    if retry is None or run.visit.attempts + 1 >= retry.max_attempts:
         return False
     return _is_among(kind, retry.on) and not may_have_happened(run)
 
@@ -92,19 +92,19 @@ def _is_among(kind: ErrorKind, kinds: tuple[ErrorKind, ...]) -> bool:
 def leave(story: Story) -> None:
     """Leave the state the run is done with."""
     run = story.run
-    if run.state == STOP:
+    if run.visit.state == STOP:
         _finish(story)
         return
-    if run.state == "":
+    if run.visit.state == "":
         enter(story, run.branch.entry, "started")
         return
-    target, reason = run.chosen, run.chosen_by
-    state = plan_for(run).states[run.state]
+    target, reason = run.visit.chosen, run.visit.chosen_by
+    state = plan_for(run).states[run.visit.state]
     if state.transitions and (target is None or reason == "next"):
         try:
             to, when = _taken(run, state)
         except (BadExpression, ExpressionFailed) as error:
-            what = f"A transition of {run.state!r}: {error.what}"
+            what = f"A transition of {run.visit.state!r}: {error.what}"
             failed(story, "template", what, error.hint, fault="author")
             return
         if to is not None:
@@ -127,7 +127,7 @@ def values_of(run: Run) -> dict[str, Json]:
         "common_data": run.common_data,
         "variables": run.variables,
         "input": run.input,
-        "resume_input": run.resume_input,
+        "resume_input": run.halt.resume_input,
         "last": last_of(run),
         "visits": run.visits,
     }
@@ -137,35 +137,35 @@ def enter(story: Story, target: str, reason: str) -> None:
     """Go to a state, or where `$interrupted` leads, unless queued words come first."""
     run = story.run
     resumes = target == INTERRUPTED
-    if resumes and not run.cuts:
+    if resumes and not run.halt.cuts:
         story.fail(
-            f"The state {run.state!r} leads to {INTERRUPTED} ({reason}), "
+            f"The state {run.visit.state!r} leads to {INTERRUPTED} ({reason}), "
             "but no interrupted state is left to go back to.",
             "Go there at most once for each interruption, from a state that `resume` leads to.",
             fault="author",
         )
         return
-    target = run.cuts[-1].state if resumes else target
+    target = run.halt.cuts[-1].state if resumes else target
     states = plan_for(run).states
     if target not in states:
         story.fail(
-            f"The state {run.state!r} leads to {target!r} ({reason}), "
+            f"The state {run.visit.state!r} leads to {target!r} ({reason}), "
             "a state the workflow does not have.",
             did_you_mean(target, states),
             fault="author",
         )
-    elif run.state == "" or not _deliver_queue(story, target, resumes=resumes):
+    elif run.visit.state == "" or not _deliver_queue(story, target, resumes=resumes):
         most = states[target].max_visits
         if most is not None and not resumes and run.visits.get(target, 0) >= most:
             _too_often(story, states[target], most)
             return
         story.tell(
-            e.StateTransition(source=run.state, target=target, reason=reason, resumes=resumes)
+            e.StateTransition(source=run.visit.state, target=target, reason=reason, resumes=resumes)
         )
         # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
-        says_itself = story.run.phase == "pre" or states[target].prompt is not None
+        says_itself = story.run.visit.phase == "pre" or states[target].prompt is not None
         is_inside = run.branch.base is not None  # its contexts are those of the run around it
-        if run.state == "" and isinstance(run.input, str) and not (is_inside or says_itself):
+        if run.visit.state == "" and isinstance(run.input, str) and not (is_inside or says_itself):
             join_words(story, run.input)
 
 
@@ -196,10 +196,12 @@ def resume(story: Story, reason: str) -> None:
     run = story.run
     target = resume_target(run)
     is_back = target == INTERRUPTED
-    target = run.cuts[-1].state if is_back else target
-    words = run.resume_input or ""
-    story.tell(e.StateTransition(source=run.state, target=target, reason=reason, resumes=is_back))
-    if story.run.phase == "waiting":
+    target = run.halt.cuts[-1].state if is_back else target
+    words = run.halt.resume_input or ""
+    story.tell(
+        e.StateTransition(source=run.visit.state, target=target, reason=reason, resumes=is_back)
+    )
+    if story.run.visit.phase == "waiting":
         # The state waits for words, and these are some: nobody is asked to type them again.
         await_input(story)
         story.tell(e.QuestionAnswered(question_id=story.own_questions()[-1].id, answer=words))
@@ -210,8 +212,8 @@ def resume(story: Story, reason: str) -> None:
 def join_words(story: Story, text: str) -> None:
     """Add the words to the context of the state's agent, else of the state that was cut."""
     plan = plan_for(story.run)
-    agents = [plan.states[story.run.state].agent]
-    cut = story.run.interrupted_state
+    agents = [plan.states[story.run.visit.state].agent]
+    cut = story.run.halt.interrupted_state
     if cut is not None and cut in plan.states:
         agents.append(plan.states[cut].agent)
     agent = next((agent for agent in agents if agent is not None), None)
@@ -224,7 +226,7 @@ def await_input(story: Story) -> None:
     run = story.run
     wanted = definition_of(run).workflow.input
     text, schema = "", None
-    if run.state == "" and wanted is not None:
+    if run.visit.state == "" and wanted is not None:
         text = wanted.description or f"{wanted.name}?"
         schema = input_schema(wanted)
     story.tell(
@@ -236,7 +238,11 @@ def await_input(story: Story) -> None:
 
 def with_unheard(run: Run, text: str) -> str:
     """Return the words after those of a halt that no handler and no agent has got to see yet."""
-    return text if run.is_heard or run.resume_input is None else f"{run.resume_input}\n{text}"
+    return (
+        text
+        if run.halt.is_heard or run.halt.resume_input is None
+        else f"{run.halt.resume_input}\n{text}"
+    )
 
 
 def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
@@ -245,7 +251,7 @@ def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
     if not waiting:
         return False
     text = with_unheard(story.run, "\n".join(record.text for record in waiting))
-    epoch = story.run.epoch + 1
+    epoch = story.run.halt.epoch + 1
     story.tell(e.Interrupted(epoch=epoch, text=text, state=target, resumes=resumes))
     for record in waiting:
         story.dispose(record.id, "queued")
@@ -259,7 +265,7 @@ def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
 def output_of(run: Run) -> tuple[Json, str]:
     """Return what a run that reached `stop` leaves, and the path that led nowhere, "" if none did."""
     path = plan_for(run).states[STOP].input
-    last = run.last_response
+    last = run.visit.last_response
     reply: Json = None if last is None else last.text
     if path is None:
         if last is not None and run.branch.path and last.value is not None:

@@ -32,7 +32,7 @@ from midstream.core.fold.fold_turns import (
     with_call,
 )
 from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done
-from midstream.core.run import Run, RunUsage, with_usage
+from midstream.core.run import Run, RunUsage, with_usage, with_visit
 
 _PROGRESS = (e.AgentResponded, e.ToolReturned, e.InputReceived, e.HandlerRan, e.StateTransition)
 """Facts of a run that got further since its process was last gone."""
@@ -85,7 +85,11 @@ def _folded(run: Run, fact: e.AnyFact) -> Run:
             return closed(run, fact.question_id, "superseded")
         case e.WordsJoined():
             words = Message(role="user", text=fact.text, author=USER)
-            return replace(run, contexts=added(run, fact.context, words), is_heard=True)
+            return replace(
+                run,
+                contexts=added(run, fact.context, words),
+                halt=replace(run.halt, is_heard=True),
+            )
         case e.ReplyCut():
             return reply_cut(run, fact)
         case e.ReplyShown():
@@ -107,15 +111,18 @@ def _folded(run: Run, fact: e.AnyFact) -> Run:
         case e.StateRetried():
             return tried_again(run)
         case e.TimerSet():
-            return replace(run, timers={**run.timers, fact.timer: fact.until})
+            return with_visit(run, timers={**run.visit.timers, fact.timer: fact.until})
         case e.BranchStarted():
-            return replace(run, branches={**run.branches, fact.name: started_branch(run, fact)})
+            return with_visit(
+                run, branches={**run.visit.branches, fact.name: started_branch(run, fact)}
+            )
         case e.QuestionExpired():
             return expired(run, fact)
         case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
             return ended_branch(run, fact)
         case e.AgentFailed():
-            return replace(with_shown(run, fact.agent, fact.partial), turn=None, error=fact.error)
+            run = with_shown(run, fact.agent, fact.partial)
+            return replace(with_visit(run, turn=None), error=fact.error)
         case e.PermissionGranted():
             new = fact.capabilities or (fact.tool,)
             return replace(run, allowed=tuple(dict.fromkeys((*run.allowed, *new))))
@@ -135,33 +142,28 @@ def _folded(run: Run, fact: e.AnyFact) -> Run:
         case e.RunStarted():
             return started(run, fact)
         case e.RunFinished():
-            return replace(
-                run,
-                status="finished",
-                phase="ended",
-                turn=None,
-                compacting=None,
-                output=fact.output,
-            )
+            return replace(_ended(run), status="finished", output=fact.output)
         case e.RunFailed():
-            return replace(
-                run, status="failed", phase="ended", turn=None, compacting=None, error=fact.error
-            )
+            return replace(_ended(run), status="failed", error=fact.error)
         case e.RunStopped():
-            return replace(run, status="stopped", phase="ended", turn=None, compacting=None)
+            return replace(_ended(run), status="stopped")
         case _:
             assert_never(fact)
+
+
+def _ended(run: Run) -> Run:
+    return replace(with_visit(run, phase="ended", turn=None), compacting=None)
 
 
 def in_branch(run: Run, fact: e.AnyFact) -> Run:
     """Return the run after a fact of one of its branches."""
     name, _, rest = fact.branch.partition("/")
-    before = run.branches[name]
+    before = run.visit.branches[name]
     after = apply(before, replace(fact, branch=rest))
     run = replace(
         run,
         seq=run.seq + 1,
-        branches={**run.branches, name: after},
+        visit=replace(run.visit, branches={**run.visit.branches, name: after}),
         crashes=0 if isinstance(fact, _PROGRESS) else run.crashes,
     )
     if after.usage is not before.usage:
@@ -171,7 +173,7 @@ def in_branch(run: Run, fact: e.AnyFact) -> Run:
     for context in before.branch.shared if after.branch.shared else ():
         if after.contexts[context] is not before.contexts[context]:
             run = with_context(run, context, after.contexts[context])
-    return held_if_due(run) if run.phase == "halting" else run
+    return held_if_due(run) if run.visit.phase == "halting" else run
 
 
 def _with_usage_of(run: Run, after: RunUsage, before: RunUsage) -> Run:

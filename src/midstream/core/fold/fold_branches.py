@@ -16,6 +16,7 @@ from midstream.core.run import (
     Inbox,
     Run,
     Trouble,
+    Visit,
     definition_of,
     plan_for,
     question_of,
@@ -50,10 +51,10 @@ def with_context(run: Run, context: str, messages: Sequence[Message]) -> Run:
     """Return the run with the messages of a context, which its branches may share."""
     branches = {
         name: with_context(branch, context, messages) if context in branch.branch.shared else branch
-        for name, branch in run.branches.items()
+        for name, branch in run.visit.branches.items()
     }
     contexts = {**run.contexts, context: messages}
-    return replace(run, contexts=contexts, branches=branches)
+    return replace(run, contexts=contexts, visit=replace(run.visit, branches=branches))
 
 
 def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) -> Run:
@@ -68,15 +69,18 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
         changes, data = changes_since(run.branch.base, run.common_data), {}
     run = replace(
         run,
-        phase="ended",
-        turn=None,
-        cuts=(),
-        branches={},
-        timers={},
+        visit=replace(
+            run.visit,
+            phase="ended",
+            turn=None,
+            branches={},
+            timers={},
+            trouble=Trouble(kind="branch", error="", is_unsure=True) if is_unsure else None,
+        ),
+        halt=replace(run.halt, cuts=()),
         contexts={},
         common_data=data,
         branch=replace(run.branch, shared=(), base=None, changes=changes),
-        trouble=Trouble(kind="branch", error="", is_unsure=True) if is_unsure else None,
     )
     match fact:
         case BranchFinished():
@@ -89,7 +93,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
 
 def started_branch(run: Run, fact: BranchStarted) -> Run:
     """Return a branch of the run's state as it begins."""
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     branch = branch_of(state, fact.name)
     definition = branch_definition(definition_of(run), state, fact.name)
     workflow = definition.workflow
@@ -106,8 +110,7 @@ def started_branch(run: Run, fact: BranchStarted) -> Run:
         id=run.id,
         definition=definition,
         plan=plan_of(workflow),
-        phase="waiting" if waits else "leaving",
-        chosen=entry_of(branch),
+        visit=Visit(phase="waiting" if waits else "leaving", chosen=entry_of(branch)),
         branch=BranchOf(
             path=f"{run.branch.path}/{fact.name}".lstrip("/"),
             entry=entry_of(branch),

@@ -6,7 +6,7 @@ from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.fold.fold_contexts import with_shown
 from midstream.core.run import (
-    Cut,
+    Halt,
     InputRecord,
     OpenCall,
     Run,
@@ -14,10 +14,14 @@ from midstream.core.run import (
     Span,
     Trouble,
     Turn,
+    Visit,
     with_inbox,
+    with_visit,
 )
 from midstream.core.timer_names import WAITED
-from midstream.language.names import RESUME, Phase
+from midstream.language.names import RESUME
+
+_NONE: dict[str, Run] = {}
 
 
 def received(run: Run, fact: InputReceived) -> Run:
@@ -55,8 +59,9 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
     """Return the run being halted."""
     if fact.leads_to == "trouble":
         return _troubled(run, fact)
-    common_data, cuts, state = dict(run.common_data), run.cuts, run.interrupted_state
-    if fact.epoch != run.epoch or run.halting_for == "trouble":
+    common_data, halt = dict(run.common_data), run.halt
+    cuts, state = halt.cuts, halt.interrupted_state
+    if fact.epoch != halt.epoch or halt.leads_to == "trouble":
         cuts = _cuts_after(run, fact)
         state = cuts[-1].state if cuts else fact.state
         run = _stopping(with_shown(run, fact.agent, fact.partial))
@@ -67,15 +72,17 @@ def interrupted(run: Run, fact: Interrupted) -> Run:
     run = replace(
         run,
         common_data=common_data,
-        cuts=cuts,
-        interrupted_state=state,
-        resume_input=run.resume_input if fact.text is None else fact.text,
-        is_heard=run.is_heard and fact.text is None,
-        epoch=fact.epoch,
-        phase="halting",
+        visit=replace(run.visit, phase="halting"),
+        halt=Halt(
+            epoch=fact.epoch,
+            leads_to=fact.leads_to,
+            reason=fact.reason,
+            cuts=cuts,
+            resume_input=halt.resume_input if fact.text is None else fact.text,
+            is_heard=halt.is_heard and fact.text is None,
+            interrupted_state=state,
+        ),
         usage=_not_over_budget(run.usage),
-        halting_for=fact.leads_to,
-        stop_reason=fact.reason,
     )
     return held_if_due(run)
 
@@ -86,20 +93,22 @@ def _not_over_budget(usage: RunUsage) -> RunUsage:
 
 def _troubled(run: Run, fact: Interrupted) -> Run:
     """Return the run with its state's work being ended over an error: nobody interrupted it."""
-    is_unsure = run.turn is not None and _unsure_call(run.turn) is not None
+    is_unsure = run.visit.turn is not None and _unsure_call(run.visit.turn) is not None
     run = _stopping(with_shown(run, fact.agent, fact.partial))
     return replace(
         run,
-        epoch=fact.epoch,
-        phase="halting",
+        visit=replace(
+            run.visit,
+            phase="halting",
+            retry_phase=run.visit.phase,
+            trouble=Trouble(kind=fact.trouble or "any", error=fact.reason, is_unsure=is_unsure),
+        ),
+        halt=replace(run.halt, epoch=fact.epoch, leads_to="trouble"),
         usage=_not_over_budget(run.usage),
-        retry_phase=run.phase,
-        halting_for="trouble",
-        trouble=Trouble(kind=fact.trouble or "any", error=fact.reason, is_unsure=is_unsure),
     )
 
 
-def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
+def _cuts_after(run: Run, fact: Interrupted) -> tuple[Visit, ...]:
     """Return the cuts with this halt's on top.
 
     A halt of `resume` adds none: the halt enters `resume` anew with the new words, and going back
@@ -107,47 +116,58 @@ def _cuts_after(run: Run, fact: Interrupted) -> tuple[Cut, ...]:
     in its `resume` where it was.
     """
     is_anew = fact.state == RESUME and not (run.branch.path and fact.leads_to == "hold")
-    if is_anew or (fact.resumes and run.cuts):
-        return run.cuts
-    phase: Phase | None = run.phase
-    if fact.state != run.state or run.phase == "leaving":
-        phase = None
-    is_prompted = run.turn is not None and run.turn.is_prompted
-    if phase == "retrying":
-        is_prompted = was_prompted(run)
-    if phase is not None and phase in ("halting", "retrying"):
-        phase = run.retry_phase
-    turn = run.turn or Turn(agent="")
-    usages, calls, seconds = run.marks
+    cuts = run.halt.cuts
+    if is_anew or (fact.resumes and cuts):
+        return cuts
+    known = [earlier.state for earlier in cuts]
+    # A state that is cut again loses what was cut since: going back leads to the first time, once.
+    below = cuts[: known.index(fact.state)] if fact.state in known else cuts
+    return (*below, _cut(run, fact.state))
+
+
+def _cut(run: Run, state: str) -> Visit:
+    """Return the run's visit as a cut at `state`: what going back there goes on with."""
+    visit = run.visit
+    turn, in_doubt = visit.turn or Turn(agent=""), None
+    if (call := _unsure_call(turn)) is None:
+        # It stays in doubt until a person has said what became of it, however often the state is cut.
+        earlier = (cut.call_in_doubt for cut in run.halt.cuts if cut.state == state)
+        call = next(earlier, None)
+    if call is not None:
+        in_doubt = Turn(agent="", calls=(call,))
+    if state != visit.state or visit.phase == "leaving":
+        return Visit(state=state, last_response=visit.last_response, turn=in_doubt)
+    # A state that is being stopped, or waits for its next try, goes on where it went wrong.
+    is_between = visit.phase in ("halting", "retrying")
+    phase = visit.retry_phase if is_between else visit.phase
+    goes_on = Turn(
+        agent=turn.agent,
+        request=turn.request + bool(turn.calls),
+        is_prompted=was_prompted(run) if visit.phase == "retrying" else turn.is_prompted,
+    )
+    requests, calls, seconds = visit.budget_baseline
     span = Span(
-        start=usages,
+        start=requests,
         end=len(run.usage.requests),
         tool_calls=run.usage.tool_calls - calls,
-        worked_s=run.usage.active_s - seconds,
+        active_s=run.usage.active_s - seconds,
     )
-    is_visit = phase is not None
-    in_doubt = next((c.call for c in run.cuts if c.state == fact.state), None)
-    cut = Cut(
-        state=fact.state,
+    return replace(
+        visit,
         phase=phase,
-        request=turn.request + bool(turn.calls),
-        last_response=run.last_response,
-        is_prompted=is_prompted,
-        call=_unsure_call(turn) or in_doubt,
-        attempts=run.attempts if is_visit else 0,
-        spent=(*run.spent, span) if is_visit else (),
-        wait_until=run.timers.get(WAITED) if is_visit else None,
+        chosen=None,
+        chosen_by="",
+        turn=in_doubt or (goes_on if phase == "turn" else None),
+        trouble=None,
+        timers={name: until for name, until in visit.timers.items() if name == WAITED},
+        branches=_NONE,
+        usage=(*visit.usage, span),
     )
-    if not run.cuts:
-        return (cut,)
-    known = [earlier.state for earlier in run.cuts]
-    below = run.cuts[: known.index(fact.state)] if fact.state in known else run.cuts
-    return (*below, cut)
 
 
 def was_prompted(run: Run) -> bool:
     """Return whether the prompt of a turn that is tried again stands in the conversation."""
-    return run.trouble is not None and run.trouble.kind != "template"
+    return run.visit.trouble is not None and run.visit.trouble.kind != "template"
 
 
 def _unsure_call(turn: Turn) -> OpenCall | None:
@@ -161,40 +181,48 @@ def _unsure_call(turn: Turn) -> OpenCall | None:
 
 def may_have_happened(run: Run) -> bool:
     """Return whether trying again could repeat a `once` call of a state that had its effect."""
-    if run.trouble is not None and run.trouble.is_unsure and run.phase == "halting":
+    if (
+        run.visit.trouble is not None
+        and run.visit.trouble.is_unsure
+        and run.visit.phase == "halting"
+    ):
         return True
-    if run.turn is not None and _unsure_call(run.turn) is not None:
+    if run.visit.turn is not None and _unsure_call(run.visit.turn) is not None:
         return True
-    lost = (branch for branch in run.branches.values() if branch.status == "failed")
-    return any(branch.trouble is not None and branch.trouble.is_unsure for branch in lost)
+    lost = (branch for branch in run.visit.branches.values() if branch.status == "failed")
+    return any(
+        branch.visit.trouble is not None and branch.visit.trouble.is_unsure for branch in lost
+    )
 
 
 def _stopping(run: Run) -> Run:
     """Return the run with its running `once` calls marked as being stopped."""
-    if run.turn is None or not run.turn.calls:
+    if run.visit.turn is None or not run.visit.turn.calls:
         return run
-    if _unsure_call(run.turn) is not None:
-        return replace(run, turn=None)  # it has ended before: only what became of it was asked
+    if _unsure_call(run.visit.turn) is not None:
+        return with_visit(run, turn=None)  # it has ended before: only what became of it was asked
     calls = tuple(
         replace(call, status="stopping")
         if call.status == "running" and call.effect == "once"
         else call
-        for call in run.turn.calls
+        for call in run.visit.turn.calls
     )
-    return replace(run, turn=replace(run.turn, calls=calls))
+    return with_visit(run, turn=replace(run.visit.turn, calls=calls))
 
 
 def is_at_rest(branch: Run) -> bool:
     """Return whether a branch of a run that is held is, too; one not begun yet waits for words."""
-    return branch.phase in ("held", "ended") or (branch.phase == "waiting" and branch.state == "")
+    return branch.visit.phase in ("held", "ended") or (
+        branch.visit.phase == "waiting" and branch.visit.state == ""
+    )
 
 
 def held_if_due(run: Run) -> Run:
     """Return the run held where it was to be, and nothing is being stopped any more."""
-    if run.phase != "halting" or run.halting_for != "hold":
+    if run.visit.phase != "halting" or run.halt.leads_to != "hold":
         return run
-    if run.turn is not None and run.turn.calls:
+    if run.visit.turn is not None and run.visit.turn.calls:
         return run
-    if not all(is_at_rest(branch) for branch in run.branches.values()):
+    if not all(is_at_rest(branch) for branch in run.visit.branches.values()):
         return run
-    return replace(run, phase="held", turn=None)
+    return with_visit(run, phase="held", turn=None)

@@ -11,7 +11,7 @@ from midstream.core.fold.fold_states import after_phase
 from midstream.core.fold.fold_turns import with_call
 from midstream.core.outcomes import OUTCOMES
 from midstream.core.question import Question
-from midstream.core.run import Run, definition_of, with_inbox, with_usage
+from midstream.core.run import Run, definition_of, with_inbox, with_usage, with_visit
 from midstream.core.timer_names import DEADLINE
 from midstream.language.names import START, Json
 from midstream.language.spec import named_input
@@ -51,10 +51,11 @@ def answered(run: Run, fact: QuestionAnswered) -> Run:
         return _raised(run, fact.answer)
     if question.kind != "input":
         return _told_outcome(run, question.call_id, fact.answer)
-    if run.state == "":
+    if run.visit.state == "":
         given = named_input(definition_of(run).workflow, fact.answer)
         data = {**given, **run.common_data}
-        return replace(run, input=fact.answer, common_data=data, phase="leaving", chosen=START)
+        run = replace(run, input=fact.answer, common_data=data)
+        return with_visit(run, phase="leaving", chosen=START)
     return after_phase(run, "waiting")
 
 
@@ -68,14 +69,14 @@ def _raised(run: Run, answer: Json) -> Run:
 
 def below_budget(run: Run) -> Run:
     """Return the run with nothing of it waiting for a budget to be raised."""
-    branches = {name: below_budget(branch) for name, branch in run.branches.items()}
+    branches = {name: below_budget(branch) for name, branch in run.visit.branches.items()}
     usage = replace(run.usage, is_over_budget=False)
-    return replace(run, usage=usage, branches=branches)
+    return replace(run, usage=usage, visit=replace(run.visit, branches=branches))
 
 
 def _told_outcome(run: Run, call_id: str, answer: Json) -> Run:
     """Return the run with what became of its state's own call, which had ended in doubt before."""
-    call = run.turn.calls[0] if run.turn is not None and run.turn.calls else None
+    call = run.visit.turn.calls[0] if run.visit.turn is not None and run.visit.turn.calls else None
     if call is None or call.call.id != call_id or call.outcome not in ("unknown", "stopped"):
         return run
     outcome, result = OUTCOMES[answer]
@@ -94,5 +95,5 @@ def closed(run: Run, question_id: str, status: Literal["answered", "superseded",
 
 def expired(run: Run, fact: QuestionExpired) -> Run:
     """Return the run after the time to answer was over; the question may stay open."""
-    run = replace(run, timers={**run.timers, DEADLINE: -1.0})
+    run = with_visit(run, timers={**run.visit.timers, DEADLINE: -1.0})
     return run if fact.stays else closed(run, fact.question_id, "expired")

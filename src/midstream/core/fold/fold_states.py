@@ -5,16 +5,13 @@ from msgspec.structs import replace
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
 from midstream.core.fold.fold_branches import with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
-from midstream.core.run import Cut, Run, Turn, plan_for
-from midstream.core.timer_names import WAITED
+from midstream.core.run import Run, Turn, Visit, plan_for, with_halt, with_visit
 from midstream.language.branch_spec import branch_definition
 from midstream.language.data_paths import stored
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
 from midstream.language.spec import Definition, Plan, State, named_input, plan_of
 
 _NONE: dict[str, Run] = {}
-
-_NO_TIMERS: dict[str, float] = {}
 
 
 def started(run: Run, fact: RunStarted) -> Run:
@@ -25,8 +22,7 @@ def started(run: Run, fact: RunStarted) -> Run:
         run,
         definition=fact.definition,
         plan=plan_of(workflow),
-        phase="waiting" if waits else "leaving",
-        chosen=START,
+        visit=Visit(phase="waiting" if waits else "leaving", chosen=START),
         contexts={context.name: starting_messages(context) for context in workflow.contexts},
         variables={**workflow.variables, **fact.variables},
         input=fact.input,
@@ -56,14 +52,15 @@ def with_definition(run: Run, definition: Definition) -> Run:
     plan = plan_of(definition.workflow)
     cuts = tuple(
         replace(cut, branches=_redefined_all(cut.branches, definition, plan, cut.state))
-        for cut in run.cuts
+        for cut in run.halt.cuts
     )
-    branches = _redefined_all(run.branches, definition, plan, run.state)
+    branches = _redefined_all(run.visit.branches, definition, plan, run.visit.state)
     for context in () if run.is_over else definition.workflow.contexts:
         if context.name not in run.contexts:
             new = starting_messages(context)
             run = replace(run, contexts={**run.contexts, context.name: new})
-    return replace(run, definition=definition, plan=plan, branches=branches, cuts=cuts)
+    visit, halt = replace(run.visit, branches=branches), replace(run.halt, cuts=cuts)
+    return replace(run, definition=definition, plan=plan, visit=visit, halt=halt)
 
 
 def _redefined_all(
@@ -80,86 +77,83 @@ def _redefined_all(
 
 def entered(run: Run, fact: StateTransition) -> Run:
     """Return the run in the state it went to, or back in one it was cut in."""
-    if run.branches:
+    if run.visit.branches:
         run = _with_branches_kept(run)
+    is_back = fact.resumes and bool(run.halt.cuts)
+    if is_back and run.halt.cuts[-1].phase != "new":
+        return _back_in(run, run.halt.cuts[-1])
+    halt = run.halt
+    if is_back or halt.leads_to:
+        halt = replace(halt, leads_to="", cuts=halt.cuts[:-1] if is_back else halt.cuts)
     target, plan = fact.target, plan_for(run)
-    is_back = fact.resumes and bool(run.cuts)
-    if is_back and run.cuts[-1].phase is not None:
-        return _back_in(_at(run, target), run.cuts[-1], run.cuts[-1].phase)
     phase = "leaving" if target == STOP else plan.flow[target][""]
     state = plan.states[target]
     leaves_for = state.next if phase == "leaving" and target != STOP else None
-    return replace(
-        run,
-        seq=run.seq + 1,
-        step=run.step + 1,
+    visit = Visit(
         state=target,
+        step=run.visit.step + 1,
         phase=phase,
-        turn=_turn_in(run, state, phase),
         chosen=leaves_for,
         chosen_by="next" if leaves_for else "",
-        halting_for="",
-        visits={**run.visits, target: run.visits.get(target, 0) + 1},
-        cuts=run.cuts[:-1] if is_back else run.cuts,
-        crashes=0,
-        branches=_NONE,
-        timers=_NO_TIMERS,
-        attempts=0,
-        trouble=None,
-        marks=(len(run.usage.requests), run.usage.tool_calls, run.usage.active_s),
-        spent=(),
+        turn=_turn_in(run, state, phase),
+        budget_baseline=_baseline(run),
+        last_response=run.visit.last_response,
     )
-
-
-def _at(run: Run, state: str) -> Run:
-    """Return the run back in a state it was cut in, which is no new visit."""
-    cut = run.cuts[-1]
     return replace(
         run,
         seq=run.seq + 1,
-        step=run.step + 1,
-        state=state,
-        turn=None,
-        chosen=None,
-        chosen_by="",
-        halting_for="",
-        cuts=run.cuts[:-1],
-        branches=_NONE,
-        timers=_NO_TIMERS if cut.wait_until is None else {WAITED: cut.wait_until},
-        attempts=cut.attempts,
-        trouble=None,
-        marks=(len(run.usage.requests), run.usage.tool_calls, run.usage.active_s),
-        spent=cut.spent,
+        visit=visit,
+        visits={**run.visits, target: run.visits.get(target, 0) + 1},
+        halt=halt,
+        crashes=0,
     )
+
+
+def _baseline(run: Run) -> tuple[int, int, float]:
+    """Return what the run has used when a visit begins, or goes on."""
+    return len(run.usage.requests), run.usage.tool_calls, run.usage.active_s
 
 
 def _with_branches_kept(run: Run) -> Run:
-    """Return the run with the branches of a state that was cut kept for when it goes back there."""
-    is_cut = run.phase in ("halting", "held") and run.halting_for in ("words", "hold")
-    if not is_cut or not run.cuts or run.cuts[-1].state != run.state:
+    """Return the run with the branches of a state that was cut kept for when it goes back there.
+
+    They went on until they were halted, too: only now do they stand as they are to be found again.
+    """
+    is_cut = run.visit.phase in ("halting", "held") and run.halt.leads_to in ("words", "hold")
+    if not is_cut or not run.halt.cuts:
         return run
-    if run.cuts[-1].phase != "branches":
+    *below, cut = run.halt.cuts
+    if (cut.state, cut.phase) != (run.visit.state, "branches"):
         return run
-    cut = replace(run.cuts[-1], branches=run.branches)
-    return replace(run, cuts=(*run.cuts[:-1], cut))
+    return with_halt(run, cuts=(*below, replace(cut, branches=run.visit.branches)))
 
 
-def _back_in(run: Run, cut: Cut, phase: Phase) -> Run:
+def _back_in(run: Run, cut: Visit) -> Run:
     """Return the run where it was cut. It is the same visit to the state, and the same turn."""
-    run = in_phase(replace(run, last_response=cut.last_response), phase)
-    if phase == "branches":
+    visit = replace(
+        cut,
+        # A new step: what was under way before the cut has ended, and its keys are owed to nobody.
+        step=run.visit.step + 1,
+        turn=None,
+        branches=_NONE,
+        budget_baseline=_baseline(run),
+    )
+    halt = replace(run.halt, leads_to="", cuts=run.halt.cuts[:-1])
+    run = in_phase(replace(run, seq=run.seq + 1, visit=visit, halt=halt), cut.phase)
+    if cut.phase == "branches":
         # One that was stopped begins anew, should it be needed.
         kept = {n: branch for n, branch in cut.branches.items() if branch.status != "stopped"}
-        run = replace(run, branches=kept)
-        for context in {name for branch in run.branches.values() for name in branch.branch.shared}:
+        run = with_visit(run, branches=kept)
+        # What they share with the run around them may have gone on without them.
+        for context in {name for branch in kept.values() for name in branch.branch.shared}:
             run = with_context(run, context, run.contexts[context])
-        return run
-    if phase == "call":
-        return run if cut.call is None else replace(run, turn=Turn(agent="", calls=(cut.call,)))
-    if run.turn is None:
-        return run
-    turn = replace(run.turn, request=cut.request, is_prompted=cut.is_prompted)
-    return replace(run, turn=turn)
+    elif cut.phase == "call" and cut.call_in_doubt is not None:
+        run = with_visit(run, turn=cut.turn)
+    elif cut.phase == "turn" and run.visit.turn is not None and cut.turn is not None:
+        # Its agent is that of the definition the run has now, which may be another one.
+        turn = replace(run.visit.turn, request=cut.turn.request, is_prompted=cut.turn.is_prompted)
+        run = with_visit(run, turn=turn)
+    return run
 
 
 def _turn_in(run: Run, state: State, phase: Phase) -> Turn | None:
@@ -170,26 +164,32 @@ def _turn_in(run: Run, state: State, phase: Phase) -> Turn | None:
     """
     if phase == "turn" and state.agent is not None:
         return Turn(agent=state.agent)
-    if phase != "call" or not run.cuts:
+    if phase != "call" or not run.halt.cuts:
         return None
-    in_doubt = (cut.call for cut in run.cuts if cut.state == state.name and cut.call is not None)
-    call = next(in_doubt, None)
-    return None if call is None else Turn(agent="", calls=(call,))
+    return next(
+        (
+            cut.turn
+            for cut in run.halt.cuts
+            if cut.state == state.name and cut.call_in_doubt is not None
+        ),
+        None,
+    )
 
 
 def in_phase(run: Run, phase: Phase) -> Run:
     """Return the run at the beginning of a phase of its state."""
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     if phase in ("turn", "call"):
-        return replace(run, phase=phase, turn=_turn_in(run, state, phase))
-    if phase == "leaving" and run.chosen is None:
-        return replace(run, phase=phase, chosen=state.next, chosen_by="next" if state.next else "")
-    return replace(run, phase=phase)
+        return with_visit(run, phase=phase, turn=_turn_in(run, state, phase))
+    if phase == "leaving" and run.visit.chosen is None:
+        by = "next" if state.next else ""
+        return with_visit(run, phase=phase, chosen=state.next, chosen_by=by)
+    return with_visit(run, phase=phase)
 
 
 def after_phase(run: Run, phase: Phase) -> Run:
     """Return the run in the phase that follows `phase` in its state."""
-    return in_phase(run, plan_for(run).flow[run.state][phase])
+    return in_phase(run, plan_for(run).flow[run.visit.state][phase])
 
 
 def handler_ran(run: Run, fact: HandlerRan) -> Run:
@@ -200,28 +200,31 @@ def handler_ran(run: Run, fact: HandlerRan) -> Run:
         for key in fact.removed:
             common_data.pop(key, None)
     plan = plan_for(run)
-    phase, state = plan.flow[run.state][run.phase], plan.states[run.state]
+    phase, state = plan.flow[run.visit.state][run.visit.phase], plan.states[run.visit.state]
     chosen, chosen_by = fact.chosen, "" if fact.chosen is None else fact.handler
     if phase == "leaving" and chosen is None and state.next is not None:
         chosen, chosen_by = state.next, "next"
     return replace(
         run,
         seq=run.seq + 1,
-        phase=phase,
-        turn=_turn_in(run, state, phase),
+        visit=replace(
+            run.visit,
+            phase=phase,
+            turn=_turn_in(run, state, phase),
+            chosen=chosen,
+            chosen_by=chosen_by,
+        ),
+        halt=run.halt if run.halt.is_heard else replace(run.halt, is_heard=True),
         common_data=common_data,
         variables={**run.variables, **fact.variables} if fact.variables else run.variables,
         contexts=with_changes(run, fact.contexts) if fact.contexts else run.contexts,
-        is_heard=True,
-        chosen=chosen,
-        chosen_by=chosen_by,
         crashes=0,
     )
 
 
 def saved(run: Run, value: Json) -> Run:
     """Return the run with what its state's work came to where the state says it goes."""
-    path = plan_for(run).states[run.state].save_as
+    path = plan_for(run).states[run.visit.state].save_as
     return run if path is None else replace(run, common_data=stored(run.common_data, path, value))
 
 
@@ -231,8 +234,8 @@ def resume_target(run: Run) -> str:
     `$interrupted` leads back to the state, where it is this one that was cut.
     """
     states = plan_for(run).states
-    own = states[run.state].resume if run.state in states else None
-    is_cut = bool(run.cuts) and run.cuts[-1].state == run.state
+    own = states[run.visit.state].resume if run.visit.state in states else None
+    is_cut = bool(run.halt.cuts) and run.halt.cuts[-1].state == run.visit.state
     if own and (own != INTERRUPTED or is_cut):
         return own
     is_inside = bool(run.branch.path) and not run.branch.has_resume

@@ -25,11 +25,9 @@ def summary_began(run: Run, fact: CompactionBegan) -> Run:
 
 def summary_ended(run: Run, fact: CompactionEnded | ConversationCompacted) -> Run:
     """Return the run after a summary, with it in the conversation if there is one."""
-    requests = (
-        run.usage.requests
-        if fact.usage is None
-        else logged(run.usage.requests, (BY_SUMMARY, fact.usage))
-    )
+    requests = run.usage.requests
+    if fact.usage is not None:
+        requests = logged(requests, (BY_SUMMARY, fact.usage))
     run = replace(with_usage(run, requests=requests), compacting=None)
     if isinstance(fact, CompactionEnded):
         return run

@@ -13,10 +13,11 @@ from midstream.core.run import (
     OpenCall,
     Response,
     Run,
-    Turn,
     definition_of,
     plan_for,
+    with_halt,
     with_usage,
+    with_visit,
 )
 from midstream.language.names import REQUEST_USERS_INPUT, Json
 from midstream.language.spec import parsing_tools
@@ -30,16 +31,15 @@ TURN_OVER = "Not run: the reply ended your turn."
 
 def responded(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a model's reply."""
-    assert run.turn is not None
-    requests = (
-        run.usage.requests
-        if fact.usage is None
-        else logged(run.usage.requests, (fact.agent, fact.usage))
-    )
+    turn = run.visit.turn
+    assert turn is not None
+    requests = run.usage.requests
+    if fact.usage is not None:
+        requests = logged(requests, (fact.agent, fact.usage))
     run = with_usage(run, requests=requests, calls_made=run.usage.calls_made + len(fact.calls))
     if fact.is_final:
         return _turn_ended(run, fact)
-    turn = replace(run.turn or Turn(agent=fact.agent), text=fact.text, shown="", breaks=0)
+    turn = replace(turn, text=fact.text, shown="", breaks=0)
     if fact.problem:
         turn = replace(turn, misses=turn.misses + 1)
     if fact.problem and not fact.calls:
@@ -54,13 +54,13 @@ def responded(run: Run, fact: AgentResponded) -> Run:
         OpenCall(call=call, effect=tools[call.name].effect if call.name in tools else "read")
         for call in fact.calls
     )
-    return replace(run, turn=replace(turn, calls=calls))
+    return with_visit(run, turn=replace(turn, calls=calls))
 
 
 def _turn_ended(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a turn's last reply; beside a parsing tool's call no other call runs."""
     role = definition_of(run).roles[plan_for(run).agents[fact.agent].agent_role]
-    state = plan_for(run).states[run.state]
+    state = plan_for(run).states[run.visit.state]
     names = [tool.name for tool in parsing_tools(role, state)]
     parsed = tuple(call for call in fact.calls if call.name in names)
     if state.post_handler is None:
@@ -76,7 +76,8 @@ def _turn_ended(run: Run, fact: AgentResponded) -> Run:
     if parsed and state.output_schema is not None and state.output_schema.get("type") != "object":
         value = parsed[0].arguments.get("value")
     response = Response(agent=fact.agent, text=fact.text, calls=parsed, value=value)
-    run = saved(replace(run, turn=None, last_response=response, error=""), value)
+    run = replace(with_visit(run, turn=None, last_response=response), error="")
+    run = saved(run, value)
     return after_phase(run, "turn")
 
 
@@ -86,13 +87,13 @@ def prompted(run: Run, fact: Prompted) -> Run:
     side: Side = "user" if spec.role == "assistant" else "assistant"
     words = Message(role=side, text=fact.text)
     run = replace(run, contexts=added(run, spec.context, words))
-    return run if run.turn is None else replace(run, turn=replace(run.turn, is_prompted=True))
+    return run if run.visit.turn is None else _with_turn(run, is_prompted=True)
 
 
 def returned(run: Run, fact: ToolReturned) -> Run:
     """Return the run after a tool call ended; after the last of a reply the turn goes on."""
     run = with_call(run, fact.call_id, status="done", outcome=fact.outcome, result=fact.result)
-    turn = run.turn
+    turn = run.visit.turn
     assert turn is not None
     if not turn.agent or any(call.status != "done" for call in turn.calls):
         return _call_ended(run) if not turn.agent else run
@@ -106,51 +107,55 @@ def returned(run: Run, fact: ToolReturned) -> Run:
             for call in turn.calls
         ),
     )
-    run = replace(
-        run,
-        contexts=added(run, context_of(run, turn.agent), message),
-        turn=replace(turn, request=turn.request + 1, text="", calls=()),
-    )
-    return held_if_due(run)
+    run = replace(run, contexts=added(run, context_of(run, turn.agent), message))
+    return held_if_due(_with_turn(run, request=turn.request + 1, text="", calls=()))
 
 
 def _call_ended(run: Run) -> Run:
     """Return the run after its state's own call ended. What it came to is judged by `decide`."""
-    assert run.turn is not None
-    call = run.turn.calls[0]
-    if run.phase != "halting" or call.status != "done" or call.outcome == "completed":
+    assert run.visit.turn is not None
+    call = run.visit.turn.calls[0]
+    if run.visit.phase != "halting" or call.status != "done" or call.outcome == "completed":
         return run
     is_unsure = call.effect == "once" and call.outcome in ("unknown", "stopped")
-    if is_unsure and run.halting_for == "trouble" and run.trouble is not None:
-        run = replace(run, trouble=replace(run.trouble, is_unsure=True))
-    elif is_unsure and run.cuts and run.cuts[-1].state == run.state:
+    if is_unsure and run.halt.leads_to == "trouble" and run.visit.trouble is not None:
+        run = with_visit(run, trouble=replace(run.visit.trouble, is_unsure=True))
+    elif is_unsure and run.halt.cuts and run.halt.cuts[-1].state == run.visit.state:
         # It may have had its effect: going back there, a person is asked first.
-        run = replace(run, cuts=(*run.cuts[:-1], replace(run.cuts[-1], call=call)))
-    return held_if_due(replace(run, turn=None))
+        *below, cut = run.halt.cuts
+        run = with_halt(run, cuts=(*below, replace(cut, turn=run.visit.turn)))
+    return held_if_due(with_visit(run, turn=None))
 
 
 def reply_cut(run: Run, fact: ReplyCut) -> Run:
     """Return the run with the reply cut, and the next request owed."""
-    assert run.turn is not None
+    assert run.visit.turn is not None
     kept = with_shown(run, fact.agent, fact.partial)
-    request = run.turn.request if fact.recovered else run.turn.request + 1
-    breaks = run.turn.breaks + bool(fact.reason)
-    return replace(kept, turn=replace(run.turn, request=request, shown="", breaks=breaks))
+    request = run.visit.turn.request if fact.recovered else run.visit.turn.request + 1
+    breaks = run.visit.turn.breaks + bool(fact.reason)
+    return _with_turn(kept, request=request, shown="", breaks=breaks)
 
 
 def reply_shown(run: Run, fact: ReplyShown) -> Run:
     """Return the run with more of the reply that streams known to have been seen."""
-    assert run.turn is not None
-    return replace(run, turn=replace(run.turn, shown=run.turn.shown + fact.text))
+    assert run.visit.turn is not None
+    return _with_turn(run, shown=run.visit.turn.shown + fact.text)
 
 
 def with_call(run: Run, call_id: str, **changes: Json | tuple[str, ...]) -> Run:
     """Return the run with something changed of one of its open calls."""
-    assert run.turn is not None
+    assert run.visit.turn is not None
     calls = tuple(
-        replace(call, **changes) if call.call.id == call_id else call for call in run.turn.calls
+        replace(call, **changes) if call.call.id == call_id else call
+        for call in run.visit.turn.calls
     )
-    return replace(run, turn=replace(run.turn, calls=calls))
+    return _with_turn(run, calls=calls)
+
+
+def _with_turn(run: Run, **changes: object) -> Run:
+    """Return the run with something changed of the turn under way."""
+    assert run.visit.turn is not None
+    return with_visit(run, turn=replace(run.visit.turn, **changes))
 
 
 def is_question_call(call: OpenCall) -> bool:

@@ -11,9 +11,12 @@ from midstream.core.run import (
     Run,
     Trouble,
     Turn,
+    Visit,
     definition_of,
     plan_for,
+    with_halt,
     with_usage,
+    with_visit,
 )
 from midstream.language.data_paths import stored
 
@@ -27,13 +30,19 @@ def planned(run: Run, fact: CallPlanned) -> Run:
     effect = definition_of(run).tools[fact.call.name].effect
     turn = Turn(agent="", calls=(OpenCall(call=fact.call, effect=effect),))
     run = with_usage(_out_of_doubt(run), calls_made=run.usage.calls_made + 1)
-    return replace(run, turn=turn)
+    return with_visit(run, turn=turn)
 
 
 def _out_of_doubt(run: Run) -> Run:
     """Return the run with no call of its state in doubt any more: a person said what became of it."""
-    cuts = tuple(replace(cut, call=None) if cut.state == run.state else cut for cut in run.cuts)
-    return replace(run, cuts=cuts) if run.cuts else run
+    if not run.halt.cuts:
+        return run
+    state = run.visit.state
+    cuts = (
+        replace(cut, turn=None) if cut.state == state and cut.call_in_doubt is not None else cut
+        for cut in run.halt.cuts
+    )
+    return with_halt(run, cuts=tuple(cuts))
 
 
 def work_done(run: Run, fact: WorkDone) -> Run:
@@ -42,20 +51,21 @@ def work_done(run: Run, fact: WorkDone) -> Run:
     for key in fact.removed:
         common_data.pop(key, None)
     response = Response(agent="", text=fact.text, value=fact.value)
-    run = replace(run, common_data=common_data, last_response=response, turn=None)
-    run = saved(run, fact.value)
-    if run.phase == "halting" and run.halting_for == "trouble":
+    run = with_visit(run, last_response=response, turn=None)
+    run = saved(replace(run, common_data=common_data), fact.value)
+    if run.visit.phase == "halting" and run.halt.leads_to == "trouble":
         # It was done in time after all, while it was being stopped.
-        run = replace(run, halting_for="", trouble=None, timers=_NO_TIMERS)
+        run = with_visit(with_halt(run, leads_to=""), trouble=None, timers=_NO_TIMERS)
         return after_phase(run, "call")
-    if run.phase == "halting":
+    if run.visit.phase == "halting":
         # The call the halt waited for has done the state's work: going back does not do it again.
-        if not run.cuts or run.cuts[-1].state != run.state or run.cuts[-1].phase != "call":
+        *below, cut = run.halt.cuts or (Visit(),)
+        if (cut.state, cut.phase) != (run.visit.state, "call"):
             return held_if_due(run)
-        after = plan_for(run).flow[run.state]["call"]
-        cut = replace(run.cuts[-1], phase=after, last_response=response)
-        return held_if_due(replace(run, cuts=(*run.cuts[:-1], cut)))
-    return after_phase(replace(_out_of_doubt(run), branches=_NONE), run.phase)
+        after = plan_for(run).flow[cut.state]["call"]
+        cut = replace(cut, phase=after, last_response=response)
+        return held_if_due(with_halt(run, cuts=(*below, cut)))
+    return after_phase(with_visit(_out_of_doubt(run), branches=_NONE), run.visit.phase)
 
 
 def state_failed(run: Run, fact: StateFailed) -> Run:
@@ -66,28 +76,26 @@ def state_failed(run: Run, fact: StateFailed) -> Run:
         if fact.save_as:
             value = {"kind": fact.kind, "error": fact.error, "state": fact.state}
             common_data = stored(common_data, fact.save_as, value)
-        return replace(run, trouble=trouble, common_data=common_data, turn=None)
-    again = run.phase if run.phase != "halting" else run.retry_phase
-    if again == "retrying":
-        again = run.retry_phase
-    return replace(
-        run,
+        return replace(with_visit(run, trouble=trouble, turn=None), common_data=common_data)
+    visit = run.visit
+    again = visit.retry_phase if visit.phase in ("halting", "retrying") else visit.phase
+    return with_visit(
+        with_halt(run, leads_to=""),
         phase="retrying",
         retry_phase=again,
         trouble=trouble,
         attempts=fact.attempt,
         timers=_NO_TIMERS,
         turn=None,
-        branches={n: b for n, b in run.branches.items() if b.status in ("finished", "running")},
-        halting_for="",
+        branches={n: b for n, b in visit.branches.items() if b.status in ("finished", "running")},
     )
 
 
 def tried_again(run: Run) -> Run:
     """Return the run at the beginning of the phase that failed."""
-    phase = run.retry_phase
+    phase = run.visit.retry_phase
     is_prompted = was_prompted(run)
-    run = in_phase(replace(run, timers=_NO_TIMERS), phase)
-    if run.turn is not None and is_prompted:
-        run = replace(run, turn=replace(run.turn, is_prompted=True))
+    run = in_phase(with_visit(run, timers=_NO_TIMERS), phase)
+    if run.visit.turn is not None and is_prompted:
+        run = with_visit(run, turn=replace(run.visit.turn, is_prompted=True))
     return run

@@ -205,7 +205,7 @@ class LocalEngine:
     def _hearing(self, id: str) -> WorkflowStateMachine | None:
         """Return who takes a run's letters: nobody where it is not ours, not begun, or ended unkept."""
         machine = self._machines.get(id)
-        if machine is None or machine.run.phase == "new":
+        if machine is None or machine.run.visit.phase == "new":
             return None  # it is ours already, but it does not hear yet: letters would be lost on it
         if not machine.is_closed:
             return machine

@@ -255,11 +255,11 @@ def _refuse_foreign_powers(run: Run) -> None:
 
 def _calls_of(run: Run) -> Iterator[OpenCall]:
     """Yield the open calls of a run and of all runs within it, those that wait to go on included."""
-    if run.turn is not None:
-        yield from run.turn.calls
-    for inner in run.branches.values():
+    if run.visit.turn is not None:
+        yield from run.visit.turn.calls
+    for inner in run.visit.branches.values():
         yield from _calls_of(inner)
-    for cut in run.cuts:
+    for cut in run.halt.cuts:
         for inner in cut.branches.values():
             yield from _calls_of(inner)
 

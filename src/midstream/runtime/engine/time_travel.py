@@ -278,7 +278,7 @@ def last_open_point(id: str, facts: Sequence[Envelope]) -> int:
     for seq, envelope in enumerate(facts, 1):
         assert isinstance(envelope.event, Fact)
         run = apply(run, envelope.event)
-        if not run.is_over and run.halting_for != "stop":
+        if not run.is_over and run.halt.leads_to != "stop":
             point = seq
     return point
 
