@@ -23,7 +23,7 @@ from midstream.core.question import Question
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.tui.interface import ConsoleInterface
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
 from torture.sanitizer import ATTACKS

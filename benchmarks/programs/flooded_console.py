@@ -22,7 +22,7 @@ from midstream.language.names import Policy
 from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.tui.interface import ConsoleInterface
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
 

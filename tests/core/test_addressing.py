@@ -32,7 +32,8 @@ from midstream.core.events import Interrupted, QuestionAnswered, StateTransition
 from midstream.core.inputs import Halt
 from midstream.core.run import Run
 from midstream.language.spec import Branch, ForEach, Retry, State, Wait, Workflow
-from midstream.views.run_status import Lane, about, lanes, what_addressing_does, where
+from midstream.views.lanes import Lane, about, lanes
+from midstream.views.run_status import what_addressing_does, where
 
 TWO = flow(
     State(name="start", parallel=("left", "right")), state("left", "dude"), state("right", "critic")

@@ -24,7 +24,7 @@ from midstream.tui.live_region import LiveText
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Row, width_of
 from midstream.views.graph import graph_of
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 
 
 def line_of(count: int) -> Definition:

@@ -10,7 +10,7 @@ from midstream.safety.sanitize import masked
 from midstream.tui.layout import toolkit_text
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import width_of
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 
 
 def test_a_running_tool_shows_what_it_says_however_long_its_command_is() -> None:

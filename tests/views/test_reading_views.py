@@ -27,8 +27,7 @@ from midstream.views.amounts import in_short, span_words, token_words
 from midstream.views.calls_in_words import call_words, result_words
 from midstream.views.cells import cells
 from midstream.views.context_window import agents_of, filling_lines, filling_of
-from midstream.views.progress import progress_words
-from midstream.views.progress_rows import at_work, behind
+from midstream.views.lanes import at_work, behind, progress_words
 from midstream.views.state_tree import kind_words, state_tree, tree_lines
 from midstream.views.transcript import markdown_of
 from midstream.views.turns import Turned, history_lines, history_of

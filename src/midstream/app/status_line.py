@@ -12,11 +12,11 @@ from midstream.app.status_model import Outlook
 from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
 from midstream.runtime.ports import Machine, Permits, Status
-from midstream.views.amounts import time_of_day
+from midstream.views.lanes import lanes
 from midstream.views.run_status import (
     is_at_work,
-    lanes,
     policy_of,
+    standing_words,
     what_addressing_does,
     where,
 )
@@ -80,9 +80,7 @@ class StatusLine:
             )
         run, stands = machine.run, where(machine.run)
         is_chat = machine.run.definition.kind == "chat"
-        doing = stands.doing
-        if stands.until is not None:
-            doing = f"{doing} until {time_of_day(stands.until, now=time.time())}"
+        doing = standing_words(run, now=time.time())
         return Status(
             mode=mode,
             enter=self._first_line() if run.is_over else stands.enter or "is not accepted now",

@@ -9,9 +9,7 @@ from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.runtime.ports import Machine
 from midstream.views.amounts import duration
-from midstream.views.progress import progress_words
-from midstream.views.progress_rows import at_work, behind
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane, at_work, behind, progress_words
 
 
 class Outlook:

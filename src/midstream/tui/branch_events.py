@@ -7,7 +7,7 @@ from midstream.core.events import BranchStarted
 from midstream.core.run import Run
 from midstream.tui.event_lines import Block, begun, joined, labelled
 from midstream.tui.styled_lines import Line
-from midstream.views.run_status import about
+from midstream.views.lanes import about
 
 
 class Branches:

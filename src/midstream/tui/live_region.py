@@ -26,7 +26,7 @@ from midstream.tui.styled_lines import (
     width_of,
 )
 from midstream.views.amounts import duration, time_of_day, token_words
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 
 _TAIL_CHARS = 4000
 _LEAST_DOING = 20

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from midstream.core.branch_address import addressees, living, only_agent
+from midstream.core.branch_address import addressees, only_agent
 from midstream.core.question import Question
 from midstream.core.run import Run, definition_of, plan_for
-from midstream.language.names import Json, Policy
-from midstream.views.cells import shortened
+from midstream.language.names import Policy
+from midstream.views.amounts import time_of_day
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,36 +25,21 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
 
 
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch at work, as one line shows it. One that has branches itself is shown by those.
-
-    `path` is where in the run it stands, `about` the item it is for, shortened ("": for none).
-    `is_parked`: only a person can move it on. The run's own lane (see `views.work`) has the path "";
-    one of another run than the active one says which by its `label`. `tokens` are those written in
-    this visit to its state.
-    """
-
-    run: str
-    path: str
-    state: str
-    doing: str
-    about: str = ""
-    agent: str = ""
-    until: float | None = None
-    is_parked: bool = False
-    label: str = ""
-    tokens: int = 0
-
-
 def where(run: Run) -> Where:
     """Return where the run stands."""
     return Where(
         state=run.visit.state,
-        doing=_doing(run),
+        doing=doing_of(run),
         enter=what_enter_does(run),
         questions=tuple(q for q in run.inbox.open_questions if q.kind != "input"),
-        until=_until(run),
+        until=until_of(run),
     )
+
+
+def standing_words(run: Run, *, now: float) -> str:
+    """Return what a run, or a branch, is doing, and until when: `start waits until 18:00`."""
+    doing, until = doing_of(run), until_of(run)
+    return doing if until is None else f"{doing} until {time_of_day(until, now=now)}"
 
 
 def way_on(run: Run, id: str, *, resume: str) -> str:
@@ -77,51 +62,6 @@ def way_on(run: Run, id: str, *, resume: str) -> str:
     if run.visit.phase == "held":
         return f"is stopped: {send} tells it what to do, and {resume} goes on then."
     return f"is kept where it stopped: {resume} goes on."
-
-
-def lanes(run: Run) -> tuple[Lane, ...]:
-    """Return the branches at work, in the order they began; none while the run holds them all."""
-    return (
-        ()
-        if run.visit.phase == "held"
-        else tuple(
-            Lane(
-                run=run.id,
-                path=branch.branch.path,
-                state=branch.visit.state,
-                doing=_needed(branch) if branch.is_parked else _doing(branch),
-                about=about(branch.input, branch.variables),
-                agent="" if branch.visit.turn is None else branch.visit.turn.agent,
-                until=_until(branch),
-                is_parked=branch.is_parked,
-            )
-            for branch in living(run)
-            if branch.visit.phase != "branches"
-            or all(inner.is_over for inner in branch.visit.branches.values())
-        )
-    )
-
-
-def _needed(branch: Run) -> str:
-    """Return what a branch that only a person can move on waits for, in few words."""
-    numbers = ", ".join(f"#{q.number}" for q in branch.inbox.open_questions if q.number)
-    return f"waits for {numbers or 'your words'}"
-
-
-_ABOUT = 24
-"""Characters of an item that say which one it is."""
-
-
-def about(input: Json, variables: dict[str, Json]) -> str:
-    """Return what tells a branch `for_each` item from the others; "" for any other branch."""
-    if "index" not in variables or input is None:
-        return ""
-    named = input.get("name") or input.get("path") or input if isinstance(input, dict) else input
-    text = named if isinstance(named, str) else msgspec.json.encode(named).decode()
-    text = " ".join(text.split())
-    if "/" in text and len(text) > _ABOUT:
-        return f"…{text[1 - _ABOUT :]}"  # of a path the end says more
-    return shortened(text, _ABOUT)
 
 
 def is_at_work(run: Run) -> bool:
@@ -222,7 +162,8 @@ def _unasked(run: Run, busy: str) -> str:
 # --- what it is doing -------------------------------------------------------------------------
 
 
-def _doing(run: Run) -> str:
+def doing_of(run: Run) -> str:
+    """Return what a run, or a branch, is doing: a phrase."""
     if run.suspended and not run.is_over:
         return f"suspended: {run.suspended}"
     match run.visit.phase:
@@ -262,7 +203,8 @@ _WAITS_FOR = {"resting": "wait", "retrying": "retry", "asking": "deadline"}
 """The timer that ends a phase, by the phase."""
 
 
-def _until(run: Run) -> float | None:
+def until_of(run: Run) -> float | None:
+    """Return until when it waits, in seconds since 1970; None where it does not."""
     until = run.visit.timers.get(_WAITS_FOR.get(run.visit.phase, ""), 0.0)
     return until if until > 0 else None
 
@@ -301,7 +243,7 @@ _NAMED = 3
 def _branches(run: Run) -> str:
     inner = [branch for branch in run.visit.branches.values() if not branch.is_over]
     if len(inner) == 1 and len(run.visit.branches) == 1:
-        return _doing(inner[0])
+        return doing_of(inner[0])
     busy = [branch.branch.path.rpartition("/")[2] for branch in inner if not branch.is_parked]
     names = ", ".join(busy) if len(busy) <= _NAMED else f"{len(busy)} branches"
     needs = _needs(run)

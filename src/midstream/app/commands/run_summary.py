@@ -5,9 +5,8 @@ from typing import Final
 
 from midstream.core.conversation import USER
 from midstream.core.run import Run
-from midstream.views.amounts import time_of_day
 from midstream.views.cells import clipped, one_line
-from midstream.views.run_status import where
+from midstream.views.run_status import standing_words
 
 _FIRST: Final = 40
 """Characters of a chat's first words that are shown."""
@@ -39,13 +38,13 @@ def here_line(run: Run, *, was_cut: bool = False) -> str:
         if was_cut and run.visit.phase == "held":
             return f"{name} was cut off by a crash and waits for your words. Enter resumes."
         if was_cut:
-            return f"{name} was cut off by a crash: {_doing(run)}"
-        return f"Chat with {name}: {_doing(run)}"
+            return f"{name} was cut off by a crash: {standing_words(run, now=time.time())}"
+        return f"Chat with {name}: {standing_words(run, now=time.time())}"
     return f"Run {run_line(run)}"
 
 
 def _standing(run: Run, begun: str = "") -> str:
-    return f"{_named(run, begun)}: {_doing(run)}"
+    return f"{_named(run, begun)}: {standing_words(run, now=time.time())}"
 
 
 def _named(run: Run, begun: str = "") -> str:
@@ -54,9 +53,3 @@ def _named(run: Run, begun: str = "") -> str:
     state = f" [{run.visit.state}]" if run.visit.state and not (run.is_over or is_chat) else ""
     called = f" “{run.name}”" if run.name else begun
     return f"{name}{called}{state}"
-
-
-def _doing(run: Run) -> str:
-    stands = where(run)
-    until = "" if stands.until is None else f" until {time_of_day(stands.until, now=time.time())}"
-    return f"{stands.doing}{until}"

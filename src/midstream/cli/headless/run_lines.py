@@ -19,7 +19,8 @@ from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
 from midstream.runtime.ports.storage import KeptRun, Letter
 from midstream.views.amounts import time_of_day
-from midstream.views.run_status import Lane, lanes, where
+from midstream.views.lanes import Lane, lanes
+from midstream.views.run_status import where
 from midstream.views.side_effects import PUT_BACK
 
 KeptStatus: TypeAlias = Literal[

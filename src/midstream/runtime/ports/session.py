@@ -9,7 +9,7 @@ import msgspec
 from midstream.core.decision import Decision
 from midstream.core.question import Question
 from midstream.language.names import Policy
-from midstream.views.run_status import Lane
+from midstream.views.lanes import Lane
 from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
 
