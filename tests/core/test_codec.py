@@ -26,6 +26,7 @@ from midstream.core.codec import (
 )
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.costs import costs
+from midstream.core.data_edits import Assign, Remove, Splice
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import Inbox, InputRecord, Run, RunUsage
@@ -56,12 +57,20 @@ definitions = st.builds(
     found_as=words,
     kind=st.sampled_from(["workflow", "chat"]),
 )
+paths = st.tuples(words, st.integers(0, 9) | words)
+edits = st.lists(
+    st.builds(Splice, path=paths, put=words | st.lists(json_values, max_size=2))
+    | st.builds(Assign, path=paths, value=json_values)
+    | st.builds(Remove, path=paths),
+    max_size=3,
+).map(tuple)
 SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("RunFinished", "output"): json_values,
     ("RunStarted", "input"): json_values,
     ("RunStarted", "variables"): objects,
     ("HandlerRan", "changed"): objects,
     ("HandlerRan", "variables"): objects,
+    ("HandlerRan", "edits"): edits,
     ("ToolCalled", "arguments"): objects,
     ("CallEdited", "arguments"): objects,
     ("QuestionAsked", "schema"): st.none() | objects,

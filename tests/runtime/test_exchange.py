@@ -348,7 +348,7 @@ async def test_the_golden_file_of_the_first_format_is_still_read() -> None:
         assert (run.status, run.output) == ("finished", "Second.")
 
 
-@pytest.mark.parametrize("format", [2, 3, 4])
+@pytest.mark.parametrize("format", [2, 3, 4, 5])
 async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
     tmp_path: Path, format: int
 ) -> None:
@@ -359,7 +359,8 @@ async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
         again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
         run = await opened(store, came.id)
-        output = {2: "start 1", 3: "Linted.", 4: "Linted."}[format]
+        fanned = {"left": "layers", "right": "tests"}
+        output = {2: "start 1", 3: "Linted.", 4: "Linted.", 5: fanned}[format]
         assert (run.status, run.output) == ("finished", output)
         path = tmp_path / "again.jsonl"
         path.write_bytes(b"".join(again.lines))
@@ -370,11 +371,11 @@ async def test_the_golden_file_of_an_older_format_says_the_same_in_todays(
 
 async def test_the_golden_file_is_read_and_written_the_same() -> None:
     async with asyncio.timeout(DEADLINE_S):
-        store, golden = MemoryStore(), GOLDEN / "5" / "export.jsonl"
+        store, golden = MemoryStore(), GOLDEN / "6" / "export.jsonl"
 
         came = await imported(store, golden)
         again = await exported(store, came.id, made_by="midstream 0.1.0", with_files=True)
 
         run = await opened(store, came.id)
-        assert (run.status, run.output) == ("finished", {"left": "layers", "right": "tests"})
+        assert (run.status, run.output) == ("finished", run.common_data["talk"])
         assert again.lines == tuple(golden.read_bytes().splitlines(keepends=True))

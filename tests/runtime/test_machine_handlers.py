@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 from deadline import DEADLINE_S
-from machine_kit import PLAIN, RESUME, START, flow, rounds, scene
+from machine_kit import PLAIN, RESUME, START, flow, replayed, rounds, scene
 
+from midstream.core.codec import encode_fact
 from midstream.core.events import HandlerRan, InputReceived, RunFailed, RunStarted, WorkflowOutput
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
@@ -571,3 +572,93 @@ async def test_a_journal_that_fails_at_a_handlers_end_fails_the_run_visibly() ->
 
     assert run.status == "failed"
     assert run.error == "The disk is full."
+
+
+# --- large values -------------------------------------------------------------------------------
+
+
+def talk() -> list[Json]:
+    """Fifty messages of 200 characters."""
+    return [f"{number:03} ".ljust(200, "x") for number in range(50)]
+
+
+async def changed_by(change: Handler, first: Json) -> tuple[Run, HandlerRan]:
+    """Return a run whose second handler has changed `talk`, which held `first`, and that fact."""
+    workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
+
+    def begin(run: HandlerRun) -> None:
+        run.common_data["talk"] = first
+
+    async with scene(workflow, handlers={"first": begin, "second": change}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+        assert run.status == "finished", run.error
+        assert replayed(run.id, await here.journal.read(run.id)).common_data == run.common_data
+        return run, here.told.of(HandlerRan)[-1]
+
+
+async def test_what_is_journaled_of_a_large_value_is_what_changed_in_it() -> None:
+    def change(run: HandlerRun) -> None:
+        run.common_data["talk"].append("new")
+        del run.common_data["talk"][0]
+
+    for handler in both(change):
+        run, fact = await changed_by(handler, talk())
+
+        assert run.common_data["talk"] == [*talk()[1:], "new"]
+        assert fact.changed == {}
+        assert len(encode_fact(fact)) < 300
+
+
+async def test_a_large_value_that_nobody_changed_is_no_change() -> None:
+    run, fact = await changed_by(lambda run: len(run.common_data["talk"]) and None, talk())
+
+    assert run.common_data["talk"] == talk()
+    assert (fact.changed, fact.edits) == ({}, ())
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), {5: "x"}, 2**5000])
+async def test_what_is_no_json_within_a_large_value_is_named_by_its_place(value: object) -> None:
+    def change(run: HandlerRun) -> None:
+        run.common_data["talk"] += ["fine", value]
+
+    workflow = flow({"name": "start", "pre_handler": "first", "transition_handler": "second"})
+
+    def begin(run: HandlerRun) -> None:
+        run.common_data["talk"] = talk()
+
+    async with scene(workflow, handlers={"first": begin, "second": change}) as here:
+        await here.machine.start()
+        run = await here.machine.wait()
+
+    assert run.status == "failed"
+    assert "common_data.talk[51]" in run.error
+
+
+SECRET = "sk-proj-" + "Ab3" * 16
+
+
+@pytest.mark.parametrize(
+    ("first", "change"),
+    [
+        (talk(), lambda talk: talk.append(f"the key is {SECRET}")),
+        ([{"text": "x" * 600}], lambda talk: talk[0].update(password="hunter2hunter2")),
+        ([{"text": "x" * 600}], lambda talk: talk[0].update({SECRET: 1})),
+        (
+            {"text": "x " * 300 + SECRET[:9]},
+            lambda talk: talk.update(text=talk["text"] + SECRET[9:]),
+        ),
+    ],
+    ids=["in an item", "behind its key", "as a key", "begun before"],
+)
+async def test_a_secret_within_a_large_value_is_taken_out(
+    first: Json, change: Callable[[Json], None]
+) -> None:
+    run, fact = await changed_by(lambda run: change(run.common_data["talk"]), first)
+
+    told = encode_fact(fact).decode()
+    assert fact.edits
+    assert "[redacted: " in told
+    kept = json.dumps(run.common_data)
+    assert not any(part in told + kept for part in (SECRET, SECRET[9:], "hunter2hunter2"))
+    assert "[redacted: " in kept

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import re
+from functools import reduce
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,9 @@ from store_kit import edit, opened, refusal
 from midstream.core import formats
 from midstream.core.codec import FORMAT
 from midstream.core.events import ReplyShown, RunStarted
+from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
+from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, JournalTooNew
 from midstream.language.names import Json
 from midstream.runtime.ports.storage import Letter
@@ -34,6 +37,8 @@ CHECKSUMS = {
     "4/journal.sql": "9798e1bd7abac82c0d5b1c39ea017b1a9000da5e7fba0191ae275f2fc084de72",
     "5/export.jsonl": "eec79fc936a23527002b7aa8a35587a929ac832b946e722712b61d3bd4265f0e",
     "5/journal.sql": "f6108bcc4dc9248cd73045f703b7e34f472b25f0a72c48cae593d50801d56603",
+    "6/export.jsonl": "7114603d6bf23595393bcb4b1b4fa24872773702d134210ef67a304b95ebaa1d",
+    "6/journal.sql": "2480f15ddd0660fc062eae058776ae6a66f003fc3ce2954c6e17c21a687c9970",
 }
 """What was released, in SHA-256. Lines are added here and never changed: old journals stay as they are."""
 
@@ -185,6 +190,26 @@ async def test_the_journal_of_the_fifth_format_is_read_whole(tmp_path: Path) -> 
         ]
         shown = [each.event for each in told if isinstance(each.event, ReplyShown)]
         assert "".join(fact.text for fact in shown if not fact.branch) == "One and a halfand more"
+
+
+async def test_the_journal_of_the_sixth_format_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await asyncio.to_thread(golden, path, 6)
+    async with opened(path) as store:
+        told = await store.read("golden77")
+        run = reduce(apply, [each.event for each in told], Run(id="golden77"))
+
+        assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
+            ("golden77", len(told), ""),
+            ("r", 5, ""),
+            ("f", 3, ""),
+        ]
+        talk, report = run.common_data["talk"], run.common_data["report"]
+        words = [each["text"].strip("x ") for each in talk]
+        assert words == ["1", "2", "3", "corrected", "5", "9", "10", "11", "round 1"]
+        assert report.endswith(
+            "yyy Round 1: wörds. Round 2: wörds. Round 3: wörds. Round 4: wörds. Round 5: wörds."
+        )
 
 
 async def test_the_journal_of_the_first_format_goes_on(tmp_path: Path) -> None:

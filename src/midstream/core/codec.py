@@ -39,12 +39,12 @@ from midstream.core.run import (
 from midstream.language import spec
 from midstream.safety.redaction import Redactor
 
-FORMAT = 5
+FORMAT = 6
 """The format of the facts written by this version.
 
 1: runs that are in one state at a time. 2: what happens in branches, waits, tools that states call.
 3: reviews of what calls would do, budgets that ask. 4: summaries of older turns, names, AGENTS.md.
-5: what was shown of a reply that streams.
+5: what was shown of a reply that streams. 6: what changed within a large value.
 """
 
 T = TypeVar("T")

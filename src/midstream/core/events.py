@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from midstream.core.conversation import ToolCall
+from midstream.core.data_edits import Edit
 from midstream.language.names import (
     Disposition,
     ErrorKind,
@@ -248,7 +249,8 @@ class BranchStopped(
 
 
 class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="handler_ran"):
-    """A handler returned. `changed` and `removed` are keys of `common_data`.
+    """A handler returned. `changed` and `removed` are keys of `common_data`; `edits` say what changed
+    within the large values of others.
 
     `chosen` is the state a transition handler returned, else None.
     """
@@ -258,6 +260,7 @@ class HandlerRan(Fact, frozen=True, kw_only=True, gc=False, omit_defaults=True, 
     slot: Slot
     changed: dict[str, Json] = {}
     removed: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     variables: dict[str, Json] = {}
     contexts: tuple[ContextChange, ...] = ()
     chosen: str | None = None

@@ -33,6 +33,7 @@ UPGRADES: dict[int, Upgrade] = {
     2: _with_reviews,
     3: lambda fact: fact,
     4: lambda fact: fact,
+    5: lambda fact: fact,
 }
 """For each older format: how one of its facts, as a JSON object, reads in the next format."""
 

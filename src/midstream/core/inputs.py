@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, Usage
 from midstream.language.names import Fault, Json, Outcome, Policy
 from midstream.language.spec import Budget, Definition
@@ -85,6 +86,7 @@ class HandlerReturned(Input, frozen=True, kw_only=True, gc=False):
     key: EffectKey
     changed: dict[str, Json] = {}
     removed: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     variables: dict[str, Json] = {}
     contexts: tuple[ContextChange, ...] = ()
     chosen: Json = None

@@ -247,6 +247,7 @@ def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
             key=key,
             changed=fact.changed,
             removed=fact.removed,
+            edits=fact.edits,
             variables=fact.variables,
             contexts=fact.contexts,
             chosen=fact.chosen,

@@ -227,11 +227,13 @@ async def run_handler(
 
     answer: inputs.AnyInput
     try:
-        result = await cleaned_result(await handlers.call(effect.handler, run, log), redactor)
+        done = await handlers.call(effect.handler, run, log)
+        result = await cleaned_result(done, run.common_data, redactor)
         answer = inputs.HandlerReturned(
             key=effect.key,
             changed=result.changed,
             removed=result.removed,
+            edits=result.edits,
             variables=result.variables,
             contexts=result.contexts,
             chosen=redactor.redacted_json(kept_choice(result.chosen)),

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange
 from midstream.core.run import Response, Run, plan_for
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.runtime.context import WorkflowContext
-from midstream.runtime.json_values import changed_keys, copied
+from midstream.runtime.json_values import changed_keys, changes_between, copied
 from midstream.runtime.ports import HandlerResult
 from midstream.system.offloop import call_soon
 
@@ -170,12 +171,14 @@ class HandlerRun:
             return HandlerResult(chosen=chosen)
         changed: dict[str, Json] = {}
         removed: tuple[str, ...] = ()
+        edits: tuple[Edit, ...] = ()
         if data is not _UNSEEN:
-            changed = changed_keys("common_data", run.common_data, data)
+            changed, edits = changes_between("common_data", run.common_data, data)
             removed = tuple(key for key in run.common_data if key not in data)
         return HandlerResult(
             changed=changed,
             removed=removed,
+            edits=edits,
             variables={}
             if variables is _UNSEEN
             else changed_keys("variables", run.variables, variables),

@@ -1,10 +1,11 @@
 """JSON values in a handler's hands: copied out, compared and checked on the way back."""
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from midstream.core.data_edits import Assign, Edit, Splice, edits_between, is_large, is_same
 from midstream.core.events import Usage
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import AuthorMistake
@@ -15,9 +16,9 @@ from midstream.runtime.user_words import readable
 def copied(value: Json) -> Json:
     """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {k: v if type(v) in _JSON_TYPES else copied(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [item if type(item) in _JSON_TYPES else copied(item) for item in value]
     return value
 
 
@@ -26,26 +27,63 @@ def changed_keys(name: str, before: Mapping[str, Json], after: Json) -> dict[str
 
     The copy is made by way of JSON text: it is what a replay of the journal would read.
     """
+    changed = {key: value for key, value in _items(name, after) if not _is_in(before, key, value)}
+    return dict(plain(name, changed)) if changed else {}
+
+
+def changes_between(
+    name: str, before: Mapping[str, Json], after: Json
+) -> tuple[dict[str, Json], tuple[Edit, ...]]:
+    """Return the keys that are new or hold something else, and what changed within large values."""
+    changed: dict[str, Json] = {}
+    edits: list[Edit] = []
+    for key, value in _items(name, after):
+        if key in before and is_large(before[key]):
+            found = edits_between((key,), before[key], value)
+            edits += found or ()
+            is_said = found is not None
+        else:
+            is_said = _is_in(before, key, value)
+        if not is_said:
+            changed[key] = value
+    kept = dict(plain(name, changed)) if changed else {}
+    return kept, tuple(_plain_edits(name, edits)) if edits else ()
+
+
+def _items(name: str, after: Json) -> Iterable[tuple[str, Json]]:
     if not isinstance(after, dict):
         raise AuthorMistake(
             f"{name} is {_shown(after)}, no longer a dict.",
             hint=f"Change its keys instead: run.{name}['key'] = value.",
         )
-    nothing = object()
-    changed = {
-        key: value for key, value in after.items() if not _is_same(before.get(key, nothing), value)
-    }
-    kept: dict[str, Json] = plain(name, changed)
-    return kept
+    return after.items()
 
 
-def plain(name: str, value: Json) -> Json:
+def _is_in(before: Mapping[str, Json], key: str, value: Json) -> bool:
+    return key in before and is_same(before[key], value)
+
+
+def _plain_edits(name: str, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Give the edits as a journal gives them back; see `plain`."""
+    for edit in edits:
+        place = name + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in edit.path)
+        if isinstance(edit, Splice) and edit.put:
+            yield msgspec.structs.replace(edit, put=plain(place, edit.put, first=edit.at))
+        elif isinstance(edit, Assign):
+            yield msgspec.structs.replace(edit, value=plain(place, edit.value))
+        else:
+            yield edit
+
+
+def plain(name: str, value: Json, *, first: int = 0) -> Json:
     """Return a value as a journal gives it back, by way of JSON text.
+
+    `first` is the number of the first item, where it is a part of a list.
 
     Raises:
         AuthorMistake: it is no JSON, or more of it than a run should carry.
     """
-    _require_json(name, value)
+    _require_json(name, value, first=first)
     try:
         text = msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError as error:
@@ -105,17 +143,6 @@ def kept_choice(chosen: Json) -> Json:
     return [readable(reprlib.repr(chosen))]
 
 
-def _is_same(one: Json, other: Json) -> bool:
-    """Return whether two JSON values are the same; unlike `==`, 1, 1.0 and True are three."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[k], other[k]) for k in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return bool(one == other)
-
-
 _JSON_TYPES = (str, int, float, bool, type(None))
 
 MAX_DEPTH = 200
@@ -132,7 +159,7 @@ MAX_NAME = 200
 """Characters of the name of a tool or a state that are looked at."""
 
 
-def _require_json(path: str, value: Json, depth: int = 0) -> None:
+def _require_json(path: str, value: Json, depth: int = 0, *, first: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise AuthorMistake(
             f"{path[:60]}... is nested more than {MAX_DEPTH} deep, or holds itself.",
@@ -147,7 +174,7 @@ def _require_json(path: str, value: Json, depth: int = 0) -> None:
                 )
             _require_json(f"{path}.{key}", item, depth + 1)
     elif isinstance(value, list):
-        for number, item in enumerate(value):
+        for number, item in enumerate(value, first):
             _require_json(f"{path}[{number}]", item, depth + 1)
     elif isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise AuthorMistake(

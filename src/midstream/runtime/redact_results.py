@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midstream.core.data_edits import Assign, Edit, Splice
 from midstream.core.events import ContextChange
 from midstream.core.inputs import RequestedCall
 from midstream.core.run import Run
@@ -81,16 +82,47 @@ def exact_grants(name: str, granted: Sequence[str], run: Run, world: World) -> t
     return tuple(found)
 
 
-async def cleaned_result(result: HandlerResult, redactor: Redactor) -> HandlerResult:
-    """Return what a handler did as it may be journaled."""
-    if not (result.changed or result.variables or result.contexts or result.chosen):
+async def cleaned_result(
+    result: HandlerResult, data: dict[str, Json], redactor: Redactor
+) -> HandlerResult:
+    """Return what a handler did to a run's `common_data` and the rest as it may be journaled."""
+    if not (result.changed or result.edits or result.variables or result.contexts):
         return result
     return msgspec.structs.replace(
         result,
         changed=await cleaned_json(result.changed, redactor) if result.changed else {},
+        edits=tuple([await _cleaned_edit(each, data, redactor) for each in result.edits]),
         variables=await cleaned_json(result.variables, redactor) if result.variables else {},
         contexts=tuple([await _cleaned_change(each, redactor) for each in result.contexts]),
     )
+
+
+async def _cleaned_edit(edit: Edit, data: dict[str, Json], redactor: Redactor) -> Edit:
+    """Return an edit as it may be journaled: a key and the text that goes on are looked at with it."""
+    if isinstance(edit, Assign) and isinstance(edit.path[-1], str):
+        [(key, value)] = (await cleaned_json({edit.path[-1]: edit.value}, redactor)).items()
+        return Assign(path=(*edit.path[:-1], key), value=value)
+    if isinstance(edit, Assign):
+        return Assign(path=edit.path, value=await cleaned_json(edit.value, redactor))
+    if isinstance(edit, Splice) and isinstance(edit.put, str):
+        return await _cleaned_text(edit, edit.put, data, redactor)
+    if isinstance(edit, Splice) and edit.put:
+        return msgspec.structs.replace(edit, put=await cleaned_json(edit.put, redactor))
+    return edit
+
+
+async def _cleaned_text(edit: Splice, put: str, data: dict[str, Json], redactor: Redactor) -> Edit:
+    """Return a text that goes on: a secret may have begun in what stood there before."""
+    before: Json = data
+    for step in edit.path:
+        before = before[step]
+    key, known = edit.path[-1], before[-PIECE:]
+    value = {key: known + put} if isinstance(key, str) else known + put
+    cleaned = await cleaned_json(value, redactor)
+    text = cleaned[key] if isinstance(key, str) else cleaned
+    if text.startswith(known):
+        return msgspec.structs.replace(edit, put=text[len(known) :])
+    return Splice(path=edit.path, at=edit.at - len(known), drop=len(known), put=text)
 
 
 async def _cleaned_change(change: ContextChange, redactor: Redactor) -> ContextChange:

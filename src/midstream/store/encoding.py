@@ -67,7 +67,7 @@ def _is_plain(fact: AnyFact) -> bool:
     """Return whether a fact of every transition holds names only: those read as they were written."""
     if type(fact) is StateTransition:
         return True
-    return type(fact) is HandlerRan and not (fact.changed or fact.variables)
+    return type(fact) is HandlerRan and not (fact.changed or fact.edits or fact.variables)
 
 
 def _refuse_strange(fact: AnyFact) -> None:

@@ -256,6 +256,7 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
             slot=slot,
             changed=input.changed,
             removed=input.removed,
+            edits=input.edits,
             variables=input.variables,
             contexts=input.contexts,
             chosen=chosen,

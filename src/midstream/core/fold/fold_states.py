@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from midstream.core.data_edits import edited
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
 from midstream.core.fold.fold_branches import with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
@@ -199,6 +200,8 @@ def handler_ran(run: Run, fact: HandlerRan) -> Run:
         common_data = {**common_data, **fact.changed}
         for key in fact.removed:
             common_data.pop(key, None)
+    if fact.edits:
+        common_data = edited(common_data, fact.edits)
     plan = plan_for(run)
     phase, state = plan.flow[run.visit.state][run.visit.phase], plan.states[run.visit.state]
     chosen, chosen_by = fact.chosen, "" if fact.chosen is None else fact.handler

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -16,6 +17,7 @@ class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     changed: dict[str, Json] = {}
     removed: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
     variables: dict[str, Json] = {}
     contexts: tuple[ContextChange, ...] = ()
     chosen: Json = None

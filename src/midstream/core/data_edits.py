@@ -1,0 +1,200 @@
+"""What changed within a large value of `common_data`, so that what is kept follows the change.
+
+A handler that appends one message to a list of fifty makes one message true, not fifty. Edits are made
+one after the other; each is about the value at its path as those before it left it. A small value that
+changed is said whole instead (`HandlerRan.changed`): that is shorter, and easier to read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from midstream.language.names import Json
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys of objects and numbers of items (from 0) that lead to a value, beginning with a key of the data."""
+
+LARGE: Final = 512
+"""Characters from which on a value counts as large. A thing that is no text counts as some."""
+
+_LEAST: Final = 8
+_FAR: Final = 64
+"""How many items dropped at one place are looked for before the rest counts as written anew."""
+
+
+class Splice(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="do", tag="splice"):
+    """Of a list's items, or a text's characters, `drop` are gone from `at` on, and `put` is there."""
+
+    path: Path
+    at: int
+    drop: int
+    put: list[Json] | str
+
+
+class Assign(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="do", tag="assign"):
+    """The value at a path, new or another one."""
+
+    path: Path
+    value: Json
+
+
+class Remove(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="do", tag="remove"):
+    """A key of an object is gone."""
+
+    path: Path
+
+
+Edit: TypeAlias = Splice | Assign | Remove
+
+
+# --- making edits true --------------------------------------------------------------------------
+
+
+def edited(data: dict[str, Json], edits: Iterable[Edit]) -> dict[str, Json]:
+    """Return the data with the edits made; what they do not touch is shared with `data`."""
+    for edit in edits:
+        data = _edited(data, edit.path, edit)
+    return data
+
+
+def _edited(value: Json, path: Path, edit: Edit) -> Json:
+    if not path:
+        return _spliced(value, edit) if isinstance(edit, Splice) else cast(Assign, edit).value
+    step, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        if not rest and isinstance(edit, Remove):
+            return {key: item for key, item in value.items() if key != step}
+        is_new = not rest and isinstance(edit, Assign)
+        return {**value, step: _edited(None if is_new else value[step], rest, edit)}
+    items, place = [*value], int(step)
+    items[place] = _edited(items[place], rest, edit)
+    return items
+
+
+def _spliced(value: Json, edit: Splice) -> Json:
+    behind = edit.at + edit.drop
+    if isinstance(value, str):
+        return f"{value[: edit.at]}{edit.put}{value[behind:]}"
+    return [*value[: edit.at], *edit.put, *value[behind:]]
+
+
+# --- finding them -------------------------------------------------------------------------------
+
+
+def is_large(value: Json) -> bool:
+    """Return whether a value is so large that what changed in it is said rather than the whole."""
+    return _weighed(value, LARGE) <= 0
+
+
+def _weighed(value: Json, room: int) -> int:
+    """Return what is left of the room once the value has its own; looks no further than that."""
+    if isinstance(value, str):
+        return room - _LEAST - len(value)
+    room -= _LEAST
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if (room := _weighed(item, room - len(key))) <= 0:
+                return room
+    elif isinstance(value, list):
+        for item in value:
+            if (room := _weighed(item, room)) <= 0:
+                return room
+    return room
+
+
+def edits_between(path: Path, before: Json, after: Json) -> list[Edit] | None:
+    """Return the edits that lead from one value to another, none if they are the same JSON.
+
+    None where most of it is new, or another kind of thing: then the whole is shorter.
+    """
+    edits = list(_between(path, before, after))
+    return None if any(isinstance(edit, Assign) and edit.path == path for edit in edits) else edits
+
+
+def _between(path: Path, before: Json, after: Json) -> Iterator[Edit]:
+    if before is after:
+        return
+    kind = type(before)
+    if kind is not type(after):
+        yield Assign(path=path, value=after)
+    elif kind is dict:
+        yield from _in_object(path, before, after)
+    elif kind is list:
+        yield from _in_list(path, before, after)
+    elif before == after:
+        return
+    elif kind is str and len(before) >= _LEAST and after.startswith(before):
+        yield Splice(path=path, at=len(before), drop=0, put=after[len(before) :])
+    else:
+        yield Assign(path=path, value=after)
+
+
+def _in_object(path: Path, before: dict[str, Json], after: dict[str, Json]) -> Iterator[Edit]:
+    edits: list[Edit] = []
+    for key, value in after.items():
+        if key in before:
+            edits += _between((*path, key), before[key], value)
+        else:
+            edits.append(Assign(path=(*path, key), value=value))
+    edits += (Remove(path=(*path, key)) for key in before if key not in after)
+    if len(edits) > 1 + len(after) // 2 or not all(isinstance(key, str) for key in after):
+        yield Assign(path=path, value=after)
+    else:
+        yield from edits
+
+
+def _in_list(path: Path, before: list[Json], after: list[Json]) -> Iterator[Edit]:
+    first = _alike(before, after)
+    old, new = before[first:], after[first:]
+    if not old and not new:
+        return
+    if not old:
+        yield Splice(path=path, at=first, drop=0, put=new)
+        return
+    dropped = _dropped(old, new)
+    if dropped:
+        yield Splice(path=path, at=first, drop=dropped, put=[])
+        if put := new[len(old) - dropped :]:
+            yield Splice(path=path, at=len(before) - dropped, drop=0, put=put)
+        return
+    last = _alike(old[::-1], new[::-1])
+    old, new = old[: len(old) - last], new[: len(new) - last]
+    if len(old) == len(new) == 1 and first + last:
+        yield from _between((*path, first), old[0], new[0])
+    elif len(new) > 1 + (first + last):
+        yield Assign(path=path, value=after)
+    else:
+        yield Splice(path=path, at=first, drop=len(old), put=new)
+
+
+def _dropped(old: Sequence[Json], new: Sequence[Json]) -> int:
+    """Return how many items went at the beginning, if all that follow are still there; else 0."""
+    for count in range(1, min(len(old), _FAR + 1)):
+        rest = len(old) - count
+        if rest <= len(new) and all(map(is_same, old[count:], new[:rest])):
+            return count
+    return 0 if new else len(old)
+
+
+def _alike(one: Sequence[Json], other: Sequence[Json]) -> int:
+    """Return how many items two lists have in common at their beginning."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if not is_same(a, b):
+            break
+        count += 1
+    return count
+
+
+def is_same(one: Json, other: Json) -> bool:
+    """Return whether two JSON values are the same; unlike `==`, 1, 1.0 and True are three."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_same(one[k], other[k]) for k in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return bool(one == other)
