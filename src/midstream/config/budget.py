@@ -28,7 +28,7 @@ def read_budget(node: Node, report: Report) -> dict[str, str]:
         kind = float if part in FRACTIONAL else int
         if part not in BUDGET_PARTS:
             hint = report.near(part, tuple(BUDGET_PARTS))
-            report.error_at_key(member, f'there is no "{clip(part)}" here; ignored.', hint)
+            report.error(member, f'there is no "{clip(part)}" here; ignored.', hint)
         elif fit(member.node, kind, report):
             if member.node.value > 0:
                 found[f"{BUDGET}.{part}"] = str(member.node.value)

@@ -15,9 +15,9 @@ import msgspec
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import shown_path
 from midstream.language.errors import MidstreamError
-from midstream.language.json_text import Member, Node, parse
+from midstream.language.json_text import Member, Node
 from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, without_schema
+from midstream.language.shape import Report, clip, fit, read_file
 from midstream.safety.redaction import secret_values
 
 SERVERS: Final = "mcpServers"
@@ -100,13 +100,9 @@ def read_servers(
 
     Problems of the file outside `mcpServers` are not told here.
     """
-    parsed = parse(text)
-    root = parsed.root
-    if root is None or parsed.flaws or root.kind != "object":
-        return {}, ()
-    node = without_schema(root).get(SERVERS)
-    report = Report(file)
-    if node is None:
+    root, report = read_file(text, file)
+    node = None if root is None else root.get(SERVERS)
+    if node is None or report.problems:
         return {}, ()
     if node.kind != "object":
         report.error(node, 'expected an object {"NAME": {"command": ...}}.')
@@ -115,9 +111,9 @@ def read_servers(
     for name, member in node.members.items():
         if not NAME.fullmatch(name):
             words = "up to 24 letters, digits and dashes"
-            report.error_at_key(member, f'"{clip(name)}" cannot be a server: {words}; ignored.')
+            report.error(member, f'"{clip(name)}" cannot be a server: {words}; ignored.')
         elif len(found) >= MAX_SERVERS:
-            report.error_at_key(member, f"more than {MAX_SERVERS} servers; ignored.")
+            report.error(member, f"more than {MAX_SERVERS} servers; ignored.")
         else:
             server = _server(name, member.node, source, report)
             if server is not None:
@@ -133,11 +129,11 @@ def _server(name: str, node: Node, source: Source, report: Report) -> McpServer 
     is_whole = True
     for key, member in node.members.items():
         if key not in _KEYS:
-            report.error_at_key(
+            report.error(
                 member, f'there is no "{clip(key)}" here; ignored.', report.near(key, _KEYS)
             )
         elif source == "workspace" and key in _OWN:
-            report.error_at_key(member, f'a workspace may not set "{key}"; ignored.', _OWN_HINT)
+            report.error(member, f'a workspace may not set "{key}"; ignored.', _OWN_HINT)
         elif _fits(key, member, source, report):
             parts[key] = member.node.value
         else:

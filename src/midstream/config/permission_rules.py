@@ -50,7 +50,7 @@ def read_permissions(node: Node, report: Report, *, is_workspace: bool) -> dict[
     for name, member in node.members.items():
         if name not in RULE_LISTS:
             hint = report.near(name, RULE_LISTS)
-            report.error_at_key(member, f'there is no list "{clip(name)}" here.', hint)
+            report.error(member, f'there is no list "{clip(name)}" here.', hint)
             found.setdefault("deny", []).append(UNREADABLE)
         elif name == "allow" and is_workspace:
             report.error(member.node, "a workspace may not allow anything; ignored.", _OWN)

@@ -14,10 +14,11 @@ from midstream.language.names import Json
 _INDENT: Final = "  "
 
 
-def with_value(text: str, path: Sequence[str], value: Json) -> str | None:
+def with_value(text: str, path: Sequence[str], value: Json, *, older: str = "") -> str | None:
     """Return the text with the value at a path of keys, objects on the way to it made.
 
-    None: the text is no object of settings, and cannot be edited without losing something.
+    `older` is what the key was called once: it makes way for it. None: the text is no object of
+    settings, and cannot be edited without losing something.
     """
     if not text.strip("\ufeff \t\r\n"):
         return f"{{\n{_INDENT}{_entry(path, value)}\n}}\n"
@@ -33,7 +34,7 @@ def with_value(text: str, path: Sequence[str], value: Json) -> str | None:
             return _checked(_replaced(text, member, left, value), path, value)
         place = member.node
         left = left[1:]
-    member = place.members.get(left[0])
+    member = place.members.get(left[0]) or place.members.get(older)
     if member is not None:
         return _checked(_replaced(text, member, left, value), path, value)
     return _checked(_inserted(text, place, len(path) - len(left), left, value), path, value)

@@ -1,6 +1,5 @@
 """application.json: what may stand in it, read without ever failing, edited without losing a comment."""
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,11 +14,11 @@ from midstream.config.permission_rules import (
     read_permissions,
 )
 from midstream.language.errors import UserMistake
-from midstream.language.json_text import Member, Node, parse
+from midstream.language.json_text import Member, Node
 from midstream.language.mode import Mode
 from midstream.language.names import Json
 from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, shown, without_schema
+from midstream.language.shape import Report, clip, fit, read_file, shown
 
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
@@ -58,11 +57,9 @@ def read_settings(
     A workspace's file may set the mode, and rules that ask or deny: a model decides where the code is
     sent and who pays, and that is the user's to say, as what is allowed is.
     """
-    parsed = parse(text)
-    report = Report(file, parsed.flaws)
-    if parsed.root is None or parsed.flaws:
+    root, report = read_file(text, file)
+    if root is None or report.problems:
         return lost_rules() if f'"{PERMISSIONS}"' in text else {}, report.problems
-    root = without_schema(parsed.root)
     if root.kind != "object":
         report.error(root, "expected an object {...} of settings.")
     settings: dict[str, str] = {}
@@ -136,7 +133,7 @@ def _models(node: Node, report: Report) -> dict[str, str]:
     for level, member in node.members.items():
         if level not in LEVELS:
             hint = report.near(level, LEVELS)
-            report.error_at_key(member, f'there is no level "{clip(level)}"; ignored.', hint)
+            report.error(member, f'there is no level "{clip(level)}"; ignored.', hint)
         elif fit(member.node, str, report):
             if member.node.value.strip():
                 found[f"{MODELS}.{level}"] = member.node.value.strip()
@@ -152,7 +149,7 @@ def _patience(node: Node, report: Report) -> dict[str, str]:
     for part, member in node.members.items():
         if part not in PATIENCE_PARTS:
             hint = report.near(part, PATIENCE_PARTS)
-            report.error_at_key(member, f'there is no "{clip(part)}" here; ignored.', hint)
+            report.error(member, f'there is no "{clip(part)}" here; ignored.', hint)
         elif part == ATTEMPTS:
             if fit(member.node, int, report) and _within(member.node, 1, 100, report):
                 found[f"{PATIENCE}.{part}"] = str(member.node.value)
@@ -174,26 +171,11 @@ def with_mode(text: str, mode: Mode | None) -> str | None:
     A mode None takes it out. Returned is None if the text is no object of settings, and cannot be
     edited without losing something.
     """
-    if mode is None:
-        from midstream.config.setting_text import without_value  # not needed at the start
+    from midstream.config.setting_text import with_value, without_value  # not needed at the start
 
-        return without_value(text, (CURRENT_MODE,)) if text.strip("\ufeff \t\r\n") else text
-    entry = f"{json.dumps(CURRENT_MODE)}: {json.dumps(str(mode), ensure_ascii=False)}"
-    if not text.strip("\ufeff \t\r\n"):
-        return f"{{\n  {entry}\n}}\n"
-    parsed = parse(text)
-    root = parsed.root
-    if root is None or parsed.flaws or root.kind != "object":
-        return None
-    existing = root.members.get(CURRENT_MODE) or root.members.get(DEFAULT_ROLE)
-    if existing is not None:
-        return f"{text[: existing.start]}{entry}{text[existing.node.end :]}"
-    after_brace = root.start + 1
-    rest = text[after_brace:]
-    if root.members:
-        return f"{text[:after_brace]}\n  {entry},{rest}"
-    newline = "" if "\n" in text[root.start : root.end] else "\n"
-    return f"{text[:after_brace]}\n  {entry}{newline}{rest}"
+    if mode is None:
+        return without_value(text, (CURRENT_MODE,))
+    return with_value(text, (CURRENT_MODE,), str(mode), older=DEFAULT_ROLE)
 
 
 def for_every_level(model: str) -> Mapping[str, Json]:

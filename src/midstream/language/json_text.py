@@ -57,6 +57,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     start: int
     node: Node
 
+    @property
+    def path(self) -> str:
+        """Return the JSON path of the value."""
+        return self.node.path
+
 
 class Flaw(msgspec.Struct, frozen=True, kw_only=True):
     """Why a text is not JSON, and where."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from midstream.language.json_text import Node, parse
+from midstream.language.json_text import Node
 from midstream.language.lint_data import check_readings
 from midstream.language.lint_graph import check_transitions
 from midstream.language.lint_names import (
@@ -35,7 +35,7 @@ from midstream.language.lint_work import check_work
 from midstream.language.lint_writing import check_writings
 from midstream.language.names import STOP
 from midstream.language.problem import Problem, has_errors
-from midstream.language.shape import Report, clip, fit, shown, without_schema
+from midstream.language.shape import Report, clip, fit, read_file, shown
 from midstream.language.spec import Role, ToolSpec, Workflow
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array")
@@ -71,11 +71,9 @@ def lint_workflow(
         own_name: the name other workflows know this one by.
         runs: returns the names of the workflows that one of the others runs.
     """
-    parsed = parse(text)
-    report = Report(file, parsed.flaws)
-    if parsed.root is None:
+    root, report = read_file(text, file)
+    if root is None:
         return None, report.problems
-    root = without_schema(parsed.root)
     fit(root, Workflow, report)
     names = Names(root, report)
     known = Known(
@@ -123,7 +121,7 @@ def _check_top(root: Node, report: Report) -> None:
     for member in () if variables is None else variables.members.values():
         if not member.key or "." in member.key:
             message = f'"{clip(member.key)}" cannot name a variable: expected a name without dots.'
-            report.error_at_key(member, message)
+            report.error(member, message)
     budget = object_of(root, "budget")
     if budget is not None:
         check_budget(budget, report)
@@ -205,7 +203,7 @@ def _check_state(state: Node, scope: Scope, names: Names, known: Known, report: 
         return
     if is_given(input_ := state.members.get("input")):
         message = f'only the state "{STOP}" has an input: the path of the output.'
-        report.error_at_key(input_, message, "Handlers read run.input and run.common_data.")
+        report.error(input_, message, "Handlers read run.input and run.common_data.")
     if text_of(state, "agent") is None:
         if is_given(failure := state.members.get("on_failure")):
             report.warning(failure.node, "this state has no agent whose turn could fail.")
@@ -217,7 +215,7 @@ def _check_stop(state: Node, scope: Scope, names: Names, report: Report) -> None
     for key, member in state.members.items():
         if key in _STATE_KEYS and key not in _ON_STOP and is_given(member):
             message = f'the state "{STOP}" ends the run: it cannot have "{key}".'
-            report.error_at_key(member, message, "Move it to a state that leads to stop.")
+            report.error(member, message, "Move it to a state that leads to stop.")
     path = text_of(state, "input")
     if path is not None:
         check_path(path, path.value, scope, names, report)

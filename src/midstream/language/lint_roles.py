@@ -5,12 +5,12 @@ from collections.abc import Collection
 import msgspec
 from msgspec.structs import replace
 
-from midstream.language.json_text import Member, Node, parse
+from midstream.language.json_text import Member, Node
 from midstream.language.lint_names import NOT_IN_NAMES, items_of, text_of
 from midstream.language.lint_schema import check_schema
 from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Json
 from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, without_schema
+from midstream.language.shape import Report, clip, fit, read_file
 from midstream.language.spec import Role
 
 FREE_FORM: dict[str, Json] = {"type": "object", "additionalProperties": True}
@@ -25,12 +25,10 @@ def lint_roles(
     A role with an error is left out, the others stay; a file that is not JSON has none. `tools` are
     the names of all tools; None leaves the tool lists unchecked.
     """
-    parsed = parse(text)
-    report = Report(file, parsed.flaws)
+    root, report = read_file(text, file)
     roles: dict[str, Role] = {}
-    if parsed.root is None or parsed.flaws:
+    if root is None or report.problems:
         return roles, report.problems
-    root = without_schema(parsed.root)
     if root.kind != "object":
         report.error(root, 'expected an object {"NAME": {...}} of roles.')
     for name, member in root.members.items():
@@ -48,7 +46,7 @@ def lint_roles(
 def _check_role_name(member: Member, report: Report) -> None:
     name = member.key
     if not name.strip() or name != name.strip() or NOT_IN_NAMES.search(name):
-        report.error_at_key(member, f'"{clip(name)}" cannot name a role: expected a plain name.')
+        report.error(member, f'"{clip(name)}" cannot name a role: expected a plain name.')
 
 
 def _expanded(role: Node) -> Node:

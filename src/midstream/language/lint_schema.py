@@ -89,7 +89,7 @@ def _check(node: Node, root: Node, report: Report) -> None:
         value = member.node
         if key in ("unevaluatedItems", "unevaluatedProperties"):
             hint = 'Use "additionalProperties".' if key.endswith("Properties") else ""
-            report.error_at_key(member, f'"{key}" is not supported in a schema.', hint)
+            report.error(member, f'"{key}" is not supported in a schema.', hint)
         elif key in _ONE:
             _check(value, root, report)
         elif key in _LISTS:
@@ -294,7 +294,7 @@ class _Fitting:
             elif more is False and "patternProperties" not in schema:
                 unused = [name for name in known if name not in node.members]
                 hint = self.report.near(key, unused)
-                self.report.error_at_key(member, f'{self.what} knows no "{clip(key)}".', hint)
+                self.report.error(member, f'{self.what} knows no "{clip(key)}".', hint)
             elif isinstance(more, dict) and "patternProperties" not in schema:
                 self.check(member.node, more, depth + 1)
         required = schema.get("required")

@@ -63,16 +63,16 @@ def _check_kind(state: Node, report: Report) -> None:
     work = work_of(state)
     for key in work[1:]:
         message = f'a state does one kind of work, and this one has "{work[0]}" already.'
-        report.error_at_key(state.members[key], message, "Make two states of it.")
+        report.error(state.members[key], message, "Make two states of it.")
     for key, owners in _NEEDS.items():
         member = state.members.get(key)
         if is_given(member) and not any(owner in work for owner in owners):
             needed = " or ".join(f'"{owner}"' for owner in owners)
-            report.error_at_key(member, f'"{key}" needs {needed} in the same state.')
+            report.error(member, f'"{key}" needs {needed} in the same state.')
     saving = state.members.get("save_as")
     if is_given(saving) and (not work or work == ("wait",)):
         message = "there is nothing to save: this state does no work that leaves a result."
-        report.error_at_key(saving, message)
+        report.error(saving, message)
     has_handler = any(is_given(state.members.get(key)) for key in HANDLERS)
     for key in ("retry", "timeout_s"):
         member = state.members.get(key)

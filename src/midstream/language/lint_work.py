@@ -77,7 +77,7 @@ def _check_ask(state: Node, report: Report) -> None:
         check_schema(schema, report)
     if schema is not None and choices:
         message = 'an answer is one of "choices" or fits a "schema": expected one of the two.'
-        report.error_at_key(ask.members["schema"], message)
+        report.error(ask.members["schema"], message)
     _check_repeated(choices, report)
     if default is not None and default.kind != "null":
         is_open = any("${" in choice.value for choice in choices)
@@ -110,7 +110,7 @@ def _check_timeout(ask: Node, has_default: bool, report: Report) -> None:
     if chosen == "goto" and not is_given(to):
         report.error(where, '"on_timeout": "goto" needs "to", the state to go to.')
     if chosen != "goto" and is_given(to):
-        report.error_at_key(to, '"to" needs "on_timeout": "goto".')
+        report.error(to, '"to" needs "on_timeout": "goto".')
     if then is not None and not is_given(ask.members.get("deadline_s")):
         report.warning(then, 'without a "deadline_s" the question stays open: there is no timeout.')
 
@@ -176,7 +176,7 @@ def _check_branch(holder: Node, scope: Scope, report: Report) -> None:
     state, listed = holder.members.get("state"), holder.members.get("states")
     if is_given(state) and is_given(listed):
         message = 'a branch begins at a "state" or has "states" of its own, not both.'
-        report.error_at_key(listed, message)
+        report.error(listed, message)
     elif not is_given(state) and not is_given(listed):
         report.error(holder, 'a branch needs a "state" to begin at, or "states" of its own.')
     own = {name.value for node in items_of(holder, "contexts") if (name := text_of(node, "name"))}
@@ -192,7 +192,7 @@ def _check_branch(holder: Node, scope: Scope, report: Report) -> None:
             report.error(name, f'a branch that begins at "{STOP}" does nothing.')
         elif name is not None and name.value == STOP and is_given(output):
             message = 'the result of a branch is its "output", not the "input" of its state "stop".'
-            report.error_at_key(output, message)
+            report.error(output, message)
 
 
 # --- sub-workflows ------------------------------------------------------------------------------

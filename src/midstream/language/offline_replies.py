@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.language.json_text import Member, Node, parse
+from midstream.language.json_text import Member, Node
 from midstream.language.lint_names import branches_of, items_of, text_of
 from midstream.language.names import Json
 from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, without_schema
+from midstream.language.shape import Report, clip, fit, read_file
 
 DEFAULT = "default"
 """Stands for every agent, or every state, that is not named."""
@@ -44,11 +44,9 @@ def lint_offline_part(text: str, *, file: str, workflow: Node | None) -> tuple[P
 
     None: there is none that can be read, and names of agents and states go unchecked.
     """
-    parsed = parse(text)
-    report = Report(file, parsed.flaws)
-    if parsed.root is None:
+    root, report = read_file(text, file)
+    if root is None:
         return report.problems
-    root = without_schema(parsed.root)
     fit(root, Book, report)
     if workflow is not None:
         agents, states = _agents_of(workflow), _states_of(workflow)
@@ -62,7 +60,7 @@ def lint_offline_part(text: str, *, file: str, workflow: Node | None) -> tuple[P
 def _check_named(member: Member, what: str, known: Collection[str], report: Report) -> None:
     if member.key != DEFAULT and member.key not in known:
         message = f'the workflow has no {what} "{clip(member.key)}": this is never played.'
-        report.warning_at_key(member, message, report.near(member.key, known))
+        report.warning(member, message, report.near(member.key, known))
 
 
 def _agents_of(workflow: Node) -> set[str]:

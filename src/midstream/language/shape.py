@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, replace
 
-from midstream.language.json_text import Flaw, Kind, Member, Node
+from midstream.language.json_text import Flaw, Kind, Member, Node, parse
 from midstream.language.names import Json
 from midstream.language.nearest import nearest
 from midstream.language.problem import Problem, Severity, in_order
@@ -35,33 +35,18 @@ class Report:
     def __init__(self, file: str, flaws: Iterable[Flaw] = ()) -> None:
         self._file = file
         self.error_count = 0
-        self._problems = [
-            Problem(
-                file=file,
-                line=flaw.line,
-                column=flaw.column,
-                path=flaw.path,
-                message=flaw.message,
-                hint=flaw.hint,
-            )
-            for flaw in flaws
-        ]
+        self._problems: list[Problem] = []
+        for flaw in flaws:
+            self._add(flaw, flaw.message, flaw.hint, "error")
 
-    def error(self, where: Node, message: str, hint: str = "") -> None:
-        """Record what keeps the file from being used."""
-        self._add(where, where.path, message, hint, "error")
+    def error(self, where: Node | Member, message: str, hint: str = "") -> None:
+        """Record what keeps the file from being used: of a value, or of a key itself."""
+        self.error_count += 1
+        self._add(where, message, hint, "error")
 
-    def warning(self, where: Node, message: str, hint: str = "") -> None:
+    def warning(self, where: Node | Member, message: str, hint: str = "") -> None:
         """Record what looks like a slip but does no harm."""
-        self._add(where, where.path, message, hint, "warning")
-
-    def error_at_key(self, member: Member, message: str, hint: str = "") -> None:
-        """Record an error of a key rather than of its value."""
-        self._add(member, member.node.path, message, hint, "error")
-
-    def warning_at_key(self, member: Member, message: str, hint: str = "") -> None:
-        """Record a warning about a key rather than about its value."""
-        self._add(member, member.node.path, message, hint, "warning")
+        self._add(where, message, hint, "warning")
 
     def nearest(self, name: str, known: Collection[str]) -> str | None:
         """Return the known name most like `name`, None when none is much like it.
@@ -84,15 +69,14 @@ class Report:
         return f"There are: {listed}{f' and {more} more' if more > 0 else ''}."
 
     def _add(
-        self, place: Node | Member, path: str, message: str, hint: str, severity: Severity
+        self, where: Node | Member | Flaw, message: str, hint: str, severity: Severity
     ) -> None:
-        self.error_count += severity == "error"
         self._problems.append(
             Problem(
                 file=self._file,
-                line=place.line,
-                column=place.column,
-                path=path,
+                line=where.line,
+                column=where.column,
+                path=where.path,
                 message=message,
                 hint=hint,
                 severity=severity,
@@ -103,6 +87,16 @@ class Report:
     def problems(self) -> tuple[Problem, ...]:
         """Return what was found, in the file's order."""
         return in_order(self._problems)
+
+
+def read_file(text: str, file: str) -> tuple[Node | None, Report]:
+    """Return the root of a file's text, `$schema` left out, and a report of what is wrong with it.
+
+    None: reading had to be given up. With a flaw that was read over there are both.
+    """
+    parsed = parse(text)
+    root = None if parsed.root is None else without_schema(parsed.root)
+    return root, Report(file, parsed.flaws)
 
 
 def without_schema(root: Node) -> Node:
@@ -247,7 +241,7 @@ def _fit_struct(node: Node, wanted: type[msgspec.Struct], report: Report) -> boo
             meant = [name for name in _SAID_FOR.get(key, ()) if name in unused]
             said = " or ".join(f'"{name}"' for name in meant)
             hint = f"Did you mean {said}?" if meant else report.near(key, unused)
-            report.error_at_key(member, f'unknown key "{clip(key)}".', hint)
+            report.error(member, f'unknown key "{clip(key)}".', hint)
             fits = False
     for key, field in fields.items():
         if field.required and key not in node.members:

@@ -20,7 +20,7 @@ from midstream.language.lint_roles import lint_roles
 from midstream.language.lint_work import workflows_run
 from midstream.language.offline_replies import lint_offline_part
 from midstream.language.problem import Problem
-from midstream.language.shape import Report
+from midstream.language.shape import read_file
 from midstream.language.spec import Role, ToolSpec
 from midstream.runtime.loader import (
     OFFLINE_NAME,
@@ -249,10 +249,9 @@ def _foreign(path: Path, kind: Kind) -> tuple[Problem, ...]:
         return (Problem(file=file, line=0, column=0, path="", message=message, hint=hint),)
 
     def check(text: str, file: str) -> tuple[Problem, ...]:
-        parsed = parse(text)
-        report = Report(file, parsed.flaws)
-        if parsed.root is not None:
-            report.error(parsed.root, message, hint)
+        root, report = read_file(text, file)
+        if root is not None:
+            report.error(root, message, hint)
         return report.problems
 
     return _with_text(path, check)

@@ -12,10 +12,9 @@ from midstream.config.private_files import FileMissing, shown_path
 from midstream.core.guidance import with_guidance
 from midstream.language.branch_spec import sub_workflow
 from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
-from midstream.language.json_text import parse
 from midstream.language.names import Json
 from midstream.language.problem import as_text
-from midstream.language.shape import Report, without_schema
+from midstream.language.shape import read_file
 from midstream.language.spec import Definition, Guidance, Role, ToolSpec
 from midstream.runtime.handlers import ScriptHandlers, load_script
 from midstream.runtime.loader import (
@@ -158,11 +157,11 @@ class WorkflowLibrary:
             text, problems = decoded(self._config.read(path), shown_path(path))
         except FileMissing:
             return None
-        parsed = parse(text)
-        problems = problems or Report(shown_path(path), parsed.flaws).problems
-        if problems or parsed.root is None:
+        root, report = read_file(text, shown_path(path))
+        problems = problems or report.problems
+        if problems or root is None:
             return AuthorMistake(f"{shown_path(path)} cannot be read:\n{as_text(problems)}")
-        return without_schema(parsed.root).value
+        return root.value
 
 
 def _subs(definition: Definition) -> list[str]:
