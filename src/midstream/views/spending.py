@@ -12,7 +12,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Budget
 from midstream.views.amounts import counted, in_short
-from midstream.views.cells import cells, clipped, padded, wrapped
+from midstream.views.cells import cells, clipped, row_of, wrapped
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,12 +82,11 @@ def table(
     slim = [max(cells(row[at]) for row in numbers) for at in range(len(_HEADS))]
     if sum(wide) + sum(slim) + 2 * (len(wide) + len(slim) - 1) > width:
         return [line for row in all_rows for line in _stacked(row, width)]
-    lines: list[str] = []
-    for names, figure in zip(labels, numbers, strict=True):
-        left = [padded(text, size) for text, size in zip(names, wide, strict=True)]
-        right = [text.rjust(size) for text, size in zip(figure, slim, strict=True)]
-        lines.append("  ".join((*left, *right)).rstrip())
-    return lines
+    widths = (*wide, *slim)
+    return [
+        row_of((*names, *map(str.rjust, figure, slim)), widths)
+        for names, figure in zip(labels, numbers, strict=True)
+    ]
 
 
 def price(cost: Cost) -> str:

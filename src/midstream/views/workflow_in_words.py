@@ -3,7 +3,7 @@ meanwhile do. Read off the same machine that is drawn (`graph`).
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -15,7 +15,7 @@ from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
 from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
 from midstream.views.amounts import seconds_words
-from midstream.views.cells import clipped, one_line, padded, wrapped
+from midstream.views.cells import clipped, one_line, row_of, wrapped
 from midstream.views.graph import (
     Edge,
     Graph,
@@ -277,14 +277,23 @@ _TROUBLE: dict[NodeKind, ErrorKind] = {
 
 def _outside_branches(graph: Graph) -> set[str]:
     """Return the states the run itself enters: those of branches alone end a branch, not the run."""
-    resumes = {edge.target for edge in graph.edges if edge.kind == "resume"}
+    resumes = (edge.target for edge in graph.edges if edge.kind == "resume")
+    begun = [edge for edge in graph.edges if edge.kind != "branch"]
+    return _reached([graph.entry, *filter(None, [graph.resume, *resumes])], begun)
+
+
+def _reached(starts: Iterable[str], edges: Iterable[Edge]) -> set[str]:
+    """Return the states that edges lead to from some, those included."""
+    onward: dict[str, list[str]] = {}
+    for edge in edges:
+        onward.setdefault(edge.source, []).append(edge.target)
     found: set[str] = set()
-    todo = [graph.entry, *filter(None, [graph.resume, *resumes])]
+    todo = [*starts]
     while todo:
         name = todo.pop()
         if name not in found:
             found.add(name)
-            todo += [edge.target for edge in graph.exits(name) if edge.kind != "branch"]
+            todo += onward.get(name, ())
     return found
 
 
@@ -309,24 +318,26 @@ def _stops(workflow: Workflow, graph: Graph) -> Iterator[str]:
         bounds = " ".join(_bounds(state))
         if bounds:
             yield f"{one_line(state.name)}: {bounds}"
-    unsafe = [
-        one_line(state.name)
-        for state in workflow.states
-        if state.agent is not None and catch_of(state, "model") is None
-    ]
-    if unsafe:
-        yield f"The run fails if the turn of {_listed(unsafe)} does, such as without a network."
-    others = [
-        one_line(state.name)
-        for state in workflow.states
-        if (trouble := _TROUBLE.get(kind_of(state))) and catch_of(state, trouble) is None
-    ]
-    if others:
-        yield f"The run fails if the work of {_listed(others)} does."
+    by_turn = _uncaught(workflow, {"agent": "model"})
+    if by_turn:
+        yield f"The run fails if the turn of {by_turn} does, such as without a network."
+    by_work = _uncaught(workflow, _TROUBLE)
+    if by_work:
+        yield f"The run fails if the work of {by_work} does."
     if any(map(handlers_of, workflow.states)):
         yield "The run fails if a function of its script raises, unless the state catches it."
     yield from _unbounded(workflow, graph)
     yield "You: Esc (or /stop) halts it until your next words, `midstream stop RUN` ends it."
+
+
+def _uncaught(workflow: Workflow, trouble: Mapping[NodeKind, ErrorKind]) -> str:
+    """Return the states whose work may fail without a way on, "" for none."""
+    found = [
+        one_line(state.name)
+        for state in workflow.states
+        if (kind := trouble.get(kind_of(state))) and catch_of(state, kind) is None
+    ]
+    return _listed(found) if found else ""
 
 
 def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
@@ -338,11 +349,16 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
         for state in workflow.states
         if state.max_visits is not None or any(map(_counts_visits, state.transitions))
     }
-    onward: dict[str, set[str]] = {}
-    for edge in graph.edges:
-        if edge.kind != "resume" and edge.source not in bounded and edge.target not in bounded:
-            onward.setdefault(edge.source, set()).add(edge.target)
-    circling = [name for name in onward if name in _reached(name, onward)]
+    free = [
+        edge
+        for edge in graph.edges
+        if edge.kind != "resume" and edge.source not in bounded and edge.target not in bounded
+    ]
+    circling = [
+        name
+        for name in dict.fromkeys(edge.source for edge in free)
+        if name in _reached([edge.target for edge in free if edge.source == name], free)
+    ]
     if circling:
         yield (
             f"Nothing in the file bounds how often it goes round through "
@@ -353,17 +369,6 @@ def _unbounded(workflow: Workflow, graph: Graph) -> Iterator[str]:
 def _counts_visits(transition: Transition) -> bool:
     names = () if transition.when is None else compiled(transition.when).names
     return any(name.split(".")[0] == "visits" for name in names)
-
-
-def _reached(start: str, onward: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    todo = [*onward.get(start, ())]
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += onward.get(name, ())
-    return found
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -377,12 +382,8 @@ def explanation_text(explanation: Explanation, *, width: int = 80) -> str:
     """Return the explanation for a person, in lines of at most `width` columns."""
     about = f": {explanation.description}" if explanation.description else ""
     lines = wrapped(f"{explanation.name}{about}", width, most=20)
-    parts = (
-        ("What starts it", explanation.starts),
-        ("Who takes part", explanation.agents),
-    )
-    for title, said in parts:
-        lines += _part(title, said, width)
+    lines += _part("What starts it", explanation.starts, width)
+    lines += _part("Who takes part", explanation.agents, width)
     lines += ["", "What each state does", ""]
     lines += _table(explanation.states, width)
     lines += _part("What it produces", (explanation.leaves,), width)
@@ -392,10 +393,12 @@ def explanation_text(explanation: Explanation, *, width: int = 80) -> str:
 
 def _part(title: str, said: Sequence[str], width: int) -> list[str]:
     lines = ["", title, ""] if said else []
-    for sentence in said:
-        first, *rest = wrapped(sentence, width - 2, most=20)
-        lines += [f"- {first}", *(f"  {line}" for line in rest)]
-    return lines
+    return lines + [line for sentence in said for line in _hanging("- ", sentence, width, most=20)]
+
+
+def _hanging(mark: str, text: str, width: int, *, most: int) -> list[str]:
+    first, *rest = wrapped(text, width - 2, most=most)
+    return [f"{mark}{first}", *(f"  {line}" for line in rest)]
 
 
 def _table(states: Sequence[StateWords], width: int) -> list[str]:
@@ -406,30 +409,17 @@ def _table(states: Sequence[StateWords], width: int) -> list[str]:
     does_width = (room - name) * 2 // 5
     then = (room - name - does_width) // 2
     widths = (name, does_width, then, room - name - does_width - then)
-    lines = [_row(_COLUMNS, widths), _row(tuple("─" * each for each in widths), widths)]
+    lines = [row_of(_COLUMNS, widths), row_of(("─" * each for each in widths), widths)]
     for each in states:
         columns = (
             wrapped(each.name, name, most=40),
             wrapped(each.does, does_width, most=40),
-            _ways(each.then, then),
+            [line for way in each.then for line in _hanging("→ ", way, then, most=40)],
             wrapped(each.on_words, widths[-1], most=40),
         )
-        lines += [_row(cells, widths) for cells in zip_longest(*columns, fillvalue="")]
+        lines += [row_of(cells, widths) for cells in zip_longest(*columns, fillvalue="")]
         lines.append("")
     return lines[:-1] if states else lines
-
-
-def _ways(then: Sequence[str], width: int) -> list[str]:
-    """Return where a state leads, each way on lines of its own."""
-    lines: list[str] = []
-    for way in then:
-        first, *rest = wrapped(way, width - 2, most=40)
-        lines += [f"→ {first}", *(f"  {line}" for line in rest)]
-    return lines
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(padded(cell, size) for cell, size in zip(cells, widths, strict=True)).rstrip()
 
 
 def _blocks(states: Sequence[StateWords], width: int) -> list[str]:
