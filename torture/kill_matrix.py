@@ -34,10 +34,10 @@ import msgspec
 from midstream.app.assembly import SystemClock
 from midstream.core.codec import encode_run
 from midstream.core.decide.steering import NOT_KNOWN, OUTCOMES
-from midstream.core.decision import Decision
 from midstream.core.events import Fact, InputDisposed, InputReceived, StateTransition
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json

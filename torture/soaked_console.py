@@ -17,9 +17,8 @@ import msgspec
 from midstream.app.own_commands import run_own_command
 from midstream.core import events as e
 from midstream.core.call_notes import COMMAND
-from midstream.core.decision import Decision
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.language.names import Json, Policy
 from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.tui.interface import ConsoleInterface

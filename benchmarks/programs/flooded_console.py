@@ -14,10 +14,9 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
-from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.language.names import Policy
 from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory

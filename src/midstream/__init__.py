@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from midstream.app.commands.handler import CommandHandler
     from midstream.cli.start_headless import run_workflow
     from midstream.config.manager import ConfigManager
-    from midstream.core.decision import Decision
     from midstream.core.notices import Envelope
+    from midstream.core.question import Decision
     from midstream.core.run import Run
     from midstream.language.errors import (
         AuthorMistake,
@@ -46,7 +46,7 @@ _HOMES = {
     "CommandHandler": "app.commands.handler",
     "ConfigManager": "config.manager",
     "ConsoleInterface": "tui.interface",
-    "Decision": "core.decision",
+    "Decision": "core.question",
     "Envelope": "core.notices",
     "JournalMoved": "language.errors",
     "MidstreamError": "language.errors",

@@ -3,10 +3,10 @@
 import pytest
 from storytelling import call, define, done, flow, go, of, replies, says, state, tell, within
 
-from midstream.core.budget_words import AGAIN, NO_LIMIT, STOP_THERE
 from midstream.core.events import BudgetReached, Interrupted, QuestionAsked, Usage
 from midstream.core.inputs import Halt
 from midstream.core.pending import pending
+from midstream.core.question import AGAIN, NO_LIMIT, STOP_THERE
 from midstream.core.run import Run
 from midstream.language.spec import Budget, State, Workflow
 

@@ -29,7 +29,7 @@ from storytelling import (
 )
 
 from midstream.core import events as e
-from midstream.core.decide.run_to_completion import MAX_SILENT_TRANSITIONS
+from midstream.core.decide.states import MAX_SILENT_TRANSITIONS
 from midstream.core.inputs import Halt, HandlerFailed, Recovered
 from midstream.core.pending import handler_key
 from midstream.core.run import Run

@@ -18,10 +18,10 @@ from storytelling import (
 )
 
 from midstream.core.active_time import counts_minutes
-from midstream.core.budget_words import AGAIN
 from midstream.core.events import BudgetReached, TimeSpent
 from midstream.core.inputs import Halt, HandlerLogged, Resume
 from midstream.core.pending import RunHandler, pending
+from midstream.core.question import AGAIN
 from midstream.core.run import Run
 from midstream.language.spec import Budget, Catch, ForEach, State
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from scene_kit import WORKFLOWS, WORKS, Scene, scene
 
-from midstream.core.decision import Decision
 from midstream.core.events import Interrupted, QuestionAnswered, ToolCalled
+from midstream.core.question import Decision
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import (
     FakeTool,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scene_kit import Scene
 
-from midstream.core.decision import Decision
+from midstream.core.question import Decision
 from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN

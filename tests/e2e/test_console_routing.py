@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from scene_kit import DEADLINE_S, Scene, scene
 
-from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, QuestionAnswered, RunStarted
+from midstream.core.question import Decision
 from midstream.testing.fakes import FakeTool, FakeTools, Gate, asks, call, calls, says
 
 # --- lines sent together ----------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from deadline import DEADLINE_S
 from rehearsing import recorded_of
 
-from midstream.core.budget_words import AGAIN
+from midstream.core.question import AGAIN
 from midstream.language.spec import Budget
 from midstream.rehearsal import format as form
 from midstream.rehearsal.comparison import replay

@@ -45,7 +45,6 @@ from hypothesis.stateful import (
 )
 
 from midstream.core.decide.steering import UNKNOWN
-from midstream.core.decision import Decision
 from midstream.core.events import (
     AnyFact,
     InputDisposed,
@@ -82,6 +81,7 @@ from midstream.core.inputs import (
     Withdraw,
 )
 from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy

@@ -12,9 +12,9 @@ from travel_kit import DEADLINE_S
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e
 from midstream.core.conversation import ToolCall
-from midstream.core.decision import Decision
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, UserMistake
 from midstream.language.spec import Definition

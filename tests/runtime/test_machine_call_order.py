@@ -16,12 +16,10 @@ from machine_kit import PLAIN, replayed
 
 from midstream.core.conversation import ToolResult
 from midstream.core.decide.steering import OUTCOMES
-from midstream.core.decision import Decision
 from midstream.core.events import FileWritten, QuestionAsked
 from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Envelope
-from midstream.core.outcomes import DID_NOT_HAPPEN, HAPPENED
-from midstream.core.question import Question
+from midstream.core.question import DID_NOT_HAPPEN, HAPPENED, Decision, Question
 from midstream.core.run import Run
 from midstream.language.errors import JournalMoved
 from midstream.language.names import Json

@@ -13,8 +13,8 @@ from machine_kit import PLAIN, RESUMING, START, Scene, flow, scene
 
 from midstream.core import events as e
 from midstream.core.codec import decode_fact, encode_fact
-from midstream.core.decision import Decision
 from midstream.core.inputs import RequestedCall
+from midstream.core.question import Decision
 from midstream.language.errors import AuthorMistake, JournalFull, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import State

@@ -2,9 +2,8 @@
 
 from machine_kit import START, Scene, flow, replayed, rounds, scene
 
-from midstream.core.budget_words import STOP_THERE
-from midstream.core.decision import Decision
 from midstream.core.events import TimeSpent
+from midstream.core.question import STOP_THERE, Decision
 from midstream.core.run import Run
 from midstream.language.errors import JournalFull
 from midstream.language.names import Json

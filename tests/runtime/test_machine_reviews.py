@@ -6,7 +6,7 @@ import pytest
 from machine_kit import PLAIN, RESUMING, flow, scene
 
 from midstream.core import events as e
-from midstream.core.decision import Decision
+from midstream.core.question import Decision
 from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.capability import SHOWN

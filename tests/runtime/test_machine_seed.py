@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 from machine_kit import PLAIN, RESUMING, START, flow, rounds, scene
 
-from midstream.core.decision import Decision
 from midstream.core.events import AgentResponded, InputDisposed, Interrupted, ToolReturned
+from midstream.core.question import Decision
 from midstream.language.errors import WorldTrouble
 from midstream.language.spec import ParsingTool, Role
 from midstream.runtime.handler_run import HandlerRun

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from two_processes import DEADLINE_S, Place, place
 
-from midstream.core.decision import Decision
 from midstream.core.events import InputReceived
 from midstream.core.notices import Envelope
+from midstream.core.question import Decision
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.remote import NOBODY, RemoteMachine

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, event, given, settings
 from random_workflows import HANDLERS, INNER, ROLES, TOOLS, WORK, every_key, keys_of, workflows
 
 from midstream.core import events as e
-from midstream.core.decision import Decision
 from midstream.core.inputs import RequestedCall
 from midstream.core.pending import AwaitTime, pending
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.lint import lint_workflow
 from midstream.language.names import Json

@@ -5,7 +5,7 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.core.decision import Decision
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.runtime.engine.local import LocalEngine

@@ -23,10 +23,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core.decide.steering import NOT_KNOWN, OUTCOMES
-from midstream.core.decision import Decision
 from midstream.core.inputs import RequestedCall
 from midstream.core.pending import AwaitTime, pending
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import WorldTrouble

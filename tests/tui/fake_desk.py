@@ -15,9 +15,8 @@ import msgspec
 
 from midstream.app.own_commands import run_own_command
 from midstream.core import events as e
-from midstream.core.decision import Decision
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.core.run import Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow

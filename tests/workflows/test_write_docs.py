@@ -7,9 +7,9 @@ import pytest
 from deadline import DEADLINE_S
 from playing import Gate, Play, play, small_project
 
-from midstream.core.decision import Decision
 from midstream.core.events import BranchFinished, BranchStarted, Prompted, QuestionAsked
 from midstream.core.notices import Envelope, TextDelta
+from midstream.core.question import Decision
 from midstream.core.run import Run
 
 NAME = "write_docs"

@@ -26,9 +26,8 @@ from midstream.app.user_lines import Saying
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import make_private
 from midstream.core import events as e
-from midstream.core.decision import Decision
 from midstream.core.notices import Envelope, RunTaken
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.core.routing import is_goodbye
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.mode import Mode

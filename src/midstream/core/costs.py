@@ -79,3 +79,9 @@ def in_words(cost: Cost) -> str:
     else:
         price = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.usd else f"${cost.usd:.4f}"
     return f"at least {price} ({cost.unpriced} unpriced)" if cost.unpriced else price
+
+
+def counted(count: float, what: str) -> str:
+    """Return so many of something in words: `1 tool call`, `2,000 tokens`."""
+    number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    return f"{number} {what}{'' if count == 1 else 's'}"

@@ -10,9 +10,19 @@ import msgspec
 
 from midstream.core.conversation import ToolCall
 from midstream.core.inputs import EffectKey
-from midstream.core.run import FREE, WITHIN, Compacting, OpenCall, Run, plan_for
+from midstream.core.run import (
+    DEADLINE,
+    FREE,
+    RETRY,
+    TIMEOUT,
+    WAITED,
+    WITHIN,
+    Compacting,
+    OpenCall,
+    Run,
+    plan_for,
+)
 from midstream.core.summaries import summary_key
-from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.language.branch_spec import wait_of
 from midstream.language.names import Json, Slot
 from midstream.language.spec import Ask

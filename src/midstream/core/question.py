@@ -1,10 +1,10 @@
 """Questions as records: asked once, closed once, by exactly one of answer or supersession."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-from midstream.language.names import Json, QuestionKind, Subject
+from midstream.language.names import Json, Outcome, QuestionKind, Subject
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -56,3 +56,41 @@ def misfit(question: Question, text: str) -> str:
     """Return why a line is no answer to a question with choices, in words for the person."""
     listed = ", ".join(f"{number} {choice}" for number, choice in enumerate(question.choices, 1))
     return f"{text.strip()[:60]!r} is not one of the choices. Choose by number or word: {listed}."
+
+
+HAPPENED = "It happened"
+DID_NOT_HAPPEN = "It did not happen"
+NOT_KNOWN = "Not known: let the agent verify"
+OUTCOMES: dict[str, tuple[Outcome, str]] = {
+    HAPPENED: (
+        "completed",
+        "The process ended during this call and its output is lost. The user says: it happened.",
+    ),
+    DID_NOT_HAPPEN: (
+        "not_run",
+        "The process ended before this call had an effect. The user says: it did not happen.",
+    ),
+    NOT_KNOWN: ("unknown", "The process ended during this call. Outcome unknown: verify first."),
+}
+"""What a person may say of a call whose outcome is unknown, and what the model is told then."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A yes or a no to a tool call.
+
+    `for_run`: with a yes, what it asked for needs no further approval in this run. `note` are words for
+    the model, with a no. `edited` are arguments the call is made with in place of its own, those left
+    out stay as they are: writing them was the yes to them.
+    """
+
+    granted: bool
+    for_run: bool = False
+    note: str = ""
+    edited: dict[str, Json] | None = None
+
+
+AGAIN: Final = "as much again"
+NO_LIMIT: Final = "no limit"
+STOP_THERE: Final = "stop the run"
+ANSWERS: Final = (AGAIN, NO_LIMIT, STOP_THERE)
+"""What a person may answer where a budget is used up."""

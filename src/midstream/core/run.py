@@ -437,3 +437,18 @@ def with_usage(run: Run, **changes: object) -> Run:
 
 WITHIN = "in"
 """In an effect's key: what follows the branch's name is the key within it."""
+
+
+# --- the names of the timers a state may have --------------------------------------------
+
+TIMEOUT = "timeout"
+"""The state has taken too long."""
+
+DEADLINE = "deadline"
+"""The state's question is to be answered by then; below 0 it is over."""
+
+WAITED = "wait"
+"""The state's wait is over."""
+
+RETRY = "retry"
+"""The state is tried again."""

@@ -28,9 +28,8 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
-from midstream.core.run import Run
+from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, Run
 from midstream.core.summaries import summary_key
-from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.rehearsal.effect_keys import key_from

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from midstream.core.branch_address import as_typed, living
-from midstream.core.decision import Decision
 from midstream.core.events import AnyFact, RunFailed
-from midstream.core.timer_names import RETRY, WAITED
+from midstream.core.question import Decision
+from midstream.core.run import RETRY, WAITED
 from midstream.language.errors import JournalMoved, MidstreamError
 from midstream.rehearsal import format as form
 from midstream.rehearsal.auto_responder import Improviser

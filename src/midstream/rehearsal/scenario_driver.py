@@ -9,9 +9,8 @@ import msgspec
 from midstream.core.branch_address import branch_at
 from midstream.core.call_notes import REFUSED
 from midstream.core.conversation import Message
-from midstream.core.decision import Decision
 from midstream.core.inputs import RequestedCall
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake, WorldTrouble

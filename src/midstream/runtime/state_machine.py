@@ -20,10 +20,10 @@ from midstream.core import inputs
 from midstream.core.call_notes import with_arguments
 from midstream.core.decide.decide import judged
 from midstream.core.decide.transaction import Story
-from midstream.core.decision import Decision
 from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTaken
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import (

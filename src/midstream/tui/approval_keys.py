@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 
 from midstream.core.call_notes import COMMAND
-from midstream.core.decision import Decision
+from midstream.core.question import Decision
 from midstream.runtime.ports import Desk
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.background_tasks import UnderWay

@@ -22,8 +22,7 @@ from midstream.core.notices import (
     RunTaken,
 )
 from midstream.core.question import Question
-from midstream.core.run import Run
-from midstream.core.timer_names import WAITED
+from midstream.core.run import WAITED, Run
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT, STOP
 from midstream.tui.agent_events import AgentStory

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from midstream.core.budget_words import counted
+from midstream.core.costs import counted
 from midstream.core.decide.transitions import catch_of
 from midstream.language.branch_spec import branches_of
 from midstream.language.expressions import compiled

@@ -10,7 +10,7 @@ from test_foreign_pasts import ENTER, Here
 from travel_kit import DEADLINE_S
 
 from midstream.core import events as e
-from midstream.core.budget_words import NO_LIMIT
+from midstream.core.question import NO_LIMIT
 from midstream.core.run import Run
 from midstream.language.spec import Budget
 from midstream.runtime.engine.local import LocalEngine

@@ -9,10 +9,10 @@ from tables import table
 
 from midstream.cli.headless.resume_headless import go_on, unapproved
 from midstream.cli.headless.run_headless import Asking, Given
-from midstream.core.decision import Decision
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import CallReviewed
 from midstream.core.pending import ReviewCall, pending
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.time_travel import fork

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from midstream.cli.headless.run_headless import ANSWER, Asking, Given, is_wanted
 from midstream.core.branch_address import branch_at
-from midstream.core.decision import Decision
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.core.run import Run
 from midstream.runtime.ports import Machine
 from midstream.safety.capability import SHOWN, quoted

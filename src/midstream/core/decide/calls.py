@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from midstream.core.budgets import exceeded
 from midstream.core.call_notes import COMMAND, REFUSED
 from midstream.core.conversation import ToolCall
+from midstream.core.decide.budgets import exceeded
 from midstream.core.decide.transaction import Story
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.inputs import CallReviewed, RequestedCall

@@ -15,12 +15,12 @@ import msgspec
 from midstream.core import events as e
 from midstream.core import inputs
 from midstream.core.branch_address import branch_at, living
-from midstream.core.budgets import narrower
 from midstream.core.call_notes import with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting, steering
+from midstream.core.decide.budgets import narrower
 from midstream.core.decide.calls import are_granted, begin_call, reviewed, unusable
-from midstream.core.decide.run_to_completion import settle
+from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
 from midstream.core.decide.transaction import BranchStory, Story
 from midstream.core.decide.transitions import enter, failed
@@ -71,15 +71,15 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
     is_anew = isinstance(input, inputs.Recovered) and input.is_foreign
     if story.run.visit.branches and not isinstance(input, _OF_EFFECTS):
-        _settle_within(story, run, is_anew=is_anew)
-    settle(about, is_new_request=is_anew or _request_owed(about.run) != before)
+        _run_branches_to_completion(story, run, is_anew=is_anew)
+    run_to_completion(about, is_new_request=is_anew or _request_owed(about.run) != before)
     while isinstance(about, BranchStory):
         about = about.around
-        settle(about, is_new_request=False)
+        run_to_completion(about, is_new_request=False)
     return story
 
 
-def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
+def _run_branches_to_completion(story: Story, before: Run, *, is_anew: bool) -> None:
     """Settle the branches of which a person's input made something true, the deepest first.
 
     Those that waited for a budget to be raised are among them, if it was; `is_anew`: all are.
@@ -99,7 +99,7 @@ def _settle_within(story: Story, before: Run, *, is_anew: bool) -> None:
         else:
             was = branch_at(before, path)
             is_new = is_anew or was is None or _request_owed(inner) != _request_owed(was)
-            settle(steering.story_at(story, path), is_new_request=is_new)
+            run_to_completion(steering.story_at(story, path), is_new_request=is_new)
 
 
 def _over_budget(run: Run) -> Iterator[str]:

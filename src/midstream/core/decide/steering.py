@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from midstream.core import events as e
 from midstream.core.branch_address import addressed
-from midstream.core.budget_words import STOP_THERE
 from midstream.core.call_notes import COMMAND
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting
@@ -37,12 +36,12 @@ from midstream.core.decide.transitions import (
 from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.fold.fold_turns import is_question_call
 from midstream.core.inputs import Halt, Shown, Stop, UserSaid, Withdraw
-from midstream.core.outcomes import DID_NOT_HAPPEN as DID_NOT_HAPPEN
-from midstream.core.outcomes import HAPPENED as HAPPENED
-from midstream.core.outcomes import NOT_KNOWN as NOT_KNOWN
-from midstream.core.outcomes import OUTCOMES as OUTCOMES
 from midstream.core.pending import request_key
-from midstream.core.question import Question, chosen, misfit
+from midstream.core.question import DID_NOT_HAPPEN as DID_NOT_HAPPEN
+from midstream.core.question import HAPPENED as HAPPENED
+from midstream.core.question import NOT_KNOWN as NOT_KNOWN
+from midstream.core.question import OUTCOMES as OUTCOMES
+from midstream.core.question import STOP_THERE, Question, chosen, misfit
 from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 

@@ -6,8 +6,7 @@ from midstream.core.decide.transitions import enter, failed
 from midstream.core.events import QuestionExpired, StateRetried, TimerSet, WorkDone, WorkflowOutput
 from midstream.core.inputs import TimerRang, TimerStarted
 from midstream.core.pending import set_key, timer_key, timers_owed
-from midstream.core.run import plan_for
-from midstream.core.timer_names import DEADLINE, RETRY, TIMEOUT, WAITED
+from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, plan_for
 from midstream.language.spec import Ask
 
 

@@ -18,11 +18,10 @@ from midstream.core.fold.fold_branches import (
     with_context,
     with_questions_of,
 )
-from midstream.core.fold.fold_contexts import added, with_shown
+from midstream.core.fold.fold_contexts import added, summary_began, summary_ended, with_shown
 from midstream.core.fold.fold_halts import disposed, held_if_due, interrupted, received
 from midstream.core.fold.fold_questions import answered, asked, below_budget, closed, expired
 from midstream.core.fold.fold_states import entered, handler_ran, redefined, started
-from midstream.core.fold.fold_summaries import summary_began, summary_ended
 from midstream.core.fold.fold_turns import (
     prompted,
     reply_cut,

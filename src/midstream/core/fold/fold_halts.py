@@ -6,6 +6,7 @@ from midstream.core.append_only import booked
 from midstream.core.events import InputDisposed, InputReceived, Interrupted
 from midstream.core.fold.fold_contexts import with_shown
 from midstream.core.run import (
+    WAITED,
     Halt,
     InputRecord,
     OpenCall,
@@ -18,7 +19,6 @@ from midstream.core.run import (
     with_inbox,
     with_visit,
 )
-from midstream.core.timer_names import WAITED
 from midstream.language.names import RESUME
 
 _NONE: dict[str, Run] = {}

@@ -5,14 +5,11 @@ from typing import Literal
 from msgspec.structs import replace
 
 from midstream.core.append_only import logged, relogged
-from midstream.core.budget_words import NO_LIMIT, STOP_THERE
 from midstream.core.events import QuestionAnswered, QuestionAsked, QuestionExpired
 from midstream.core.fold.fold_states import after_phase
 from midstream.core.fold.fold_turns import with_call
-from midstream.core.outcomes import OUTCOMES
-from midstream.core.question import Question
-from midstream.core.run import Run, definition_of, with_inbox, with_usage, with_visit
-from midstream.core.timer_names import DEADLINE
+from midstream.core.question import NO_LIMIT, OUTCOMES, STOP_THERE, Question
+from midstream.core.run import DEADLINE, Run, definition_of, with_inbox, with_usage, with_visit
 from midstream.language.names import START, Json
 from midstream.language.spec import named_input
 

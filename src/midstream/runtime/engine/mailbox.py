@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from midstream.core.decision import Decision
+from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.wakeup import Doorbell
 from midstream.runtime.ports import Machine

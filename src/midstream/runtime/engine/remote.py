@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midstream.core.decision import Decision
 from midstream.core.events import Fact
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
+from midstream.core.question import Decision
 from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake

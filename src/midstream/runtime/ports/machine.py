@@ -5,8 +5,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from midstream.core.decision import Decision
 from midstream.core.notices import Envelope
+from midstream.core.question import Decision
 from midstream.core.run import Run
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Definition

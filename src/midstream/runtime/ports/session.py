@@ -6,8 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from midstream.core.decision import Decision
-from midstream.core.question import Question
+from midstream.core.question import Decision, Question
 from midstream.language.names import Policy
 from midstream.views.lanes import Lane
 from midstream.views.turns import Turn
