@@ -13,7 +13,6 @@ WRITE_POINTS = {
     "tui/terminal.py": "frames of the terminal's face",
 }
 CHILDREN = {
-    "codemap/code_figures.py": "a child process that answers to its parent's pipe",
     "codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tools/sandbox/init.py": "a child process that answers to its parent's pipe",
     "views/events_page.py": "makes a page of the docs",

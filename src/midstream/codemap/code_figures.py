@@ -1,32 +1,24 @@
 """The figures of a folder of code: size, complexity, imports, and where change meets complexity.
 
-Measuring is slow and pure Python, so it runs in a child process (`python -m
-midstream.codemap.code_figures ROOT COMMITS TOP`): the prompt keeps its processor, and a stop is a kill.
 The same folder and history give the same figures, in the same order.
 
 `score` is complexity times changes: a complex file nobody touches costs nothing, a simple one that
 changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 """
 
-import io
-import os
 import posixpath
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 
 from midstream.codemap.code_file import (
-    FILE_S,
     NOT_CODE,
     Function,
     Guard,
     ReadFile,
-    at_most,
     read_file,
 )
 from midstream.codemap.file_imports import EXACT, file_imports, go_modules
@@ -316,32 +308,3 @@ def _shortened(figures: Measurement, top: int) -> Measurement:
         ranking=figures.ranking[:top],
         imports=imports,
     )
-
-
-def main(arguments: list[str]) -> int:
-    """Write the figures of a folder to stdout as JSON; return the exit code.
-
-    The arguments are ROOT COMMITS TOP [FILE]; FILE holds the paths to leave out, each before a NUL.
-    """
-    root, commits, top, *files = arguments
-    # lizard puts the folder of argv[0] in front of sys.path, and prints what it cannot read.
-    sys.argv[0] = ""
-    try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            names = [name for file in files for name in Path(file).read_bytes().split(b"\0")]
-            figures = measure(
-                Path(root),
-                commits=int(commits),
-                top=int(top),
-                guard=partial(at_most, FILE_S),
-                without=[os.fsdecode(name) for name in names],
-            )
-    except Exception as error:
-        sys.stdout.write(f"{type(error).__name__}: {error}")
-        return 1
-    sys.stdout.buffer.write(as_json(figures).encode())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -55,7 +55,7 @@ async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> 
     wanted = typed(arguments, ExplainCodebase)
     place, asked = await in_thread(partial(_asked, wanted, context))
     return await answer_of_child(
-        "midstream.codemap",
+        "map",
         place.root,
         asked,
         stop=context.stop,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -80,22 +80,21 @@ async def measured(
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
     return await answer_of_child(
-        "midstream.codemap.code_figures", root, (str(commits), str(top)), stop=stop, without=without
+        "figures", root, (str(commits), str(top)), stop=stop, without=without
     )
 
 
 async def answer_of_child(
-    module: str,
+    what: Literal["map", "figures"],
     root: Path,
     arguments: Sequence[str],
     *,
     stop: asyncio.Event | None = None,
     without: Collection[str] = (),
 ) -> str:
-    """Return what one of our modules says of a folder, run as a program in a process of its own.
+    """Return the map or the figures of a folder, made in a process of their own.
 
-    It gets the folder, the arguments and, where there is something in `without`, a file that holds
-    that, each before a NUL.
+    It gets the arguments that `midstream.codemap.__main__` names; `without` goes to it in a file.
 
     Raises:
         UserMistake: a library it needs is not installed.
@@ -109,7 +108,7 @@ async def answer_of_child(
     out = Kept(MAX_OUTPUT_BYTES)
     left_out = await in_thread(partial(_kept, without)) if without else None
     # -P: a module of the folder midstream was started in is never what runs.
-    command = [sys.executable, "-P", "-W", "ignore", "-m", module]
+    command = [sys.executable, "-P", "-W", "ignore", "-m", "midstream.codemap", what]
     try:
         ended = await run_command(
             [*command, str(root), *arguments, *([left_out] if left_out else [])],
