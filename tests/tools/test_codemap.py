@@ -12,11 +12,10 @@ from toolbench import Bench
 from midstream.codemap import map_builder, map_sources
 from midstream.codemap.code_file import language_of
 from midstream.codemap.ctags import Ctags
+from midstream.codemap.definitions import by_patterns, of_python
 from midstream.codemap.file_imports import file_imports, imports_in
-from midstream.codemap.language_patterns import by_patterns
 from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, mapped
 from midstream.codemap.map_sources import Seen
-from midstream.codemap.python_source import of_python
 from midstream.safety.policy import Policy
 from midstream.tools.explain_codebase import MIN_TOKENS
 from midstream.tools.manager import ToolManager

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.codemap.definition import (
+from midstream.codemap.definitions import (
     MAX_DEFINITIONS,
     MAX_MEMBERS,
     Definition,

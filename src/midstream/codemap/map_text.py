@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.codemap.definition import Definition, Definitions, public
+from midstream.codemap.definitions import Definition, Definitions, public
 from midstream.codemap.map_sources import Seen
 from midstream.codemap.ranking import Ranked
 

@@ -1,13 +1,95 @@
-"""What a file seems to define, by a pattern for each language: for a map, and where nothing better is.
+"""What a file of code defines: its classes, functions and types, with the lines they begin at.
 
-It may miss what is written in an unusual way. Each pattern looks at one line, and what it repeats is
+Python is read by its own syntax tree, other languages by a pattern for each (or better, by `ctags`).
+Patterns may miss what is written in an unusual way. Each looks at one line, and what it repeats is
 bounded: a line that was made to be slow is not.
 """
 
+import ast
 import re
-from typing import Final
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
-from midstream.codemap.definition import MAX_DEFINITIONS, Definition, Definitions
+import msgspec
+
+MAX_DEFINITIONS: Final = 400
+MAX_MEMBERS: Final = 60
+_NAME_CHARS: Final = 80
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """Something a file defines: `what` is it in a few words, `members` what it holds."""
+
+    line: int
+    name: str
+    what: str
+    members: tuple[str, ...] = ()
+
+
+Definitions: TypeAlias = tuple[Definition, ...]
+
+
+def clipped(text: str) -> str:
+    """Return a name or signature, its end left out where it is long."""
+    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
+
+
+def public(found: Definitions) -> Definitions:
+    """Return the definitions that are for others; where there is none, all."""
+    return tuple(one for one in found if not one.name.startswith("_")) or found
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+def of_python(source: str) -> tuple[str, Definitions] | None:
+    """Return the first line of a module's docstring and what it defines; None: it is not this Python's."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+        found = tuple(_in_body(tree.body))[:MAX_DEFINITIONS]
+        about = (ast.get_docstring(tree) or "").strip().partition("\n")[0]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return about, found
+
+
+def _in_body(body: Iterable[ast.stmt]) -> Iterator[Definition]:
+    for node in body:
+        match node:
+            case ast.ClassDef(name=name, bases=bases):
+                heirs = ", ".join(clipped(ast.unparse(base)) for base in bases[:4])
+                members = [
+                    item.name
+                    for item in node.body
+                    if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and not item.name.startswith("_")
+                ]
+                what = f"class {name}({heirs})" if heirs else f"class {name}"
+                yield Definition(node.lineno, name, what, tuple(dict.fromkeys(members)))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                lead = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+                yield Definition(node.lineno, name, f"{lead} {name}({_parameters(node.args)})")
+            case ast.If() | ast.Try():
+                yield from _in_body(node.body)
+
+
+def _parameters(arguments: ast.arguments) -> str:
+    """Return the names alone: a default may be a secret."""
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if arguments.vararg is not None:
+        names.append(f"*{arguments.vararg.arg}")
+    elif arguments.kwonlyargs:
+        names.append("*")
+    names += [each.arg for each in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        names.append(f"**{arguments.kwarg.arg}")
+    return ", ".join(names)
+
+
+# --- other languages ------------------------------------------------------------------------------
 
 _C_LIKE: Final = (
     r"^(?:typedef\s+)?(?P<kind>struct|class|enum|union|namespace)\s+(?P<name>\w+)\s*(?::[^;{\n]*)?(?:\{.*)?$",
