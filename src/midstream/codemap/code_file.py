@@ -18,7 +18,7 @@ from midstream.codemap.source_files import read_regular
 
 MAX_FILE_BYTES = 1_000_000
 MAX_LINE_BYTES = 400
-"""Mean bytes a line above which a file counts as generated: its lines count, its functions do not."""
+"""Mean bytes a line above which a file counts as generated: nothing is looked for in it."""
 
 FILE_S = 5.0
 """Seconds of processor time for the functions of one file. A megabyte takes half of one; a file made to
@@ -92,6 +92,33 @@ class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
     imports: tuple[str, ...]
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a file, before anything is looked for in it; `size` is in bytes."""
+
+    size: int
+    lines: int
+    language: str
+    text: str
+
+
+def read_source(root: Path, path: str) -> Source | None:
+    """Return a file's text; None where it is none, too large, no regular file or holds secrets."""
+    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
+    if data is None or b"\0" in data[:8_192]:
+        return None
+    return Source(
+        size=len(data),
+        lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
+        language=language_of(path),
+        text=data.decode(errors="replace"),
+    )
+
+
+def is_generated(size: int, lines: int) -> bool:
+    """Return whether a program seems to have written a file of so many bytes and lines."""
+    return size > MAX_LINE_BYTES * (lines + 10)
+
+
 def language_of(path: str) -> str:
     """Return the language a file's name says it is in, `OTHER` for none we know."""
     return _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
@@ -108,25 +135,24 @@ def read_file(
 
     `module` is the name the file has in Python, "" for none; `known` are all such names.
     """
-    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
-    if data is None or b"\0" in data[:8_192]:
+    source = read_source(root, path)
+    if source is None:
         return None
-    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    language = language_of(path)
-    is_generated = len(data) > MAX_LINE_BYTES * (lines + 10)
-    source = data.decode(errors="replace")
+    functions: tuple[Function, ...] | None = ()
+    imports: tuple[str, ...] = ()
+    if not is_generated(source.size, source.lines):
+        if source.language not in NOT_CODE:
+            functions = _functions(path, source.text, guard)
+        if module:
+            imports = _known_imports(path, source.text, module, known)
+        elif source.language in EXACT:
+            imports = imports_in(source.text, source.language, path)
     return ReadFile(
         path=path,
-        language=language,
-        lines=lines,
-        functions=() if is_generated or language in NOT_CODE else _functions(path, source, guard),
-        imports=()
-        if is_generated
-        else _known_imports(path, source, module, known)
-        if module
-        else imports_in(source, language, path)
-        if language in EXACT
-        else (),
+        language=source.language,
+        lines=source.lines,
+        functions=functions,
+        imports=imports,
     )
 
 

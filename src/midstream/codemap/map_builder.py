@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.codemap.code_file import FILE_S, MAX_FILE_BYTES, at_most
+from midstream.codemap.code_file import FILE_S, at_most, read_source
 from midstream.codemap.ctags import Ctags, found_ctags
 from midstream.codemap.definitions import Definitions, by_patterns, of_python
 from midstream.codemap.file_imports import go_modules
@@ -15,7 +15,7 @@ from midstream.codemap.map_sources import Seen, all_seen, keep_seen, kept_seen
 from midstream.codemap.map_text import Define, Pen, counted, head_of, legend, short, tree
 from midstream.codemap.packing import Fitted
 from midstream.codemap.ranking import Ranked, ranked, stems
-from midstream.codemap.source_files import changes, listed, read_regular
+from midstream.codemap.source_files import changes, listed
 
 MAX_FILES: Final = 50_000
 DEADLINE_S: Final = 40.0
@@ -145,27 +145,24 @@ class Reader:
         return self._known[seen.path]
 
     def _read(self, seen: Seen) -> tuple[str, Definitions]:
-        if seen.is_plain:
+        source = None if seen.is_plain else read_source(self._root, seen.path)
+        if source is None:
             return "", ()
-        data = read_regular(self._root, seen.path, max_bytes=MAX_FILE_BYTES)
-        if data is None:
-            return "", ()
-        source = data.decode(errors="replace").replace("\r\n", "\n")
         try:
             with at_most(FILE_S):
-                return self._defined(seen, source, data)
+                return self._defined(seen, source.text.replace("\r\n", "\n"))
         except TimeoutError:
             # Whatever it was about to answer is not waited for any more.
             self.close()
             return "", ()
 
-    def _defined(self, seen: Seen, source: str, data: bytes) -> tuple[str, Definitions]:
+    def _defined(self, seen: Seen, source: str) -> tuple[str, Definitions]:
         if seen.language == "Python":
             found = of_python(source.removeprefix("\ufeff"))
             if found is not None:
                 return " ".join(found[0].split()), found[1]
         elif (ctags := self._found()) is not None:
-            tags = ctags.definitions(PurePosixPath(seen.path).name, data)
+            tags = ctags.definitions(PurePosixPath(seen.path).name, source.encode())
             if tags:
                 return "", tags
         return "", by_patterns(source, seen.language)

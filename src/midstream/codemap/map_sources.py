@@ -10,15 +10,12 @@ from typing import Final
 
 import msgspec
 
-from midstream.codemap.code_file import MAX_FILE_BYTES, NOT_CODE, OTHER, language_of
+from midstream.codemap.code_file import NOT_CODE, OTHER, is_generated, read_source
 from midstream.codemap.file_imports import imports_in
-from midstream.codemap.source_files import read_regular
 from midstream.safety.protected import classify
 
 MAX_READ_BYTES: Final = 400_000_000
 MAX_NAMES: Final = 1_000
-_GENERATED: Final = 400
-"""Mean bytes a line above which nothing is looked for in a file: somebody's program wrote it."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +37,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether nothing is looked for in it: no text, no code, or a program's work."""
         if self.lines is None or self.language in NOT_CODE:
             return True
-        return self.size > _GENERATED * (self.lines + 10)
+        return is_generated(self.size, self.lines)
 
 
 def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
@@ -59,17 +56,19 @@ def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
     stamp = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
     if known is not None and known.stamp == stamp:
         return known
-    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
-    if data is None or b"\0" in data[:8_192]:
+    source = read_source(root, path)
+    if source is None:
         return Seen(path=path, size=found.st_size, stamp=stamp)
-    lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
-    language = language_of(path)
-    plain = Seen(path=path, size=len(data), stamp=stamp, lines=lines, language=language)
+    plain = Seen(
+        path=path, size=source.size, stamp=stamp, lines=source.lines, language=source.language
+    )
     if plain.is_plain:
         return plain
-    source = data.decode(errors="replace")
-    names = tuple(dict.fromkeys(_NAMED.findall(source)))[:MAX_NAMES]
-    return msgspec.structs.replace(plain, imports=imports_in(source, language, path), names=names)
+    return msgspec.structs.replace(
+        plain,
+        imports=imports_in(source.text, source.language, path),
+        names=tuple(dict.fromkeys(_NAMED.findall(source.text)))[:MAX_NAMES],
+    )
 
 
 _NAMED: Final = re.compile(
