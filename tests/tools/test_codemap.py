@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toolbench import Bench
 
-from midstream.codemap import map_builder, map_sources
+from midstream.codemap import map_builder, scan
 from midstream.codemap.code_file import language_of
 from midstream.codemap.ctags import Ctags
-from midstream.codemap.definitions import by_patterns, of_python
-from midstream.codemap.file_imports import file_imports, imports_in
-from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, mapped
-from midstream.codemap.map_sources import Seen
+from midstream.codemap.definitions import match_patterns, read_python
+from midstream.codemap.file_imports import read_imports, resolve_imports
+from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, draw_map
+from midstream.codemap.scan import ScannedFile
 from midstream.safety.policy import Policy
 from midstream.tools.explain_codebase import MIN_TOKENS
 from midstream.tools.manager import ToolManager
@@ -47,7 +47,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_a_map_shows_files_with_sizes_and_what_they_define(shop: Path) -> None:
-    lines = mapped(shop, Wanted(max_chars=6_000)).split("\n")
+    lines = draw_map(shop, Wanted(max_chars=6_000)).split("\n")
 
     assert "shop/  4 files, 17 lines" in lines
     assert "tests/  1 file, 1 line" in lines
@@ -58,7 +58,7 @@ def test_a_map_shows_files_with_sizes_and_what_they_define(shop: Path) -> None:
 
 
 def test_what_a_map_has_no_room_for_is_what_matters_least(shop: Path) -> None:
-    text = mapped(shop, Wanted(max_chars=450))
+    text = draw_map(shop, Wanted(max_chars=450))
 
     assert "base.py" in text
     assert "data.json" not in text
@@ -71,10 +71,10 @@ def test_what_a_map_has_no_room_for_is_what_matters_least(shop: Path) -> None:
 def test_a_focus_brings_forward_what_is_called_like_it(shop: Path) -> None:
     (shop / "shop/odd.py").write_text("def settle_invoices(): ...\n")
 
-    near = mapped(shop, Wanted(max_chars=600, focus="where are invoices settled?"))
+    near = draw_map(shop, Wanted(max_chars=600, focus="where are invoices settled?"))
 
     assert "settle_invoices" in near
-    assert "settle_invoices" not in mapped(shop, Wanted(max_chars=600))
+    assert "settle_invoices" not in draw_map(shop, Wanted(max_chars=600))
 
 
 def test_a_focus_brings_forward_the_definitions_that_are_called_like_it(shop: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_focus_brings_forward_the_definitions_that_are_called_like_it(shop: Pa
     (shop / "shop/base.py").write_text(f"{many}def settle_invoices(): ...\n")
     wanted = Wanted(max_chars=6_000, focus="where are the invoices settled?")
 
-    assert "      81 def settle_invoices()" in mapped(shop, wanted).split("\n")
+    assert "      81 def settle_invoices()" in draw_map(shop, wanted).split("\n")
 
 
 def test_every_folder_shows_a_file_of_its_own_before_one_shows_all_of_its(shop: Path) -> None:
@@ -90,7 +90,7 @@ def test_every_folder_shows_a_file_of_its_own_before_one_shows_all_of_its(shop: 
         source = f"from shop import more_{(number + 1) % 60}\n" + "def f(a, b, c): ...\n" * 9
         (shop / f"shop/more_{number}.py").write_text(source)
 
-    text = mapped(shop, Wanted(max_chars=1_500))
+    text = draw_map(shop, Wanted(max_chars=1_500))
 
     assert "test_till.py" in text
     assert "more_59.py" not in text
@@ -101,7 +101,7 @@ def test_of_files_that_weigh_the_same_each_folder_shows_its_first(tmp_path: Path
         (tmp_path / f"f{number % 4}").mkdir(exist_ok=True)
         (tmp_path / f"f{number % 4}/m{number:03}.py").write_text("x = 1\n")
 
-    text = mapped(tmp_path, Wanted(max_chars=900))
+    text = draw_map(tmp_path, Wanted(max_chars=900))
 
     assert all(f"m00{number}.py" in text for number in range(4))
 
@@ -111,7 +111,7 @@ def test_files_that_are_no_text_are_one_line_for_each_ending(tmp_path: Path) -> 
         (tmp_path / f"i{number}.png").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "one.bin").write_bytes(b"\0")
 
-    lines = mapped(tmp_path, Wanted(max_chars=900, path="")).split("\n")
+    lines = draw_map(tmp_path, Wanted(max_chars=900, path="")).split("\n")
 
     assert lines[0].endswith(": 51 files, 301 bytes, no lines of text")
     assert lines[3:] == ["*.png  50 files, 300 bytes", "one.bin  1 byte"]
@@ -121,11 +121,11 @@ def test_what_tells_of_the_whole_is_shown_though_nothing_leans_on_it(shop: Path)
     for number in range(60):
         (shop / f"shop/more_{number}.py").write_text("from shop import base\n" * 30)
 
-    assert "\nREADME.md  1 line\n" in mapped(shop, Wanted(max_chars=3_000))
+    assert "\nREADME.md  1 line\n" in draw_map(shop, Wanted(max_chars=3_000))
 
 
 def test_a_folder_is_mapped_by_itself_and_counts_who_leans_on_it_from_outside(shop: Path) -> None:
-    text = mapped(shop, Wanted(max_chars=6_000, path="shop"))
+    text = draw_map(shop, Wanted(max_chars=6_000, path="shop"))
 
     assert text.startswith("shop: 4 files, 17 lines (Python 17)")
     assert "\ntill.py  5 lines, by 1\n" in text
@@ -136,7 +136,7 @@ def test_a_file_is_mapped_whole_with_who_imports_it(shop: Path) -> None:
     many = "".join(f"def f{number}(): ...\n" for number in range(80))
     (shop / "shop/base.py").write_text(many)
 
-    text = mapped(shop, Wanted(max_chars=6_000, path="shop/base.py"))
+    text = draw_map(shop, Wanted(max_chars=6_000, path="shop/base.py"))
 
     assert "imported by shop/price.py, shop/till.py" in text
     assert "80 def f79()" in text
@@ -153,7 +153,7 @@ def test_recent_changes_count(shop: Path) -> None:
         git("add", "-A")
         git("commit", "-q", "-m", "x")
 
-    assert "price.py  1 line, ~3" in mapped(shop, Wanted(max_chars=6_000))
+    assert "price.py  1 line, ~3" in draw_map(shop, Wanted(max_chars=6_000))
 
 
 # --- what is never shown ------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_secrets_ignored_files_and_links_are_left_out(shop: Path) -> None:
     (shop / "id_rsa").write_text("hunter2\n")
     (shop / "passwd").symlink_to("/etc/passwd")
 
-    text = mapped(shop, Wanted(max_chars=20_000))
+    text = draw_map(shop, Wanted(max_chars=20_000))
 
     assert not [name for name in (".env", "id_rsa", "passwd", "made") if name in text]
     assert "hunter2" not in text
@@ -178,15 +178,15 @@ def test_a_folder_of_ignored_files_is_said_to_be_one(shop: Path) -> None:
     (shop / "build").mkdir()
     (shop / "build/made.py").write_text("")
 
-    assert "no files but ignored ones" in mapped(shop, Wanted(max_chars=6_000, path="build"))
+    assert "no files but ignored ones" in draw_map(shop, Wanted(max_chars=6_000, path="build"))
 
 
 def test_names_that_could_pass_for_more_are_left_out(shop: Path) -> None:
     (shop / "a\nshop.py  9 lines").write_text("x")
     (shop / "b\x1b[2J.py").write_text("x")
 
-    assert "9 lines" not in mapped(shop, Wanted(max_chars=20_000))
-    assert "\x1b" not in mapped(shop, Wanted(max_chars=20_000))
+    assert "9 lines" not in draw_map(shop, Wanted(max_chars=20_000))
+    assert "\x1b" not in draw_map(shop, Wanted(max_chars=20_000))
 
 
 async def test_what_policy_keeps_from_the_call_is_not_in_the_map(shop: Path) -> None:
@@ -233,16 +233,16 @@ def test_a_map_keeps_to_its_budget_and_is_the_same_again(
         (folder / f"picture_{number}.png").write_bytes(b"\0" * number)
     wanted = Wanted(max_chars=CHARS_PER_TOKEN * tokens, focus=focus, path=path)
 
-    text = mapped(shop, wanted)
+    text = draw_map(shop, wanted)
 
     assert len(text) <= wanted.max_chars
-    assert mapped(shop, wanted) == text
+    assert draw_map(shop, wanted) == text
 
 
 def test_what_takes_too_long_is_left_out_and_said(shop: Path) -> None:
     ticks = iter(range(1_000))
 
-    text = mapped(shop, Wanted(max_chars=6_000), deadline_s=4, clock=lambda: next(ticks))
+    text = draw_map(shop, Wanted(max_chars=6_000), deadline_s=4, clock=lambda: next(ticks))
 
     assert "of 9 files were looked at.)" in text
 
@@ -252,7 +252,7 @@ def test_more_files_than_are_looked_at_are_counted(
 ) -> None:
     monkeypatch.setattr(map_builder, "MAX_FILES", 4)
 
-    assert "(4 of 9 files were looked at.)" in mapped(shop, Wanted(max_chars=6_000))
+    assert "(4 of 9 files were looked at.)" in draw_map(shop, Wanted(max_chars=6_000))
 
 
 # --- definitions and imports --------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_python_is_read_by_its_syntax() -> None:
         "class A(B, metaclass=M):\n    def g(self): ...\n"
     )
 
-    about, found = of_python(source) or ("", ())
+    about, found = read_python(source) or ("", ())
 
     assert about == "Words."
     assert [(each.line, each.what, each.members) for each in found] == [
@@ -275,7 +275,7 @@ def test_python_is_read_by_its_syntax() -> None:
 
 @pytest.mark.parametrize("source", ["def (", "\0", "(" * 500, "x = " + "-" * 100_000 + "1"])
 def test_what_is_no_python_is_told_by_nothing(source: str) -> None:
-    assert of_python(source) is None or of_python(source) == ("", ())
+    assert read_python(source) is None or read_python(source) == ("", ())
 
 
 @pytest.mark.parametrize(
@@ -302,13 +302,13 @@ def test_what_is_no_python_is_told_by_nothing(source: str) -> None:
 def test_patterns_find_what_other_languages_define(
     language: str, source: str, names: list[str]
 ) -> None:
-    assert [each.name for each in by_patterns(source, language)] == names
+    assert [each.name for each in match_patterns(source, language)] == names
 
 
 @given(text=st.text(max_size=400), language=st.sampled_from(["C", "TypeScript", "Rust", "Go"]))
 def test_patterns_take_any_text(text: str, language: str) -> None:
-    by_patterns(text, language)
-    imports_in(text, language)
+    match_patterns(text, language)
+    read_imports(text, language)
 
 
 def test_a_program_that_is_no_ctags_finds_nothing() -> None:
@@ -351,11 +351,11 @@ def test_a_program_that_is_no_ctags_finds_nothing() -> None:
 )  # fmt: skip
 def test_imports_lead_to_files(files: dict[str, str], path: str, leads_to: set[str]) -> None:
     seen = {
-        name: (language := language_of(name), imports_in(text, language, name))
+        name: (language := language_of(name), read_imports(text, language, name))
         for name, text in files.items()
     }
 
-    found = file_imports(seen, go={"x.org/m": "", "x.org/n": "deep/n"})
+    found = resolve_imports(seen, go={"x.org/m": "", "x.org/n": "deep/n"})
 
     assert found[path] == leads_to
 
@@ -369,23 +369,23 @@ def test_what_was_seen_is_looked_at_again_only_where_it_has_changed(
     monkeypatch.setattr(map_builder, "KEPT_FROM", 1)
     kept = tmp_path_factory.mktemp("kept") / "map"
     wanted = Wanted(max_chars=20_000)
-    first = mapped(shop, wanted, kept=kept)
+    first = draw_map(shop, wanted, kept=kept)
     read: list[str] = []
-    really = map_sources.looked_at
+    really = scan.scan_file
 
-    def spied(root: Path, path: str, known: Seen | None = None) -> Seen | None:
+    def spied(root: Path, path: str, known: ScannedFile | None = None) -> ScannedFile | None:
         found = really(root, path, known)
         if found is not known:
             read.append(path)
         return found
 
-    monkeypatch.setattr(map_sources, "looked_at", spied)
+    monkeypatch.setattr(scan, "scan_file", spied)
     (shop / "shop/price.py").write_text("def cost(): ...\n")
-    second = mapped(shop, wanted, kept=kept)
+    second = draw_map(shop, wanted, kept=kept)
 
     assert read == ["shop/price.py"]
     assert "cost" in second
-    assert second == mapped(shop, wanted)
+    assert second == draw_map(shop, wanted)
     assert second != first
 
 
@@ -396,4 +396,6 @@ def test_what_was_kept_wrongly_is_not_used(
     kept = tmp_path_factory.mktemp("kept") / "map"
     kept.write_bytes(held)
 
-    assert mapped(shop, Wanted(max_chars=6_000), kept=kept) == mapped(shop, Wanted(max_chars=6_000))
+    assert draw_map(shop, Wanted(max_chars=6_000), kept=kept) == draw_map(
+        shop, Wanted(max_chars=6_000)
+    )

@@ -22,7 +22,7 @@ from midstream.codemap.code_file import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.tools import measure_code as tool
-from midstream.tools.measure_code import TOOLS, measured
+from midstream.tools.measure_code import TOOLS, measure_folder
 
 TWELVE_BRANCHES = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(12))
 
@@ -183,7 +183,7 @@ async def test_what_a_parser_complains_of_is_not_taken_for_figures(tmp_path: Pat
     (tmp_path / "deep.java").write_text("class A {\n" * 40_000)
 
     async with asyncio.timeout(DEADLINE_S):
-        assert json.loads(await measured(tmp_path))["totals"]["lines"] == 40_000
+        assert json.loads(await measure_folder(tmp_path))["totals"]["lines"] == 40_000
 
 
 def test_a_file_that_takes_too_long_is_named_in_the_notes(project: Path) -> None:
@@ -290,7 +290,7 @@ async def test_a_module_of_the_workspace_is_never_what_runs(
     monkeypatch.chdir(project)
 
     async with asyncio.timeout(DEADLINE_S):
-        assert json.loads(await measured(project))["totals"]["files"] == 9
+        assert json.loads(await measure_folder(project))["totals"]["files"] == 9
 
 
 async def test_a_measuring_that_fails_says_why(
@@ -301,7 +301,7 @@ async def test_a_measuring_that_fails_says_why(
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="code 3: out of memory"):
-            await measured(tmp_path)
+            await measure_folder(tmp_path)
 
 
 async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.Mo
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="key:  path: there"):
-            await measured(tmp_path)
+            await measure_folder(tmp_path)
 
 
 async def test_no_python_to_measure_with_says_so(
@@ -321,7 +321,7 @@ async def test_no_python_to_measure_with_says_so(
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="could not be started"):
-            await measured(tmp_path)
+            await measure_folder(tmp_path)
 
 
 async def test_cancelling_kills_the_measuring_and_its_children(
@@ -331,7 +331,7 @@ async def test_cancelling_kills_the_measuring_and_its_children(
     monkeypatch.setattr(sys, "executable", str(fake))
 
     async with asyncio.timeout(DEADLINE_S):
-        measuring = asyncio.create_task(measured(tmp_path))
+        measuring = asyncio.create_task(measure_folder(tmp_path))
         child = tmp_path / "child"
         await eventually(lambda: child.exists() and child.read_text().endswith("\n"))
         measuring.cancel()

@@ -2,7 +2,13 @@
 
 import pytest
 
-from midstream.codemap.import_graph import Graph, cycles, imported_by, imports_of, module_names
+from midstream.codemap.import_graph import (
+    Graph,
+    count_importers,
+    find_cycles,
+    name_modules,
+    python_imports,
+)
 
 KNOWN = {"shop", "shop.cart", "shop.prices", "shop.tax", "shop.tax.vat", "tool"}
 
@@ -10,7 +16,7 @@ KNOWN = {"shop", "shop.cart", "shop.prices", "shop.tax", "shop.tax.vat", "tool"}
 def test_a_module_is_named_after_the_chain_of_packages_it_lies_in() -> None:
     paths = ["src/shop/__init__.py", "src/shop/cart.py", "src/other/lone.py", "README.md"]
 
-    assert module_names(paths) == {
+    assert name_modules(paths) == {
         "src/shop/__init__.py": "shop",
         "src/shop/cart.py": "shop.cart",
         "src/other/lone.py": "lone",
@@ -18,7 +24,7 @@ def test_a_module_is_named_after_the_chain_of_packages_it_lies_in() -> None:
 
 
 def test_of_two_files_with_one_name_the_first_has_it() -> None:
-    assert module_names(["b/run.py", "a/run.py"]) == {"a/run.py": "run"}
+    assert name_modules(["b/run.py", "a/run.py"]) == {"a/run.py": "run"}
 
 
 @pytest.mark.parametrize(
@@ -39,17 +45,19 @@ def test_of_two_files_with_one_name_the_first_has_it() -> None:
     ],
 )
 def test_every_import_of_a_known_module_counts(source: str, found: set[str]) -> None:
-    assert imports_of(source, module="shop.tax", is_package=True, known=KNOWN) == found
+    assert python_imports(source, module="shop.tax", is_package=True, known=KNOWN) == found
 
 
 def test_a_plain_modules_dots_start_at_its_package() -> None:
-    found = imports_of("from . import cart", module="shop.prices", is_package=False, known=KNOWN)
+    found = python_imports(
+        "from . import cart", module="shop.prices", is_package=False, known=KNOWN
+    )
 
     assert found == {"shop.cart"}
 
 
 def test_an_odd_escape_in_the_source_warns_nobody() -> None:
-    assert imports_of(r'x = "\d"', module="a", is_package=False, known=KNOWN) == set()
+    assert python_imports(r'x = "\d"', module="a", is_package=False, known=KNOWN) == set()
 
 
 def test_modules_that_reach_each_other_are_one_cycle() -> None:
@@ -62,16 +70,16 @@ def test_modules_that_reach_each_other_are_one_cycle() -> None:
         "y": ("x", "a"),
     }
 
-    assert cycles(graph) == (("a", "b", "c"), ("x", "y"))
+    assert find_cycles(graph) == (("a", "b", "c"), ("x", "y"))
 
 
 def test_a_chain_longer_than_the_stack_is_walked() -> None:
     long: Graph = {f"m{n:05}": (f"m{n + 1:05}",) for n in range(20_000)} | {"m20000": ("m00000",)}
 
-    (cycle,) = cycles(long)
+    (cycle,) = find_cycles(long)
 
     assert len(cycle) == 20_001
 
 
 def test_importers_are_counted_once_each() -> None:
-    assert imported_by({"a": ("c",), "b": ("a", "c"), "c": ()}) == {"a": 1, "c": 2}
+    assert count_importers({"a": ("c",), "b": ("a", "c"), "c": ()}) == {"a": 1, "c": 2}

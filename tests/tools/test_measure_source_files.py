@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.codemap.source_files import changes, listed, read_regular
+from midstream.codemap.source_files import count_changes, list_files, read_regular
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -26,7 +26,7 @@ def test_git_says_which_files_there_are(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "a.py")
 
-    assert listed(tmp_path) == (".gitignore", "a.py", "sub/c.py")
+    assert list_files(tmp_path) == (".gitignore", "a.py", "sub/c.py")
 
 
 def test_without_git_the_ignore_files_say_it_and_the_deeper_one_wins(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_without_git_the_ignore_files_say_it_and_the_deeper_one_wins(tmp_path: P
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules" / "x.js").write_text("")
 
-    assert listed(tmp_path) == (
+    assert list_files(tmp_path) == (
         ".gitignore",
         "a.py",
         "sub/.gitignore",
@@ -55,7 +55,7 @@ def test_a_folder_that_git_ignores_whole_is_walked(tmp_path: Path) -> None:
     write(tmp_path, _gitignore="scratch/\n", scratch__a_py="")
     git(tmp_path, "init", "-q")
 
-    assert listed(tmp_path / "scratch") == ("a.py",)
+    assert list_files(tmp_path / "scratch") == ("a.py",)
 
 
 def test_changes_are_commits_that_touch_a_file_below_the_folder(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_changes_are_commits_that_touch_a_file_below_the_folder(tmp_path: Path) 
     write(tmp_path, a_py="3")
     git(tmp_path, "commit", "-qam", "three")
 
-    assert changes(tmp_path, commits=100) == (3, {"a.py": 3, "sub/b.py": 2})
-    assert changes(tmp_path / "sub", commits=100) == (2, {"b.py": 2})
-    assert changes(tmp_path, commits=1) == (1, {"a.py": 1})
+    assert count_changes(tmp_path, commits=100) == (3, {"a.py": 3, "sub/b.py": 2})
+    assert count_changes(tmp_path / "sub", commits=100) == (2, {"b.py": 2})
+    assert count_changes(tmp_path, commits=1) == (1, {"a.py": 1})
 
 
 def test_names_that_git_would_quote_are_plain(tmp_path: Path) -> None:
@@ -80,16 +80,16 @@ def test_names_that_git_would_quote_are_plain(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
 
-    assert listed(tmp_path) == (name,)
-    assert changes(tmp_path, commits=5) == (1, {name: 1})
+    assert list_files(tmp_path) == (name,)
+    assert count_changes(tmp_path, commits=5) == (1, {name: 1})
 
 
 def test_no_history_is_none(tmp_path: Path) -> None:
-    assert changes(tmp_path, commits=5) is None
+    assert count_changes(tmp_path, commits=5) is None
 
     git(tmp_path, "init", "-q")
 
-    assert changes(tmp_path, commits=5) is None
+    assert count_changes(tmp_path, commits=5) is None
 
 
 def test_a_repositorys_configuration_runs_nothing(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_repositorys_configuration_runs_nothing(tmp_path: Path) -> None:
             f"[log]\n showSignature = true\n[gpg]\n program = {trap}\n[pager]\n log = {trap}\n"
         )
 
-    assert listed(repository) == (".gitattributes", "a.txt")
-    assert changes(repository, commits=9) == (2, {".gitattributes": 1, "a.txt": 2})
+    assert list_files(repository) == (".gitattributes", "a.txt")
+    assert count_changes(repository, commits=9) == (2, {".gitattributes": 1, "a.txt": 2})
     assert not sprung.exists()
 
 
@@ -160,7 +160,7 @@ def test_what_git_variables_point_at_is_not_looked_at(
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "other"))
 
-    assert listed(tmp_path / "here") == ("a.py",)
+    assert list_files(tmp_path / "here") == ("a.py",)
 
 
 def test_only_regular_files_inside_are_read(tmp_path: Path) -> None:

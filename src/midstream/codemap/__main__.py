@@ -18,7 +18,7 @@ import msgspec
 
 from midstream.codemap.code_figures import as_json, measure
 from midstream.codemap.code_file import FILE_S, at_most
-from midstream.codemap.map_builder import Wanted, mapped
+from midstream.codemap.map_builder import Wanted, draw_map
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     sys.argv[0] = ""
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            text = _answered(*arguments)
+            text = _answer(*arguments)
     except Exception as error:
         sys.stdout.write(f"{type(error).__name__}: {error}")
         return 1
@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _answered(what: str, root: str, first: str, second: str, *files: str) -> str:
+def _answer(what: str, root: str, first: str, second: str, *files: str) -> str:
     names = [name for file in files for name in Path(file).read_bytes().split(b"\0")]
     without = [os.fsdecode(name) for name in names]
     if what == "map":
         wanted = msgspec.json.decode(first, type=Wanted)
-        return mapped(Path(root), wanted, without=without, kept=Path(second))
+        return draw_map(Path(root), wanted, without=without, kept=Path(second))
     figures = measure(
         Path(root),
         commits=int(first),

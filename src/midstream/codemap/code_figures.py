@@ -21,9 +21,9 @@ from midstream.codemap.code_file import (
     ReadFile,
     read_file,
 )
-from midstream.codemap.file_imports import EXACT, file_imports, go_modules
-from midstream.codemap.import_graph import cycles, imported_by, module_names
-from midstream.codemap.source_files import changes, listed
+from midstream.codemap.file_imports import EXACT, find_go_modules, resolve_imports
+from midstream.codemap.import_graph import count_importers, find_cycles, name_modules
+from midstream.codemap.source_files import count_changes, list_files
 
 MAX_FILES = 5_000
 DEADLINE_S = 80.0
@@ -139,10 +139,10 @@ def measure(
     # The folder itself may be named by a link; below it none is followed.
     root = root.resolve()
     left_out = frozenset(without)
-    everything = [path for path in listed(root) if path not in left_out]
+    everything = [path for path in list_files(root) if path not in left_out]
     # A name that is not text cannot stand in JSON, and one with a line break in no report.
     paths = [path for path in everything if path.isprintable()]
-    names = module_names(paths)
+    names = name_modules(paths)
     known = frozenset(names.values())
     read: list[ReadFile] = []
     skipped, looked_at = len(everything) - len(paths), 0
@@ -155,7 +155,7 @@ def measure(
             skipped += 1
         else:
             read.append(found)
-    history = changes(root, commits=commits)
+    history = count_changes(root, commits=commits)
     unread = sum(one.functions is None for one in read)
     notes = []
     if looked_at < len(paths):
@@ -198,7 +198,7 @@ def _measured(
         ranking=tuple(
             sorted((f for f in files if f.score), key=lambda f: (-f.score, f.path))[:top]
         ),
-        imports=_imports(read, names, go_modules(root, (one.path for one in read)), top),
+        imports=_imports(read, names, find_go_modules(root, (one.path for one in read)), top),
         history=History(available=history is not None, commits=seen),
         notes=tuple(notes),
     )
@@ -257,7 +257,7 @@ def _imports(
     found: dict[str, set[str]] = {
         names[one.path]: set(one.imports) for one in read if one.path in names
     }
-    for path, targets in file_imports(written, go=go).items():
+    for path, targets in resolve_imports(written, go=go).items():
         reached = {modules[target] for target in targets} - {modules[path]}
         found.setdefault(modules[path], set()).update(reached)
     graph = {
@@ -265,8 +265,8 @@ def _imports(
         for module, targets in sorted(found.items())
     }
     languages = {one.language for one in read if one.path in names or one.path in written}
-    by = sorted(imported_by(graph).items(), key=lambda item: (-item[1], item[0]))
-    rings = cycles(graph)
+    by = sorted(count_importers(graph).items(), key=lambda item: (-item[1], item[0]))
+    rings = find_cycles(graph)
     return Imports(
         languages=tuple(sorted(languages)),
         modules=len(graph),

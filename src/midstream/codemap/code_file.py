@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from midstream.codemap.file_imports import EXACT, imports_in
-from midstream.codemap.import_graph import imports_of
+from midstream.codemap.file_imports import EXACT, read_imports
+from midstream.codemap.import_graph import python_imports
 from midstream.codemap.source_files import read_regular
 
 MAX_FILE_BYTES = 1_000_000
@@ -146,7 +146,7 @@ def read_file(
         if module:
             imports = _known_imports(path, source.text, module, known)
         elif source.language in EXACT:
-            imports = imports_in(source.text, source.language, path)
+            imports = read_imports(source.text, source.language, path)
     return ReadFile(
         path=path,
         language=source.language,
@@ -183,7 +183,7 @@ def _functions(path: str, source: str, guard: Guard) -> tuple[Function, ...] | N
 def _known_imports(path: str, source: str, module: str, known: frozenset[str]) -> tuple[str, ...]:
     is_package = path == "__init__.py" or path.endswith("/__init__.py")
     try:
-        found = imports_of(source, module=module, is_package=is_package, known=known)
+        found = python_imports(source, module=module, is_package=is_package, known=known)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     return tuple(sorted(found))

@@ -136,7 +136,7 @@ def _grouped(tags: list[dict[str, object]]) -> Definitions:
     )
 
 
-def found_ctags(root: Path) -> Ctags | None:
+def find_ctags(root: Path) -> Ctags | None:
     """Return a ctags that is ready, None where none is installed."""
     program = found_program("ctags", root)
     return None if program is None else Ctags(program)

@@ -43,7 +43,7 @@ def public(found: Definitions) -> Definitions:
 # --- Python ---------------------------------------------------------------------------------------
 
 
-def of_python(source: str) -> tuple[str, Definitions] | None:
+def read_python(source: str) -> tuple[str, Definitions] | None:
     """Return the first line of a module's docstring and what it defines; None: it is not this Python's."""
     try:
         with warnings.catch_warnings():
@@ -149,7 +149,7 @@ _COMPILED: Final = {
 _MAX_PATTERN_LINE: Final = 300
 
 
-def by_patterns(source: str, language: str) -> Definitions:
+def match_patterns(source: str, language: str) -> Definitions:
     """Return what the lines of a source seem to define; nothing in a language without patterns."""
     patterns = _COMPILED.get(language, ())
     found: list[Definition] = []

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from midstream.codemap.import_graph import imports_of, module_names
+from midstream.codemap.import_graph import name_modules, python_imports
 from midstream.codemap.source_files import read_regular
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _grammar(ending: str) -> "tuple[tree_sitter.Parser, tree_sitter.Query]":
     return tree_sitter.Parser(known), tree_sitter.Query(known, _QUERIES[ending])
 
 
-def imports_in(source: str, language: str, path: str = "") -> tuple[str, ...]:
+def read_imports(source: str, language: str, path: str = "") -> tuple[str, ...]:
     """Return what a source imports, as it is written there: statements of Python, names of others.
 
     Of Rust each name of a `use` tree is a path of its own, and `mod x;` is told as that. `path` tells
@@ -170,7 +170,7 @@ def _used(tree: str, depth: int) -> Iterator[str]:
             name += char
 
 
-def go_modules(root: Path, paths: Iterable[str]) -> dict[str, str]:
+def find_go_modules(root: Path, paths: Iterable[str]) -> dict[str, str]:
     """Return the folders ("": the root itself) of the Go modules of a folder, by their names."""
     found: dict[str, str] = {}
     for path in paths:
@@ -182,14 +182,14 @@ def go_modules(root: Path, paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def file_imports(
+def resolve_imports(
     files: Mapping[str, tuple[str, Sequence[str]]], *, go: Mapping[str, str] | None = None
 ) -> dict[str, set[str]]:
     """Return the files each file imports, itself left out.
 
     Args:
-        files: by path, each file's language and what it imports (`imports_in`).
-        go: the folders of Go modules by their names (`go_modules`).
+        files: by path, each file's language and what it imports (`read_imports`).
+        go: the folders of Go modules by their names (`find_go_modules`).
     """
     places = _Places(files, go or {})
     return {
@@ -204,7 +204,7 @@ class _Places:
     def __init__(self, paths: Iterable[str], go: Mapping[str, str]) -> None:
         self._paths = frozenset(paths)
         self._go = go
-        names = module_names(self._paths)
+        names = name_modules(self._paths)
         self._modules = {module: path for path, module in names.items()}
         self._names = names
         self._by_base: dict[str, list[str]] = {}
@@ -247,7 +247,7 @@ class _Places:
         known = self._modules.keys()
 
         def leads_to(source: str) -> set[str]:
-            return imports_of(source, module=module, is_package=is_package, known=known)
+            return python_imports(source, module=module, is_package=is_package, known=known)
 
         try:
             found = leads_to("\n".join(imports))

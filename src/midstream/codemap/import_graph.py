@@ -14,7 +14,7 @@ Graph: TypeAlias = Mapping[str, Sequence[str]]
 """Each module's imports, both in sorted order."""
 
 
-def module_names(paths: Iterable[str]) -> dict[str, str]:
+def name_modules(paths: Iterable[str]) -> dict[str, str]:
     """Return the module name of each `.py` path, by path.
 
     A package is the longest chain of folders with an `__init__.py`; a file outside any is named
@@ -41,7 +41,9 @@ def _module_name(path: PurePosixPath, packages: Collection[str]) -> str:
     return ".".join(parts)
 
 
-def imports_of(source: str, *, module: str, is_package: bool, known: Collection[str]) -> set[str]:
+def python_imports(
+    source: str, *, module: str, is_package: bool, known: Collection[str]
+) -> set[str]:
     """Return the known modules that a module's source imports, itself left out.
 
     Raises:
@@ -84,7 +86,7 @@ def _known_prefix(name: str, known: Collection[str]) -> str:
     return name
 
 
-def imported_by(graph: Mapping[str, Iterable[str]]) -> dict[str, int]:
+def count_importers(graph: Mapping[str, Iterable[str]]) -> dict[str, int]:
     """Return how many modules import each module that any imports."""
     counts: dict[str, int] = {}
     for targets in graph.values():
@@ -93,7 +95,7 @@ def imported_by(graph: Mapping[str, Iterable[str]]) -> dict[str, int]:
     return counts
 
 
-def cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:
+def find_cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:
     """Return the groups of modules that import each other, each sorted, the largest first.
 
     These are the strongly connected parts of the graph (Kosaraju's two walks, without recursion:

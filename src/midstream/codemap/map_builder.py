@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 
 from midstream.codemap.code_file import FILE_S, at_most, read_source
-from midstream.codemap.ctags import Ctags, found_ctags
-from midstream.codemap.definitions import Definitions, by_patterns, of_python
-from midstream.codemap.file_imports import go_modules
-from midstream.codemap.map_sources import Seen, all_seen, keep_seen, kept_seen
+from midstream.codemap.ctags import Ctags, find_ctags
+from midstream.codemap.definitions import Definitions, match_patterns, read_python
+from midstream.codemap.file_imports import find_go_modules
 from midstream.codemap.map_text import Define, Pen, counted, head_of, legend, short, tree
-from midstream.codemap.packing import Fitted
-from midstream.codemap.ranking import Ranked, ranked, stems
-from midstream.codemap.source_files import changes, listed
+from midstream.codemap.packing import Packing
+from midstream.codemap.ranking import RankedFile, rank, stems
+from midstream.codemap.scan import ScannedFile, load_scan, save_scan, scan_files
+from midstream.codemap.source_files import count_changes, list_files
 
 MAX_FILES: Final = 50_000
 DEADLINE_S: Final = 40.0
@@ -43,7 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     focus: str = ""
 
 
-def mapped(
+def draw_map(
     root: Path,
     wanted: Wanted,
     *,
@@ -66,24 +66,24 @@ def mapped(
     root = root.resolve()
     left_out = frozenset(without)
     # A name that is not text cannot stand in a map, and one with a line break could pass for more.
-    paths = [path for path in listed(root) if path not in left_out and path.isprintable()]
-    changed = changes(root, commits=COMMITS)
+    paths = [path for path in list_files(root) if path not in left_out and path.isprintable()]
+    changed = count_changes(root, commits=COMMITS)
     counts = changed[1] if changed is not None else {}
     # What is near the top and changes comes first, in case there is too much.
     first = sorted(paths, key=lambda path: (-counts.get(path, 0), path.count("/"), path))[
         :MAX_FILES
     ]
-    known = kept_seen(kept)
-    seen = all_seen(root, first, known=known, is_over=lambda: clock() > ends_at)
+    known = load_scan(kept)
+    seen = scan_files(root, first, known=known, is_over=lambda: clock() > ends_at)
     if kept is not None and len(seen) >= KEPT_FROM:
-        keep_seen(kept, seen)
+        save_scan(kept, seen)
     notes = []
     if len(first) < len(paths) or (clock() > ends_at and len(seen) < len(first)):
         notes.append(f"({len(seen):,} of {len(paths):,} files were looked at.)")
     reader = Reader(root)
     try:
-        return drawn(
-            ranked(seen, counts, wanted.focus, go=go_modules(root, first)),
+        return write_map(
+            rank(seen, counts, wanted.focus, go=find_go_modules(root, first)),
             wanted,
             define=reader,
             title=wanted.path or root.name,
@@ -93,8 +93,8 @@ def mapped(
         reader.close()
 
 
-def drawn(
-    files: Sequence[Ranked],
+def write_map(
+    files: Sequence[RankedFile],
     wanted: Wanted,
     *,
     define: Define,
@@ -117,7 +117,7 @@ def drawn(
     room = wanted.max_chars - sum(len(line) + 1 for line in head) - _FOOT_CHARS
     # Of a file that is all there is to show, everything.
     most = max(_FEWEST, room // _CHARS_FOR_EACH) if len(here) > 1 else _ALL
-    chosen = Fitted(here, room, base, Pen(base, define, most=most, stems=stems(wanted.focus)))
+    chosen = Packing(here, room, base, Pen(base, define, most=most, stems=stems(wanted.focus)))
     lines = [*head, "", *tree(chosen.entries, chosen.folders, base)]
     if (left := len(here) - chosen.files) > 0:
         hidden = chosen.hidden_folders
@@ -138,13 +138,13 @@ class Reader:
         self._has_looked = False
         self._known: dict[str, tuple[str, Definitions]] = {}
 
-    def __call__(self, seen: Seen) -> tuple[str, Definitions]:
+    def __call__(self, seen: ScannedFile) -> tuple[str, Definitions]:
         """Return what a file is about ("": nobody says) and what it defines."""
         if seen.path not in self._known:
             self._known[seen.path] = self._read(seen)
         return self._known[seen.path]
 
-    def _read(self, seen: Seen) -> tuple[str, Definitions]:
+    def _read(self, seen: ScannedFile) -> tuple[str, Definitions]:
         source = None if seen.is_plain else read_source(self._root, seen.path)
         if source is None:
             return "", ()
@@ -156,21 +156,21 @@ class Reader:
             self.close()
             return "", ()
 
-    def _defined(self, seen: Seen, source: str) -> tuple[str, Definitions]:
+    def _defined(self, seen: ScannedFile, source: str) -> tuple[str, Definitions]:
         if seen.language == "Python":
-            found = of_python(source.removeprefix("\ufeff"))
+            found = read_python(source.removeprefix("\ufeff"))
             if found is not None:
                 return " ".join(found[0].split()), found[1]
         elif (ctags := self._found()) is not None:
             tags = ctags.definitions(PurePosixPath(seen.path).name, source.encode())
             if tags:
                 return "", tags
-        return "", by_patterns(source, seen.language)
+        return "", match_patterns(source, seen.language)
 
     def _found(self) -> Ctags | None:
         if not self._has_looked:
             self._has_looked = True
-            self._ctags = found_ctags(self._root)
+            self._ctags = find_ctags(self._root)
         return self._ctags
 
     def close(self) -> None:

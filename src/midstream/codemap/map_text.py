@@ -6,14 +6,14 @@ from typing import Final
 import msgspec
 
 from midstream.codemap.definitions import Definition, Definitions, public
-from midstream.codemap.map_sources import Seen
-from midstream.codemap.ranking import Ranked
+from midstream.codemap.ranking import RankedFile
+from midstream.codemap.scan import ScannedFile
 
 _LINE_CHARS: Final = 120
 _ABOUT_CHARS: Final = 90
 _LANGUAGES: Final = 6
 
-Define = Callable[[Seen], tuple[str, Definitions]]
+Define = Callable[[ScannedFile], tuple[str, Definitions]]
 """Says what a file is about and what it defines."""
 
 
@@ -38,7 +38,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.folder}/*{self.ending}" if self.folder else f"*{self.ending}"
 
 
-def folders_of(files: Iterable[Ranked]) -> dict[str, Folder]:
+def folders_of(files: Iterable[RankedFile]) -> dict[str, Folder]:
     """Return every folder that files are in, by its path."""
     found: dict[str, tuple[int, int]] = {}
     for each in files:
@@ -79,7 +79,7 @@ class Pen:
         what = f"{counted(bundle.files, 'file')}, {counted(bundle.size, 'byte')}"
         return [f"{self._indent(bundle.path)}*{bundle.ending}  {what}"]
 
-    def bare(self, each: Ranked) -> list[str]:
+    def bare(self, each: RankedFile) -> list[str]:
         """Return a file's line."""
         seen = each.seen
         size = counted(seen.size, "byte") if seen.lines is None else counted(seen.lines, "line")
@@ -87,7 +87,7 @@ class Pen:
         times = f", ~{each.changes}" if each.changes else ""
         return [f"{self._indent(seen.path)}{seen.path.rpartition('/')[2]}  {size}{by}{times}"]
 
-    def in_short(self, each: Ranked) -> list[str]:
+    def in_short(self, each: RankedFile) -> list[str]:
         """Return a file's line, and one with the names of what it defines; else what it is about."""
         about, found = self._define(each.seen)
         if not found:
@@ -95,7 +95,7 @@ class Pen:
         names = ", ".join(dict.fromkeys(one.name for one in self._first(public(found))))
         return [*self.bare(each), short(f"{self._indent(each.seen.path)}    {names}")]
 
-    def whole(self, each: Ranked) -> list[str]:
+    def whole(self, each: RankedFile) -> list[str]:
         """Return a file's line with what it is about, and what it defines with the line numbers."""
         about, found = self._define(each.seen)
         inner = f"{self._indent(each.seen.path)}    "
@@ -112,7 +112,7 @@ class Pen:
             lines.append(short(f"{inner}+{len(found) - len(shown)}{more}"))
         return lines
 
-    def _about(self, each: Ranked, about: str) -> list[str]:
+    def _about(self, each: RankedFile, about: str) -> list[str]:
         [line] = self.bare(each)
         return [f"{line}  {about[:_ABOUT_CHARS]}" if about else line]
 
@@ -126,7 +126,7 @@ class Pen:
         return sorted(found, key=is_other)
 
 
-def head_of(files: list[Ranked], title: str, *, max_chars: int) -> str:
+def head_of(files: list[RankedFile], title: str, *, max_chars: int) -> str:
     """Return the line about all the files."""
     sums: dict[str, int] = {}
     for each in files:

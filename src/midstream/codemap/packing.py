@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from midstream.codemap.map_text import Bundle, Pen, folders_of
-from midstream.codemap.ranking import Ranked, is_signpost
+from midstream.codemap.ranking import RankedFile, is_signpost
 
 MAX_IN_FULL: Final = 300
 """Files whose definitions are read, at most."""
@@ -27,10 +27,10 @@ _TOO_LITTLE: Final = 100
 """Characters in which no file is shown with what it defines."""
 
 
-class Fitted:
+class Packing:
     """What was chosen: the lines for each path, files, folders and bundles alike."""
 
-    def __init__(self, files: Sequence[Ranked], room: int, base: str, pen: Pen) -> None:
+    def __init__(self, files: Sequence[RankedFile], room: int, base: str, pen: Pen) -> None:
         self.entries: dict[str, list[str]] = {}
         self.folders: set[str] = set()
         self.files = 0
@@ -47,8 +47,8 @@ class Fitted:
         inside = sum(name.startswith(self._base) for name in self._all)
         return inside - len(self.folders)
 
-    def _choose(self, files: Sequence[Ranked]) -> None:
-        single, bundles = _bundled(files)
+    def _choose(self, files: Sequence[RankedFile]) -> None:
+        single, bundles = _bundle(files)
         signposts = [each for each in single if is_signpost(each.seen.path, self._base)]
         self._take_all(signposts, self._pen.bare, _SIGNPOSTS)
         for name in self._near_folders():
@@ -76,10 +76,10 @@ class Fitted:
         )
         return near[:MAX_FOLDERS]
 
-    def _first_of_folders(self, files: Iterable[Ranked]) -> list[Ranked]:
+    def _first_of_folders(self, files: Iterable[RankedFile]) -> list[RankedFile]:
         """Return the first file of each folder that is shown without any file of its own."""
         has_one = {path.rpartition("/")[0] for path in self.entries if path not in self.folders}
-        found: dict[str, Ranked] = {}
+        found: dict[str, RankedFile] = {}
         for each in files:
             folder = each.seen.path.rpartition("/")[0]
             if folder in self.folders and folder not in has_one:
@@ -87,7 +87,7 @@ class Fitted:
         return list(found.values())
 
     def _take_all(
-        self, files: Iterable[Ranked], lines: Callable[[Ranked], list[str]], leave: float
+        self, files: Iterable[RankedFile], lines: Callable[[RankedFile], list[str]], leave: float
     ) -> None:
         """Take files in their order, while there is room. What is shown by its name alone may grow."""
         for each in files:
@@ -133,9 +133,9 @@ def _cost(lines: Sequence[str]) -> int:
     return sum(len(line) + 1 for line in lines)
 
 
-def _bundled(files: Sequence[Ranked]) -> tuple[list[Ranked], list[Bundle]]:
+def _bundle(files: Sequence[RankedFile]) -> tuple[list[RankedFile], list[Bundle]]:
     """Return the files that stand for themselves, and the bundles of the others."""
-    alike: dict[tuple[str, str], list[Ranked]] = {}
+    alike: dict[tuple[str, str], list[RankedFile]] = {}
     for each in files:
         if each.seen.lines is None:
             folder, _, name = each.seen.path.rpartition("/")

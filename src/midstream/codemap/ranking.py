@@ -1,4 +1,4 @@
-"""Which files matter most: those the others lean on, those that change, those that are asked for."""
+"""Which files matter most: those the others import, those that change, those that are asked for."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from midstream.codemap.code_file import NOT_CODE
-from midstream.codemap.file_imports import file_imports
-from midstream.codemap.map_sources import Seen
+from midstream.codemap.file_imports import resolve_imports
+from midstream.codemap.scan import ScannedFile
 
 _ENTRIES: Final = frozenset(
     {"main", "__main__", "cli", "app", "index", "server", "manage", "setup", "lib", "mod"}
@@ -37,23 +37,23 @@ _SMALL_WORDS: Final = frozenset(
 """Words of a question that say nothing of what is asked for."""
 
 
-class Ranked(msgspec.Struct, frozen=True, kw_only=True):
-    """A file with those that lean on it, how often it was changed of late, and what that makes."""
+class RankedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file with those that import it, how often it was changed of late, and what that makes."""
 
-    seen: Seen
+    seen: ScannedFile
     by: tuple[str, ...]
     changes: int
     score: float
 
 
-def ranked(
-    seen: Iterable[Seen],
+def rank(
+    seen: Iterable[ScannedFile],
     changed: Mapping[str, int],
     focus: str = "",
     *,
     go: Mapping[str, str] | None = None,
-) -> list[Ranked]:
-    """Return files by what the others lean on and what has changed, the weightiest first.
+) -> list[RankedFile]:
+    """Return files by what the others import and what has changed, the weightiest first.
 
     Of files that weigh the same, the first of each folder come before the second of any. `go` are the
     folders of Go modules by their names.
@@ -61,16 +61,16 @@ def ranked(
     by_path = {each.path: each for each in seen}
     by: dict[str, list[str]] = {}
     files = {path: (each.language, each.imports) for path, each in by_path.items()}
-    for path, targets in file_imports(files, go=go).items():
+    for path, targets in resolve_imports(files, go=go).items():
         for target in targets:
             by.setdefault(target, []).append(path)
     words = stems(focus)
     found = [
-        Ranked(
+        RankedFile(
             seen=each,
             by=tuple(sorted(by.get(path, ()))),
             changes=changed.get(path, 0),
-            score=_weight(each, _leaning(by.get(path, ())), changed.get(path, 0))
+            score=_weight(each, _importance(by.get(path, ())), changed.get(path, 0))
             + _hits(each, words),
         )
         for path, each in by_path.items()
@@ -78,7 +78,7 @@ def ranked(
     return _spread(sorted(found, key=lambda each: (-each.score, each.seen.path)))
 
 
-def _spread(found: list[Ranked]) -> list[Ranked]:
+def _spread(found: list[RankedFile]) -> list[RankedFile]:
     places: dict[tuple[str, float], int] = {}
     keys: dict[str, tuple[float, int, str]] = {}
     for each in found:
@@ -99,13 +99,13 @@ def stems(focus: str) -> tuple[str, ...]:
     )
 
 
-def _leaning(by: Collection[str]) -> float:
-    """Return how much leans on a file: tests say less of what a program is made of."""
+def _importance(by: Collection[str]) -> float:
+    """Return how many files import one: tests say less of what a program is made of."""
     tests = sum(_TESTS.search(path) is not None for path in by)
     return len(by) - tests + tests / 4
 
 
-def _weight(seen: Seen, by: float, times: int) -> float:
+def _weight(seen: ScannedFile, by: float, times: int) -> float:
     weight = 2 * log2(1 + by) + log2(1 + times)
     if not seen.lines:
         return weight / 10
@@ -130,7 +130,7 @@ def is_signpost(path: str, base: str) -> bool:
     return path.startswith(base) and "/" not in path[len(base) :] and _is_about_all(path)
 
 
-def _hits(seen: Seen, stems: Collection[str]) -> float:
+def _hits(seen: ScannedFile, stems: Collection[str]) -> float:
     """Return how much a file has to do with some words."""
     path, name = seen.path.casefold(), PurePosixPath(seen.path).stem.casefold()
     names = [each.casefold() for each in seen.names]

@@ -25,7 +25,7 @@ MAX_LISTED = 200_000
 """Names read from a folder before the rest is left out."""
 
 
-def listed(root: Path) -> tuple[str, ...]:
+def list_files(root: Path) -> tuple[str, ...]:
     """Return the folder's files as sorted POSIX paths below `root`, ignored ones left out.
 
     Git says which they are (tracked, or untracked and not ignored). Without git, or where git
@@ -34,11 +34,11 @@ def listed(root: Path) -> tuple[str, ...]:
     """
     said = git_output(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if not said:
-        return tuple(sorted(_walked(root)))
+        return tuple(sorted(_walk_files(root)))
     return tuple(sorted({os.fsdecode(name) for name in said.split(b"\0") if name}))[:MAX_LISTED]
 
 
-def _walked(root: Path) -> Iterator[str]:
+def _walk_files(root: Path) -> Iterator[str]:
     ignores = Ignores(root)
     count = 0
     for folder, folders, files in os.walk(root):
@@ -73,7 +73,7 @@ def read_regular(root: Path, path: str, *, max_bytes: int) -> bytes | None:
         return None
 
 
-def changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
+def count_changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
     """Return how many of the last `commits` commits touch `root`, and how many touch each file.
 
     A renamed file begins anew. None: no git, or no commit yet.

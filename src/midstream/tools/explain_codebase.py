@@ -18,7 +18,7 @@ from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed
 from midstream.tools.base import Planned, Tool, parameters_of, typed
-from midstream.tools.measure_code import TIMEOUT_S, answer_of_child, kept_from
+from midstream.tools.measure_code import TIMEOUT_S, ask_child, forbidden_files
 
 DEFAULT_TOKENS: Final = 2_000
 MIN_TOKENS: Final = 200
@@ -54,12 +54,12 @@ async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> 
     """
     wanted = typed(arguments, ExplainCodebase)
     place, asked = await in_thread(partial(_asked, wanted, context))
-    return await answer_of_child(
+    return await ask_child(
         "map",
         place.root,
         asked,
         stop=context.stop,
-        without=await in_thread(partial(kept_from, context)),
+        without=await in_thread(partial(forbidden_files, context)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from midstream.codemap.source_files import listed
+from midstream.codemap.source_files import list_files
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
@@ -62,7 +62,7 @@ def missing_library() -> str:
     return next((name for name in LIBRARIES if find_spec(name) is None), "")
 
 
-async def measured(
+async def measure_folder(
     root: Path,
     *,
     commits: int = 200,
@@ -79,12 +79,10 @@ async def measured(
         UserMistake: a library it needs is not installed.
         WorldTrouble: the measuring process could not be started, was ended or failed.
     """
-    return await answer_of_child(
-        "figures", root, (str(commits), str(top)), stop=stop, without=without
-    )
+    return await ask_child("figures", root, (str(commits), str(top)), stop=stop, without=without)
 
 
-async def answer_of_child(
+async def ask_child(
     what: Literal["map", "figures"],
     root: Path,
     arguments: Sequence[str],
@@ -146,20 +144,20 @@ def _kept(names: Collection[str]) -> str:
 
 async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str:
     wanted = typed(arguments, MeasureCode)
-    return await measured(
+    return await measure_folder(
         context.workspace,
         commits=wanted.commits,
         top=wanted.top,
         stop=context.stop,
-        without=await in_thread(partial(kept_from, context)),
+        without=await in_thread(partial(forbidden_files, context)),
     )
 
 
-def kept_from(context: ToolContext) -> list[str]:
+def forbidden_files(context: ToolContext) -> list[str]:
     """Return the files policy keeps a call from reading. Secrets are never read anyway."""
     root = Path(os.path.realpath(context.workspace))
     found: list[str] = []
-    for path in listed(root):
+    for path in list_files(root):
         check_stop(context)
         place = Place(root=root, parts=tuple(path.split("/")))
         if any(map(context.forbids, requests_for(place, "read"))):

@@ -369,7 +369,7 @@ async def test_a_program_does_not_keep_its_owners_rights_when_it_is_replaced(fie
 async def test_a_program_of_the_workspace_is_not_what_we_start(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from midstream.codemap.source_files import listed
+    from midstream.codemap.source_files import list_files
 
     for name in ("git", "rg"):
         (field.work / name).write_text(f"#!/bin/sh\necho ran > '{field.outside}/ran'\n")
@@ -377,7 +377,7 @@ async def test_a_program_of_the_workspace_is_not_what_we_start(
     monkeypatch.chdir(field.work)
     monkeypatch.setenv("PATH", f".:{field.work}::{os.environ['PATH']}")
 
-    listed(field.work)
+    list_files(field.work)
     await field.call("exact_search", text="app")
 
     assert not (field.outside / "ran").exists()

@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from midstream.codemap.code_file import NOT_CODE, OTHER, is_generated, read_source
-from midstream.codemap.file_imports import imports_in
+from midstream.codemap.file_imports import read_imports
 from midstream.safety.protected import classify
 
 MAX_READ_BYTES: Final = 400_000_000
 MAX_NAMES: Final = 1_000
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ScannedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one file at a look. `lines` None: it is no text, or too large to be read.
 
     `stamp` changes with the file: while it has the same, a look would tell the same.
@@ -40,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return is_generated(self.size, self.lines)
 
 
-def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
+def scan_file(root: Path, path: str, known: ScannedFile | None = None) -> ScannedFile | None:
     """Return what a look at a file tells; None where it is gone, a link, or holds secrets.
 
     `known` is what an earlier look told.
@@ -58,15 +58,15 @@ def looked_at(root: Path, path: str, known: Seen | None = None) -> Seen | None:
         return known
     source = read_source(root, path)
     if source is None:
-        return Seen(path=path, size=found.st_size, stamp=stamp)
-    plain = Seen(
+        return ScannedFile(path=path, size=found.st_size, stamp=stamp)
+    plain = ScannedFile(
         path=path, size=source.size, stamp=stamp, lines=source.lines, language=source.language
     )
     if plain.is_plain:
         return plain
     return msgspec.structs.replace(
         plain,
-        imports=imports_in(source.text, source.language, path),
+        imports=read_imports(source.text, source.language, path),
         names=tuple(dict.fromkeys(_NAMED.findall(source.text)))[:MAX_NAMES],
     )
 
@@ -76,20 +76,20 @@ _NAMED: Final = re.compile(
 )
 
 
-def all_seen(
+def scan_files(
     root: Path,
     paths: Iterable[str],
     *,
-    known: Mapping[str, Seen],
+    known: Mapping[str, ScannedFile],
     is_over: Callable[[], bool] = lambda: False,
-) -> list[Seen]:
+) -> list[ScannedFile]:
     """Return what a look at each file tells; when it is over early, the rest is left out."""
-    found: list[Seen] = []
+    found: list[ScannedFile] = []
     left = MAX_READ_BYTES
     for path in paths:
         if left < 0 or is_over():
             break
-        seen = looked_at(root, path, known.get(path))
+        seen = scan_file(root, path, known.get(path))
         if seen is not None:
             left -= seen.size if seen.lines is not None else 0
             found.append(seen)
@@ -99,16 +99,18 @@ def all_seen(
 # --- kept for the next map ----------------------------------------------------------------------
 
 
-def kept_seen(file: Path | None) -> dict[str, Seen]:
+def load_scan(file: Path | None) -> dict[str, ScannedFile]:
     """Return what was seen of files for an earlier map, by path; what cannot be read is nothing."""
     try:
-        found = [] if file is None else msgspec.json.decode(file.read_bytes(), type=list[Seen])
+        found = (
+            [] if file is None else msgspec.json.decode(file.read_bytes(), type=list[ScannedFile])
+        )
     except (OSError, ValueError):
         return {}
     return {each.path: each for each in found}
 
 
-def keep_seen(file: Path, seen: list[Seen]) -> None:
+def save_scan(file: Path, seen: list[ScannedFile]) -> None:
     """Keep what was seen of files for the next map; a disk that refuses costs that map some time."""
     beside = file.with_name(f"{file.name}.{os.getpid()}")
     with suppress(OSError):
