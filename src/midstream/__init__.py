@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.commands.handler import CommandHandler
-    from midstream.cli.start_headless import run_workflow
+    from midstream.cli.headless import run_workflow
     from midstream.config.manager import ConfigManager
     from midstream.core.notices import Envelope
     from midstream.core.question import Decision
@@ -60,7 +60,7 @@ _HOMES = {
     "WorkflowStateMachine": "runtime.state_machine",
     "World": "runtime.ports",
     "WorldTrouble": "language.errors",
-    "run_workflow": "cli.start_headless",
+    "run_workflow": "cli.headless",
     "tool": "tools.user_tools",
 }
 

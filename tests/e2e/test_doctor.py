@@ -52,7 +52,7 @@ async def test_damaged_runs_are_counted_and_named_with_the_way_to_what_is_whole(
         for name in ("whole", "torn"):
             await store.append(name, 0, [fact(name, seq) for seq in range(1, 10)])
     edit(journal, "update facts set body=x'00' where run=2 and seq=5")
-    patient = changed("from midstream.cli import start_doctor", "start_doctor.CHECK_S = 3600.0")
+    patient = changed("from midstream.cli import doctor", "doctor.CHECK_S = 3600.0")
     place = {"MIDSTREAM_JOURNAL": str(journal)}
     found = findings(tmp_path, environ=place, program=patient)["journal"]
 

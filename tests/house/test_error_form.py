@@ -30,7 +30,7 @@ WITHOUT: Final = {
     ("app/background_runs.py", "_said"): "the run's own reason, which says what to do",
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
-    ("cli/headless/run_headless.py", "output_of"): "names the question and how to answer it",
+    ("cli/headless.py", "run_workflow"): "names the question and how to answer it",
     (
         "runtime/engine/created_folders.py",
         "place_of",
@@ -48,9 +48,9 @@ WITHOUT: Final = {
     ("config/manager.py", "trust"): "a bug of ours, whose hint is to report it",
     ("system/own_process.py", "write_out"): "the words are OutputLost's own",
     ("cli/main.py", "exit_code"): "the words are OutputLost's own",
-    ("cli/start_console.py", "_on_lines"): "the words are OutputLost's own",
-    ("cli/start_headless.py", "_worked"): "the words are OutputLost's own",
-    ("cli/start_headless.py", "_shown"): "the words are OutputLost's own",
+    ("cli/console.py", "_on_lines"): "the words are OutputLost's own",
+    ("cli/run.py", "_worked"): "the words are OutputLost's own",
+    ("cli/run.py", "_shown"): "the words are OutputLost's own",
 }
 """Functions that raise one without a hint, and why."""
 

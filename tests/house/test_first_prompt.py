@@ -57,7 +57,7 @@ NOT_NEEDED = {
         "midstream.app.commands.run_commands",
         "midstream.views.graph",
     ),
-    *("midstream.cli.start_headless", "midstream.cli.start_doctor", "midstream.cli.runs"),
+    *("midstream.cli.headless", "midstream.cli.run", "midstream.cli.runs", "midstream.cli.doctor"),
 }
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.cli.headless.resume_headless import go_on, unapproved
-from midstream.cli.headless.run_headless import Asking, Given
+from midstream.cli.headless import Asking, Given, go_on, unapproved
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import letters_taken
 from midstream.runtime.ports import ModelRequest

@@ -1,12 +1,148 @@
-"""Commands about the language of workflows: graph, explain, schema, init."""
+"""Workflows looked at rather than run: listed, checked, drawn, explained, begun from a starter."""
 
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
-from midstream.cli.options import common_options, options_of, plain_options
-from midstream.cli.start_language import explain, graph, init_workflow, schema
+from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.cli.options import COMMON, JSON, takes
+from midstream.cli.output import FAILED, FINISHED, answer, columns, note, say, say_object
+from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
+from midstream.config.manager import ConfigManager
+from midstream.config.open_settings import read_untrusted, require_trust
+from midstream.config.private_files import CHECK_NAME, shown_path, write_whole
+from midstream.language.errors import UserMistake
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import Definition
+from midstream.safety.sanitize import sanitized
+from midstream.system.own_process import complain
+
+
+@contextmanager
+def _looking(options: Options) -> Iterator[tuple[ConfigManager, Parts]]:
+    """Give the settings and what they lead to, for looking: no journal is opened, nothing is run."""
+    config = configured(options)
+    made = parts(config, msgspec.structs.replace(options, journal="none"))
+
+    async def close() -> None:
+        await made.client.aclose()
+        await made.store.aclose()
+
+    try:
+        yield config, made
+    finally:
+        asyncio.run(close())
+
+
+# --- listed -------------------------------------------------------------------------------------
+
+
+@click.command("workflows")
+@takes(*COMMON)
+def workflows(options: Options) -> int:
+    """List the workflows."""
+    return _listed(options, lambda made: made.library.workflows())
+
+
+@click.command("roles")
+@takes(*COMMON)
+def roles(options: Options) -> int:
+    """List the roles."""
+    return _listed(
+        options,
+        lambda made: {name: role.description for name, role in made.library.roles().items()},
+    )
+
+
+@click.command("tools")
+@takes(*COMMON)
+def tools(options: Options) -> int:
+    """List the tools agents may use."""
+    return _listed(
+        options, lambda made: {name: spec.description for name, spec in made.tools.items()}
+    )
+
+
+def _listed(options: Options, names: Callable[[Parts], dict[str, str]]) -> int:
+    """Write names with their descriptions, one a line, or as one JSON object; return the exit code."""
+    with _looking(options) as (config, made):
+        require_trust(config)
+        found = names(made)
+    for notice in config.notices:
+        complain(notice)
+    width = max(map(len, found), default=0)
+    firsts = {name: words.partition("\n")[0] for name, words in found.items()}
+    answer(options, found, *(f"{name.ljust(width)}  {firsts[name]}" for name in sorted(found)))
+    return FINISHED
+
+
+# --- checked ------------------------------------------------------------------------------------
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Treat warnings as errors: exit code 1.")
+@takes(*JSON)
+def validate(options: Options, files: tuple[Path, ...], strict: bool) -> int:
+    """Check workflow, role and settings files, or folders of them: every problem, with its place.
+
+    Without FILES, those of this folder's .midstream/. A workflow's name will do, too.
+    """
+    from midstream.language.problem import has_errors, strictly
+    from midstream.runtime.validate import validate_files
+
+    own = options.workspace / WORKSPACE_FOLDER
+    if not files and not own.is_dir():
+        raise click.UsageError("There is no .midstream/ here: name the FILES to check.")
+    with _looking(options) as (config, made):
+        read_untrusted(config)
+        problems = validate_files(
+            [_file_of(path, config) for path in files or (own,)],
+            roles=made.library.roles(),
+            tools=made.tools,
+            workflows={name: found.path for name, found in config.workflows().items()},
+        )
+    if strict:
+        problems = strictly(problems)
+    if options.is_json:
+        say_object(*problems)
+    else:
+        say(*map(str, problems or ["No problems."]))
+    return FAILED if has_errors(problems) else FINISHED
+
+
+def _file_of(path: Path, config: ConfigManager) -> Path:
+    """Return the file a path names or, where it names none, the workflow of that name.
+
+    Raises:
+        UserMistake: it names neither.
+    """
+    if os.path.lexists(path):
+        return path
+    if path.name != str(path):
+        raise UserMistake(f"There is no file {str(path)!r}.", hint=CHECK_NAME)
+    name = path.name.removesuffix(".json")
+    own = config.workspace / WORKSPACE_FOLDER / "workflows" / f"{name}.json"
+    if os.path.isfile(own):
+        return own
+    known = config.workflows()
+    if name in known:
+        return known[name].path
+    names = [*known, *(file.stem for file in own.parent.glob("*.json"))]
+    raise UserMistake(
+        f"There is no file {path.name!r}, and no workflow of that name.",
+        hint=did_you_mean(name, names),
+    )
+
+
+# --- drawn, explained, described for editors ----------------------------------------------------
 
 
 @click.command("graph")
@@ -27,49 +163,144 @@ from midstream.cli.start_language import explain, graph, init_workflow, schema
     help="Write it to this file.",
 )
 @click.option("--width", type=click.IntRange(min=24), metavar="COLUMNS", help="How wide it may be.")
-@common_options
-def graph_command(name: str, kind: str, file: Path | None, width: int | None, **common: Any) -> int:
+@takes(*COMMON)
+def graph(options: Options, name: str, kind: str, file: Path | None, width: int | None) -> int:
     """Draw a workflow: its states, and where each leads and why."""
-    return graph(options_of(common), name, kind=kind, file=file, width=width)
+    from midstream.views.graph import graph_of
+    from midstream.views.graph_export import dot, mermaid
+    from midstream.views.graph_painters import drawing, svg
+
+    machine = graph_of(_definition(options, name))
+    if options.is_json:
+        text = json.dumps(msgspec.to_builtins(machine))
+    elif kind == "text":
+        text = drawing(machine, width=width or columns())
+    elif kind == "svg":
+        text = svg(machine, width=width or 90)
+    else:
+        text = {"mermaid": mermaid, "dot": dot}[kind](machine)
+    text = sanitized(text)  # nobody may have trusted what stands in it
+    if file is None:
+        say(text)
+    else:
+        write_whole(file, f"{text}\n".encode())
+        note(f"Drawn in {shown_path(file)}.")
+    return FINISHED
 
 
 @click.command("explain")
 @click.argument("name", metavar="WORKFLOW")
-@common_options
-def explain_command(name: str, **common: Any) -> int:
+@takes(*COMMON)
+def explain(options: Options, name: str) -> int:
     """Say what a workflow does, what can stop it, and what your words do meanwhile."""
-    return explain(options_of(common), name)
+    from midstream.views.workflow_in_words import explained, explanation_text
+
+    explanation = explained(_definition(options, name))
+    answer(options, explanation, explanation_text(explanation, width=columns()))
+    return FINISHED
+
+
+def _definition(options: Options, name: str) -> Definition:
+    """Return a workflow's definition, as its files say it now; nothing of it is run."""
+    with _looking(options) as (config, made):
+        read_untrusted(config)
+        definition = made.library.read(name)
+    note(*config.notices)
+    return definition
 
 
 @click.command("schema")
 @click.option("--roles", "what", flag_value="roles", help="The schema of role files.")
 @click.option("--settings", "what", flag_value="settings", help="The schema of application.json.")
-def schema_command(what: str | None) -> int:
+def schema(what: str | None) -> int:
     """Write the JSON Schema of workflow files, by which editors complete and check them."""
-    return schema(what or "workflow")
+    from midstream.views.file_schema import roles_schema, settings_schema, workflow_schema
+
+    made: Callable[[], dict[str, Json]] = workflow_schema
+    made = {"roles": roles_schema, "settings": settings_schema}.get(what or "", made)
+    say(json.dumps(made(), indent=2))
+    return FINISHED
 
 
-STARTER = "haiku"
+# --- a starter ----------------------------------------------------------------------------------
+
+_STARTER = BUILT_IN / "starter"
+_NAME = "haiku"
 """What the workflow is called where no name is given."""
 
 
 @click.group("init", invoke_without_command=True)
+@takes()
 @click.pass_context
-def init_group(context: click.Context) -> int:
+def init(context: click.Context, options: Options) -> int:
     """Write a starter to begin from: by itself, a workflow named haiku."""
-    return 0 if context.invoked_subcommand else init_workflow(plain_options(), STARTER)
+    return 0 if context.invoked_subcommand else init_workflow(options, _NAME)
 
 
-@init_group.command("workflow")
-@click.argument("name", default=STARTER)
-def init_workflow_command(name: str) -> int:
+@init.command("workflow")
+@click.argument("name", default=_NAME)
+@takes()
+def init_command(options: Options, name: str) -> int:
     """Write a commented workflow that runs offline, and its rehearsal, into .midstream/workflows/."""
-    return init_workflow(plain_options(), name)
+    return init_workflow(options, name)
 
 
-LANGUAGE_COMMANDS: tuple[click.Command, ...] = (
-    graph_command,
-    explain_command,
-    schema_command,
-    init_group,
-)
+def _parts_of(name: str) -> dict[str, str]:
+    """Return where each part of the starter goes, the workflow first."""
+    return {
+        "workflow.json": f"{name}.json",
+        "offline.json": f"{name}/offline.json",
+        "rehearsal.json": f"{name}/rehearsals/rain.json",
+    }
+
+
+def init_workflow(options: Options, name: str) -> int:
+    """Write a starter of that name into the workspace; return the exit code.
+
+    Raises:
+        UserMistake: the name cannot name a file, or something has it already; nothing was written.
+    """
+    if name in ("", ".", "..") or not all(char.isalnum() or char in "-_" for char in name):
+        raise UserMistake(
+            f"{name!r} cannot name a workflow's file.", hint="Use letters, digits, - and _."
+        )
+    if (BUILT_IN / "workflows" / f"{name}.json").exists():
+        raise UserMistake(
+            f"{name} is built in, and a file of that name would take its place.",
+            hint="Choose another name.",
+        )
+    folder = options.workspace / WORKSPACE_FOLDER / "workflows"
+    for place in (folder.parent, folder):
+        # Whoever wrote the workspace may have it lead to a person's own settings, say.
+        if place.is_symlink():
+            raise UserMistake(
+                f"{shown_path(place)} is a symbolic link.", hint="Put a folder there instead of it."
+            )
+    files = {
+        folder / path: (_STARTER / part).read_text(encoding="utf-8").replace("starter", name)
+        for part, path in _parts_of(name).items()
+    }
+    # The folder of the parts counts as well: nothing is put beside what somebody wrote.
+    for path in (folder / f"{name}.json", folder / name):
+        if os.path.lexists(path):
+            raise UserMistake(
+                f"{shown_path(path)} is there already.",
+                hint="Choose another name; nothing changed.",
+            )
+    for path, text in files.items():
+        write_whole(path, text.encode())
+    main, *others = (shown_path(path) for path in files)
+    say(
+        f"Written: {main}",
+        *(f"         {other}" for other in others),
+        "",
+        "Next:",
+        f"  midstream validate {main}",
+        f"  midstream graph {name} --trust-workspace",
+        f"  midstream run {name} rain --model offline --trust-workspace",
+        "  midstream test --trust-workspace",
+        "",
+        "Then change it: the comments in it say what there is, and `midstream explain",
+        f"{name}` says what it does. For completion in an editor: `midstream schema`.",
+    )
+    return FINISHED

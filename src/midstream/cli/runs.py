@@ -1,30 +1,109 @@
-"""Commands about runs of any process: list, show, follow, send, resume, stop."""
+"""Commands about the runs of any process: list, show, follow, send, stop."""
 
-from typing import Any, Literal
+import sys
+from collections.abc import Callable, Sequence
 
 import click
 
-from midstream.cli.options import common_options, options_of, run_options
-from midstream.cli.start_headless import resume
-from midstream.cli.start_runs import events, listing, send, show, show_graph, stop
+from midstream.app.assembly import Options, SystemClock
+from midstream.cli.journal import Journal, with_journal
+from midstream.cli.options import RUNS, takes
+from midstream.cli.output import FINISHED, answer, columns, say, say_object
+from midstream.cli.run_lines import (
+    Shown,
+    code_of,
+    disposition_line,
+    disposition_object,
+    event_line,
+    listed,
+    question_line,
+    receipt_line,
+    receipt_object,
+    run_object,
+    shown_lines,
+    shown_object,
+)
+from midstream.core.branch_address import addressed
+from midstream.core.notices import Envelope, to_dict
+from midstream.core.run import Run, definition_of
+from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
+from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.resume import refused, stop_here
+from midstream.runtime.ports.storage import KeptRun, Store
+
+STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
+
+_READ_AT_ONCE = 1_000
 
 
 @click.command("runs")
 @click.option("--all", "everywhere", is_flag=True, help="List the runs of every folder.")
-@run_options
-def runs_command(everywhere: bool, **common: Any) -> int:
+@takes(*RUNS)
+def runs(options: Options, everywhere: bool) -> int:
     """List the runs of this folder, the newest first."""
-    return listing(options_of(common), everywhere=everywhere)
+
+    async def work(journal: Journal) -> int:
+        here = str(options.workspace)
+        every = await journal.store.listing()
+        kept = [each for each in every if everywhere or each.summary.workspace in (here, "")]
+        if options.is_json:
+            say_object(*map(run_object, reversed(kept)))
+        elif kept:
+            say(*listed(kept, now=SystemClock().now(), with_folders=everywhere))
+        else:
+            others = f" {len(every)} elsewhere: midstream runs --all" if every else ""
+            say(f"No runs in {here}.{others}")
+        return FINISHED
+
+    return with_journal(options, work)
 
 
 @click.command("show")
 @click.argument("run", metavar="RUN")
 @click.option("--graph", "drawn", is_flag=True, help="Draw where it was, how often and how long.")
-@run_options
-def show_command(run: str, drawn: bool, **common: Any) -> int:
+@takes(*RUNS)
+def show(options: Options, run: str, drawn: bool) -> int:
     """Show how a run stands: state, questions, cost, waiting words, its last events."""
-    return show_graph(options_of(common), run) if drawn else show(options_of(common), run)
+
+    async def work(journal: Journal) -> int:
+        kept = await found(journal.store, run)
+        stands = await opened(journal.store, kept.id)
+        facts = await journal.store.read(kept.id)
+        if drawn:
+            _draw(options, kept, stands, facts)
+            return FINISHED
+        shown = Shown(
+            kept=kept,
+            run=stands,
+            facts=facts,
+            letters=() if stands.is_over else await journal.store.letters(kept.id),
+            refused=await refused(journal.store, stands),
+            journal=str(journal.path),
+        )
+        answer(options, shown_object(shown), *shown_lines(shown, now=SystemClock().now()))
+        return FINISHED
+
+    return with_journal(options, work)
+
+
+def _draw(options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope]) -> None:
+    """Draw the workflow of a run with the states it was in marked.
+
+    For a program the machine, and for each state that was visited how often and for how long.
+    """
+    from midstream.views.graph import graph_of
+    from midstream.views.graph_marks import marks_from, marks_object
+    from midstream.views.graph_painters import drawing
+
+    graph = graph_of(definition_of(run))
+    # Of a run nobody runs, the time since its last fact is nobody's.
+    now = SystemClock().now() if kept.owner else kept.summary.updated_at
+    marks = marks_from(facts, graph, now=now)
+    if options.is_json:
+        say_object({"type": "graph", "run": kept.id, "graph": graph} | marks_object(marks))
+    else:
+        say(*drawing(graph, width=columns(), marks=marks).splitlines())
 
 
 @click.command("events")
@@ -37,10 +116,50 @@ def show_command(run: str, drawn: bool, **common: Any) -> int:
     metavar="SEQ",
     help="Only events after this number.",
 )
-@run_options
-def events_command(run: str, follow: bool, after: int, **common: Any) -> int:
+@takes(*RUNS)
+def events(options: Options, run: str, follow: bool, after: int) -> int:
     """Write what happened in a run, one event a line."""
-    return events(options_of(common), run, after=after, follow=follow)
+
+    def tell(envelope: Envelope) -> None:
+        if options.is_json:
+            say_object(to_dict(envelope))
+        else:
+            say(event_line(envelope))
+
+    async def work(journal: Journal) -> int:
+        id = (await found(journal.store, run)).id
+        if not follow:
+            await _tell_facts(journal.store, id, after, None, tell)
+            return FINISHED
+        unheard: list[Envelope] = []
+        async with journal.attached(id, unheard.append) as machine:
+            upto = machine.run.seq
+            await _tell_facts(journal.store, id, after, upto, tell)
+            while True:
+                is_over = machine.is_closed
+                while unheard:
+                    envelope = unheard.pop(0)
+                    if (envelope.seq or 0) > after:
+                        tell(envelope)
+                if is_over:
+                    return FINISHED
+                await machine.moved()
+
+    return with_journal(options, work)
+
+
+async def _tell_facts(
+    store: Store, id: str, after: int, upto: int | None, tell: Callable[[Envelope], None]
+) -> None:
+    """Tell facts, some at a time: a run may be long."""
+    while upto is None or after < upto:
+        last = after + _READ_AT_ONCE
+        facts = await store.read(id, after, last if upto is None else min(last, upto))
+        for fact in facts:
+            tell(fact)
+        if not facts:
+            return
+        after = facts[-1].seq or last
 
 
 @click.command("send")
@@ -56,56 +175,112 @@ def events_command(run: str, follow: bool, after: int, **common: Any) -> int:
 @click.option(
     "--wait", "waits", is_flag=True, help="Wait until the run has accepted or refused it."
 )
-@run_options
-def send_command(
+@takes(*RUNS)
+def send(
+    options: Options,
     run: str,
     text: str,
     question: str | None,
     key: str | None,
     policy: Policy | None,
     waits: bool,
-    **common: Any,
 ) -> int:
     """Tell a run something: the answer to its only question, or unasked words. `-` reads stdin."""
-    return send(
-        options_of(common),
-        run,
-        text,
-        question=question,
-        key=key,
-        policy=policy,
-        waits=waits,
-    )
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n")
+    if not text.strip():
+        raise UserMistake("There is nothing to send.", hint="midstream send RUN TEXT")
+    if question is not None and policy is not None:
+        raise UserMistake(
+            "--question cannot be combined with --interrupt, --steer or --queue.",
+            hint="Leave one of them out.",
+        )
+
+    async def work(journal: Journal) -> int:
+        kept = await found(journal.store, run)
+        id = kept.id
+        if kept.is_foreign:
+            raise UserMistake(
+                f"Run {id} was imported: it would never read your line.",
+                hint=f"Fork it and talk to the fork: midstream fork {id} --at {kept.seq}",
+            )
+        async with journal.attached(id) as machine:
+            if question is None and policy is None:
+                _refuse_several(machine.run, text)
+            receipt = await machine.say(
+                text,
+                question=None if question is None else _question_id(machine.run, question),
+                policy=policy,
+                source="send",
+                id=key,
+            )
+            record = machine.run.inbox.lines.get(receipt.input_id)
+            answer(options, receipt_object(id, receipt, record), receipt_line(id, receipt, record))
+            code = code_of(receipt, record, waited=False)
+            if not waits or code != FINISHED:
+                return code
+            record = await machine.disposed(receipt.input_id)
+            told = disposition_object(id, receipt.input_id, record)
+            answer(options, told, disposition_line(record))
+            return code_of(receipt, record, waited=True)
+
+    return with_journal(options, work)
 
 
-@click.command("resume")
-@click.argument("run", metavar="RUN")
-@click.option(
-    "--old", "choice", flag_value="old", help="Use the copy of the workflow kept with the run."
-)
-@click.option("--new", "choice", flag_value="new", help="Use the workflow as it is now.")
-@click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
-@common_options
-def resume_command(
-    run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...], **common: Any
-) -> int:
-    """Go on with a run that is not running: its output on stdout, progress on stderr."""
-    return resume(options_of(common), run, choice=choice or "ask", answers=answer)
+def _refuse_several(run: Run, words: str) -> None:
+    """Raise UserMistake where several questions are open and nothing says which is meant.
+
+    A line to one branch (`@name words`) answers none.
+    """
+    if addressed(run, words)[0]:
+        return
+    asked = [question for question in run.inbox.open_questions if question.kind == "question"]
+    if len(asked) > 1:
+        listed = "; ".join(map(question_line, asked))
+        raise UserMistake(
+            f"Run {run.id} asks several questions: {listed}.",
+            hint="Say which you answer: --question 2.",
+        )
+
+
+def _question_id(run: Run, named: str) -> str:
+    """Return the id of the question a person names by its id or number, closed ones included.
+
+    Raises:
+        UserMistake: the run never asked it.
+    """
+    number = named.removeprefix("#")
+    for question in reversed(run.inbox.questions):
+        if number == str(question.number) or named == question.id:
+            return question.id
+    asked = "; ".join(map(question_line, run.inbox.open_questions))
+    hint = f"It asks {asked}." if asked else f"It asks nothing now: midstream show {run.id}."
+    raise UserMistake(f"Run {run.id} has no question {named!r}.", hint=hint)
 
 
 @click.command("stop")
 @click.argument("run", metavar="RUN")
-@run_options
-def stop_command(run: str, **common: Any) -> int:
+@takes(*RUNS)
+def stop(options: Options, run: str) -> int:
     """End a run, whoever runs it."""
-    return stop(options_of(common), run)
 
+    async def work(journal: Journal) -> int:
+        kept = await found(journal.store, run)
+        unheard: list[str] = []
+        if kept.summary.is_over:
+            how = f"has ended already: {kept.summary.status}"
+        else:
+            how = "is stopped"
+            if kept.owner:
+                async with journal.attached(kept.id) as machine:
+                    await machine.stop(STOPPED_FROM_OUTSIDE)
+            else:
+                await stop_here(journal.store, SystemClock(), kept.id, reason=STOPPED_FROM_OUTSIDE)
+            ended = await opened(journal.store, kept.id)
+            unheard += [letter.text for letter in await refused(journal.store, ended)]
+        told = {"type": "stopped", "run": kept.id, "text": how, "unheard": unheard}
+        lines = (f"Run {kept.id} {how}.", *(f"It did not get: {text}" for text in unheard))
+        answer(options, told, *lines)
+        return FINISHED
 
-RUN_COMMANDS: tuple[click.Command, ...] = (
-    runs_command,
-    show_command,
-    events_command,
-    send_command,
-    resume_command,
-    stop_command,
-)
+    return with_journal(options, work)

@@ -1,18 +1,33 @@
-"""Commands about a run's past: fork, undo, redo, replay, export, import."""
+"""Going to a run's past and carrying it elsewhere: fork, undo, redo, replay, export, import.
 
+No model, tool or handler is needed for any of it, and none is loaded.
+"""
+
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from midstream.cli.options import json_option, plain_options
-from midstream.cli.start_travel import (
-    export_run,
-    fork_run,
-    import_run,
-    redo_run,
-    replay_run,
-    undo_run,
-)
+from midstream import __version__
+from midstream.app.assembly import Options, SystemClock
+from midstream.cli.journal import Journal, with_journal
+from midstream.cli.options import JSON, takes
+from midstream.cli.output import FAILED, FINISHED, answer, note, say, say_object
+from midstream.runtime.engine.open_run import found, opened
+from midstream.runtime.engine.resume import stop_here
+from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
+from midstream.tui.terminal_questions import is_yes
+
+if TYPE_CHECKING:
+    from midstream.core.run import Run
+    from midstream.runtime.engine.replay import Replayed
+    from midstream.runtime.engine.time_travel import Fork, Returned
+
+
+# --- going back and forward ---------------------------------------------------------------------
 
 
 @click.command("fork")
@@ -21,10 +36,48 @@ from midstream.cli.start_travel import (
     "--at", type=int, metavar="SEQ", help="The last event to keep; by default the last possible."
 )
 @click.option("--put-back", is_flag=True, help="Put files back as they were then.")
-@json_option
-def fork(run: str, at: int | None, put_back: bool, as_json: bool) -> int:
+@takes(*JSON)
+def fork(options: Options, run: str, at: int | None, put_back: bool) -> int:
     """Make a new run of a run's past, and say what was done after that."""
-    return fork_run(plain_options(as_json=as_json), run, at=at, puts_back=put_back)
+    from midstream.runtime.engine import run_repository, time_travel
+
+    async def work(journal: Journal) -> "tuple[Fork, Run]":
+        made = await time_travel.fork(journal.store, (await found(journal.store, run)).id, at)
+        return made, await opened(journal.store, made.id)
+
+    made, stands = with_journal(options, work)
+    files = () if made.is_foreign else made.effects.files
+    is_asked = bool(files) and not put_back
+    returned = _put_back(options, made) if files and put_back else ()
+    if not options.is_json:
+        # A fork alone takes no words back: the run they were said in is still there.
+        told = msgspec.structs.replace(made, words="")
+        say("\n".join(run_repository.undone_words(told, returned)))
+    if made.effects.files and made.is_foreign:
+        _note(options, "It was imported: its files are not those here, and are not put back.")
+    elif is_asked and _wants_back(options, len(files)):
+        returned = _put_back(options, made)
+        say(*(f"  {line}" for line in run_repository.returned_words(returned, made.workspace)))
+    elif is_asked:
+        _note(options, "The files were left as they are; --put-back puts them back.")
+    return _ended_at(options, made, stands, returned)
+
+
+def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
+    from midstream.runtime.engine import time_travel
+
+    async def work(journal: Journal) -> "Sequence[Returned]":
+        return await time_travel.put_back(journal.store, made.effects.files, Path(made.workspace))
+
+    return with_journal(options, work)
+
+
+def _wants_back(options: Options, count: int) -> bool:
+    """Return whether a person at a terminal wants the files back."""
+    if options.is_json or not (is_terminal(STDIN) and is_terminal(STDOUT)):
+        return False
+    files = "this file" if count == 1 else f"these {count} files"
+    return is_yes(f"Put {files} back as they were then?")
 
 
 @click.command("undo")
@@ -34,46 +87,179 @@ def fork(run: str, at: int | None, put_back: bool, as_json: bool) -> int:
     default=True,
     help="Put files back as they were then (the default), or leave them.",
 )
-@json_option
-def undo(run: str, put_back: bool, as_json: bool) -> int:
+@takes(*JSON)
+def undo(options: Options, run: str, put_back: bool) -> int:
     """Go back to before the last turn, its file changes included.
 
     The run ends, and its fork is there to go on with. `midstream redo` of the fork goes forward.
     """
-    return undo_run(plain_options(as_json=as_json), run, puts_back=put_back)
+    from midstream.runtime.engine import redo, run_repository, time_travel
+
+    async def work(journal: Journal) -> "tuple[Fork, Run, Sequence[Returned]]":
+        store, clock = journal.store, SystemClock()
+        kept = await found(store, run)
+        point = await time_travel.before_last_turn(store, kept.id)
+        if not kept.is_foreign and not kept.summary.is_over:
+            await stop_here(store, clock, kept.id, reason=time_travel.UNDONE)
+        made = await time_travel.fork(store, kept.id, point)
+        returned: Sequence[Returned] = ()
+        if put_back:
+            place = Path(made.workspace)
+            returned = await redo.files_undone(store, made, place, now=clock.now())
+        return made, await opened(store, made.id), returned
+
+    made, stands, returned = with_journal(options, work)
+    if not options.is_json:
+        say("\n".join(run_repository.undone_words(made, returned)))
+    if made.effects.files and made.is_foreign:
+        _note(options, "It was imported: its files are not those here, and are not put back.")
+    elif made.effects.files and not returned:
+        _note(options, "The files were left as they are.")
+    return _ended_at(options, made, stands, returned)
 
 
 @click.command("redo")
 @click.argument("run")
-@json_option
-def redo(run: str, as_json: bool) -> int:
+@takes(*JSON)
+def redo(options: Options, run: str) -> int:
     """Go forward again from a run that undo made: its words and its files as they were."""
-    return redo_run(plain_options(as_json=as_json), run)
+    from midstream.runtime.engine import redo, run_repository
+
+    async def work(
+        journal: Journal,
+    ) -> "tuple[redo.WayForward, Fork | None, Run | None, Sequence[Returned]]":
+        store = journal.store
+        kept = await found(store, run)
+        way = await redo.way_forward(store, kept.id)
+        if not kept.summary.is_over:
+            await stop_here(store, SystemClock(), kept.id, reason=redo.REDONE)
+        made, returned = await redo.gone_forward(store, way, Path(way.workspace))
+        stands = None if made is None else await opened(store, made.id)
+        return way, made, stands, returned
+
+    way, made, stands, returned = with_journal(options, work)
+    told = {"type": "redone", "run": way.target, "returned": returned}
+    words = "\n".join(run_repository.redone_words(way, made, returned))
+    if made is None or stands is None:
+        answer(options, told, words)
+        return FINISHED
+    if not options.is_json:
+        say(words)
+    return _ended_at(options, made, stands, returned)
+
+
+def _ended_at(options: Options, made: "Fork", stands: "Run", returned: "Sequence[Returned]") -> int:
+    """Write the fork a run was left for: for a person, how it goes on; return the exit code."""
+    from midstream.views.run_status import way_on
+
+    head = {
+        "type": "forked",
+        "run": made.id,
+        "source": made.source,
+        "seq": made.seq,
+        "damaged": made.damaged,
+    }
+    effects: dict[str, Any] = msgspec.to_builtins(made.effects)
+    way = way_on(stands, made.id, resume=f"`midstream resume {made.id}`")
+    answer(options, head | effects | {"returned": returned}, f"Run {made.id} {way}")
+    return FINISHED
+
+
+# --- looking again, and carrying elsewhere ------------------------------------------------------
 
 
 @click.command("replay")
 @click.argument("run")
-@json_option
-def replay(run: str, as_json: bool) -> int:
+@takes(*JSON)
+def replay(options: Options, run: str) -> int:
     """Fold a run's facts again and compare; no model and no tool is called."""
-    return replay_run(plain_options(as_json=as_json), run)
+    from midstream.runtime.engine import replay
+
+    async def work(journal: Journal) -> "Replayed":
+        return await replay.replay(journal.store, (await found(journal.store, run)).id)
+
+    begun = time.perf_counter()
+    came = with_journal(options, work)
+    took_s = time.perf_counter() - begun
+    answer(options, _replayed(came, took_s), _replay_words(came, took_s))
+    return FINISHED if came.is_same else FAILED
+
+
+def _replayed(came: "Replayed", took_s: float) -> dict[str, Any]:
+    return {
+        "type": "replayed",
+        "run": came.run.id,
+        "facts": came.facts,
+        "seconds": round(took_s, 3),
+        "snapshot": came.snapshot,
+        "difference": came.difference,
+        "damaged": None if came.damage is None else came.damage.seq,
+        "problem": came.unfoldable or ("" if came.damage is None else str(came.damage)),
+    }
+
+
+def _replay_words(came: "Replayed", took_s: float) -> str:
+    facts = f"Run {came.run.id}: {came.facts} facts replayed in {took_s:.2f} s"
+    if came.damage is not None:
+        return f"{facts}.\n{came.damage}"
+    if came.unfoldable:
+        return f"{facts}.\nFact {came.facts + 1} does not follow: {came.unfoldable}"
+    if came.difference is not None:
+        return f"{facts}.\nAfter fact {came.snapshot} it was different: {came.difference}"
+    if came.snapshot is None:
+        return f"{facts}; nothing was kept to compare it with."
+    return f"{facts}; after fact {came.snapshot} it matches what its process kept."
 
 
 @click.command("export")
 @click.argument("run")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--with-files", is_flag=True, help="Include the files as they were before the run.")
-def export(run: str, file: Path | None, with_files: bool) -> int:
+@takes()
+def export(options: Options, run: str, file: Path | None, with_files: bool) -> int:
     """Write a run as one readable file, such as for a bug report; by default to stdout."""
-    return export_run(plain_options(), run, file, with_files=with_files)
+    from midstream.runtime.engine import run_file
+
+    async def work(journal: Journal) -> tuple[str, run_file.Exported]:
+        id = (await found(journal.store, run)).id
+        made_by = f"midstream {__version__}"
+        return id, await run_file.exported(
+            journal.store, id, made_by=made_by, with_files=with_files
+        )
+
+    id, made = with_journal(options, work)
+    if file is None:
+        for line in made.lines:
+            write_out(line.decode(), is_exact=True)
+    else:
+        run_file.write_new(file, made.lines)
+    if made.missing:
+        _note(options, f"The contents of {made.missing} files are not kept any more.")
+    holds = "It holds all that the run read and said: check it before you share it."
+    _note(options, f"Exported run {id}. {holds}")
+    return FINISHED
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@json_option
-def import_command(file: Path, as_json: bool) -> int:
+@takes(*JSON)
+def import_(options: Options, file: Path) -> int:
     """Keep the run of an exported file. It never goes on by itself."""
-    return import_run(plain_options(as_json=as_json), file)
+    from midstream.runtime.engine import run_file
+
+    came = with_journal(options, lambda journal: run_file.imported(journal.store, file))
+    if options.is_json:
+        say_object({"type": "imported"} | msgspec.to_builtins(came))
+    elif came.was_there:
+        say(f"Run {came.id} is here already, with the same {came.facts} facts.")
+    else:
+        other = f" (a run {came.named} is here already, a different one)"
+        as_named = "" if came.id == came.named else other
+        say(f"Imported run {came.id}{as_named}: {came.facts} facts. It does not go on by itself.")
+    return FINISHED
 
 
-TRAVEL_COMMANDS: tuple[click.Command, ...] = (fork, undo, redo, replay, export, import_command)
+def _note(options: Options, text: str) -> None:
+    """Write a line to stderr, unless the output is for programs."""
+    if not options.is_json:
+        note(text)

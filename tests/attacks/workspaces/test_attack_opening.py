@@ -18,7 +18,7 @@ from pipes_kit import MODEL
 from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
-from midstream.cli.headless.exit_codes import NOT_TRUSTED
+from midstream.cli.output import NOT_TRUSTED
 
 PROJECT = Path(__file__).parents[3]
 DRIVER = Path(__file__).with_name("watched_cli.py")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tables import table
 
-from midstream.cli.start_doctor import _programs
+from midstream.cli.doctor import _programs
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.git import git_output

@@ -15,7 +15,7 @@ import pytest
 from tables import table
 
 from midstream.app.assembly import Options
-from midstream.cli.start_language import init_workflow
+from midstream.cli.language import init_workflow
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import (
     Grant,

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.cli.headless.exit_codes import FAILED, FINISHED, PARKED
+from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.core.branch_address import as_typed
 from midstream.core.costs import costs, in_words
 from midstream.core.events import FileWritten

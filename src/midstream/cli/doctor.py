@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -13,18 +12,19 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+import click
 import msgspec
 
 from midstream import __version__
 from midstream.app.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
-from midstream.cli.headless.exit_codes import FAILED, FINISHED
+from midstream.cli.options import COMMON, takes
+from midstream.cli.output import FAILED, FINISHED, answer, say, say_object
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
 from midstream.language.errors import JournalDamaged, MidstreamError
-from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
+from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
-from midstream.system.supervisor import run_briefly
 from midstream.tui.styled_lines import Line, rows
 from midstream.views.amounts import counted
 
@@ -54,8 +54,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-def doctor(options: Options, *, sandbox: bool) -> int:
-    """Say how things stand, one line each; return the exit code: 1 where something is missing."""
+@click.command("doctor")
+@click.option("--sandbox", is_flag=True, help="Measure the sandbox again and list every probe.")
+@click.option("--attack", is_flag=True, help="Try in a scratch folder what attackers would.")
+@click.option("--salvage", is_flag=True, help="Recover what is intact from a damaged journal.")
+@takes(*COMMON)
+def doctor(options: Options, sandbox: bool, attack: bool, salvage: bool) -> int:
+    """Say whether everything midstream needs is there, and what to do where it is not."""
+    if attack:
+        return _attack(options)
+    if salvage:
+        return _salvage(options)
     config = open_settings(
         options.workspace, model=options.model, trusts_workspace=options.trusts_workspace
     )
@@ -64,16 +73,16 @@ def doctor(options: Options, *, sandbox: bool) -> int:
 
 
 def _written(options: Options, found: Sequence[Finding], end: str) -> int:
+    """Write how things stand, one line each; return the exit code: 1 where something is missing."""
     if options.is_json:
-        for each in found:
-            write_out(f"{json.dumps(msgspec.to_builtins(each))}\n")
+        say_object(*found)
     else:
         width = os.get_terminal_size(STDOUT).columns or 80 if is_terminal(STDOUT) else None
-        write_out("".join(f"{line}\n" for line in _told(found, end, width)))
+        say(*_told(found, end, width))
     return FAILED if any(each.mark == "bad" for each in found) else FINISHED
 
 
-def attacked(options: Options) -> int:
+def _attack(options: Options) -> int:
     """Attack midstream in a scratch folder, say what held, and return the exit code: 1 at a breach."""
     from midstream.testing.attacks import battery, in_short, scratch_folder
     from midstream.tools.sandbox.sandbox import Sandbox
@@ -101,17 +110,14 @@ def attacked(options: Options) -> int:
 _BREACHED = "Lines with ✗ are breaches: please report them, with the version of midstream."
 
 
-def salvaged(options: Options) -> int:
+def _salvage(options: Options) -> int:
     """Get what is whole out of the journal and say what was lost, run by run; return the exit code."""
     from midstream.store.salvage import salvage
 
     path = journal_path(open_settings(options.workspace))
     done = salvage(path)
-    if options.is_json:
-        write_out(f"{json.dumps(msgspec.to_builtins(done, builtin_types=()), default=str)}\n")
-        return FINISHED
     if done.damaged is None:
-        write_out(f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.\n")
+        answer(options, done, f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.")
         return FINISHED
     whole = [run for run in done.runs if run.facts == run.had]
     lines = [f"{_some_runs(len(whole))} whole, {counted(done.letters, 'message')} to runs."]
@@ -124,7 +130,7 @@ def salvaged(options: Options) -> int:
         elif run.facts != run.had:
             lines.append(f"{run.id}: the first {run.facts}{of} events; what came after is lost.")
     lines.append(f"The new journal is {path}. The damaged one is kept: {done.damaged}")
-    write_out("".join(f"{line}\n" for line in lines))
+    answer(options, done, *lines)
     return FINISHED
 
 
@@ -344,8 +350,7 @@ def _local_models() -> Iterator[Finding]:
     from midstream.views.welcome_screen import way_to
 
     for each in asyncio.run(servers_here()):
-        count = len(each.models)
-        models = f"{count} model{'' if count == 1 else 's'}"
+        models = counted(len(each.models), "model")
         words = f"{each.program} answers on this machine, port {each.port}: {models}"
         yield Finding(about="local models", mark="ok", words=words, hint=way_to(each))
 
@@ -407,6 +412,8 @@ def _code() -> Finding:
 
 
 def _version(path: str) -> str:
+    from midstream.system.supervisor import run_briefly
+
     try:
         ended, told = run_briefly(
             [path, "--version"], environment=os.environ, timeout_s=5, max_bytes=1_000_000

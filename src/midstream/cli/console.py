@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
-from midstream.cli.headless.exit_codes import FAILED, FINISHED
+from midstream.cli.output import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
@@ -37,37 +37,28 @@ if TYPE_CHECKING:
     from midstream.runtime.engine.run_repository import WorkspaceRuns
 
 
-Examines: TypeAlias = Callable[[ConfigManager, int], str]
-
-
-def console(
-    options: Options,
-    *,
-    mode: str | None,
-    asks: Callable[[TrustStatus, TrustStore], bool],
-    examines: Examines,
-) -> int:
-    """Run the console in a terminal, or on lines where there is none; return the exit code.
-
-    `asks` asks a person at the terminal whether to trust the workspace's own files; `examines` returns
-    what `midstream doctor` says, in lines of a width.
-    """
+def console(options: Options, *, mode: str | None) -> int:
+    """Run the console in a terminal, or on lines where there is none; return the exit code."""
     load_without_collecting()
     can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
     if can_draw and not options.is_json:
-        config = configured(options, mode=mode, asks=asks)
-        return run_until_signalled(_in_terminal(config, options, examines), signals=HANGUPS)
+        config = configured(options, mode=mode, asks=_ask_trust)
+        return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
     config = configured(options, mode=mode)
     require_trust(config)
     if mode is not None:
         # Nobody would see that the lines go to somebody else.
         config.check_mode(Mode.parse(mode))
-    return run_until_signalled(
-        _on_lines(config, options, examines), signals=(signal.SIGINT, *HANGUPS)
-    )
+    return run_until_signalled(_on_lines(config, options), signals=(signal.SIGINT, *HANGUPS))
 
 
-async def _in_terminal(config: ConfigManager, options: Options, examines: Examines) -> int:
+def _ask_trust(status: TrustStatus, store: TrustStore) -> bool:
+    from midstream.cli.trust import ask_trust
+
+    return ask_trust(status, store)
+
+
+async def _in_terminal(config: ConfigManager, options: Options) -> int:
     from midstream.tui.interface import ConsoleInterface
 
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
@@ -80,19 +71,19 @@ async def _in_terminal(config: ConfigManager, options: Options, examines: Examin
         editing=config.editing,
         folder=config.workspace,
     )
-    async with _opened(config, options, face, examines, is_paced=True) as app:
+    async with _opened(config, options, face, is_paced=True) as app:
         await face.run(app)
     if face.signal is not None:
         raise Signalled(face.signal)
     return FINISHED
 
 
-async def _on_lines(config: ConfigManager, options: Options, examines: Examines) -> int:
+async def _on_lines(config: ConfigManager, options: Options) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
     from midstream.tui.jsonlines import line_face
 
     face = line_face(STDOUT, is_json=options.is_json)
-    async with _opened(config, options, face, examines) as app:
+    async with _opened(config, options, face) as app:
         await face.run(app)
         if face.lost is None and not app.is_leaving:
             await app.settled()
@@ -106,12 +97,7 @@ async def _on_lines(config: ConfigManager, options: Options, examines: Examines)
 
 @contextlib.asynccontextmanager
 async def _opened(
-    config: ConfigManager,
-    options: Options,
-    face: Face,
-    examines: Examines,
-    *,
-    is_paced: bool = False,
+    config: ConfigManager, options: Options, face: Face, *, is_paced: bool = False
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
@@ -123,7 +109,7 @@ async def _opened(
         allowed=options.allowed,
         goes_on=_goes_on(options),
         is_attended=is_terminal(STDIN),
-        doctor=partial(examines, config),
+        doctor=partial(_examined, config),
         topics={"keys": _keys},
     )
     loaded: list[Parts] = []
@@ -131,6 +117,7 @@ async def _opened(
         with redirected(face):
             async with asyncio.TaskGroup() as group:
                 loading = group.create_task(_equip(app, config, options, loaded, is_paced=is_paced))
+                loading.add_done_callback(lambda _: settle_memory())
                 yield app
                 loading.cancel()
     finally:
@@ -140,6 +127,12 @@ async def _opened(
             await each.client.aclose()
             if each.mcp is not None:
                 await each.mcp.close()
+
+
+def _examined(config: ConfigManager, width: int) -> str:
+    from midstream.cli.doctor import examined
+
+    return examined(config, width=width)
 
 
 def _keys() -> str:
@@ -159,20 +152,6 @@ def _goes_on(options: Options) -> "GoesOn | None":
 
 
 async def _equip(
-    app: "AICoderConsole",
-    config: ConfigManager,
-    options: Options,
-    loaded: list[Parts],
-    *,
-    is_paced: bool,
-) -> None:
-    try:
-        await _loaded(app, config, options, loaded, is_paced=is_paced)
-    finally:
-        settle_memory()
-
-
-async def _loaded(
     app: "AICoderConsole",
     config: ConfigManager,
     options: Options,

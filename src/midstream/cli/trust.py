@@ -3,13 +3,16 @@
 import os
 from pathlib import Path
 
+import click
+
 from midstream.app.assembly import Options
-from midstream.cli.headless.exit_codes import FAILED, FINISHED, NOT_TRUSTED
+from midstream.cli.options import RUNS, takes
+from midstream.cli.output import FAILED, FINISHED, NOT_TRUSTED, say
 from midstream.config.directories import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.config.trust_preview import shown_name, told_files
 from midstream.language.errors import MidstreamError
-from midstream.system.own_process import STDIN, STDOUT, is_terminal, write_out
+from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.tui.styled_lines import Line, rows
 from midstream.tui.terminal_questions import asked
 from midstream.views.amounts import counted
@@ -27,20 +30,20 @@ def ask_trust(status: TrustStatus, store: TrustStore) -> bool:
         key = asked(f"{_KEYS}\n[n] › ").strip().casefold()
         match key[:1]:
             case "t":
-                _say("Trusted, as long as none of these files changes.")
+                say("Trusted, as long as none of these files changes.")
                 return True
             case "l":
                 _look(status)
             case "" | "n" | "q":
-                _say("Not trusted: none of it is used, and nothing is changed here.")
+                say("Not trusted: none of it is used, and nothing is changed here.")
                 return False
             case _:
-                _say(f"{key[:20]!r} is not one of these keys: nothing was decided.")
+                say(f"{key[:20]!r} is not one of these keys: nothing was decided.")
 
 
 def _show(status: TrustStatus, store: TrustStore) -> None:
     whose = ".midstream/" if status.acts else "AGENTS.md"
-    _say(f"This workspace has its own {whose} ({status.workspace}):")
+    say(f"This workspace has its own {whose} ({status.workspace}):")
     for mark, text in told_files(status, store):
         _say(text, mark)
 
@@ -48,7 +51,7 @@ def _show(status: TrustStatus, store: TrustStore) -> None:
 def _look(status: TrustStatus) -> None:
     given = session_grant(status)
     for file in status.files:
-        _say(f"── {shown_name(file.name)}")
+        say(f"── {shown_name(file.name)}")
         try:
             text = given.read(file.name).decode("utf-8", "replace")
         except MidstreamError as error:
@@ -58,31 +61,43 @@ def _look(status: TrustStatus) -> None:
             _say(line, f"{number:>5} │ ", rest="      │ ")
 
 
-def _say(text: str, mark: str = "", *, rest: str | None = None) -> None:
+def _say(text: str, mark: str, *, rest: str | None = None) -> None:
     """Write a line behind its mark. Where a terminal wraps it, each further row has `rest` before it:
     no file can write into the first column, where our own words stand.
     """
     if not (mark and is_terminal(STDOUT)):
-        write_out(f"{mark}{text}\n")
+        say(f"{mark}{text}")
         return
     line = Line((("", text),), mark, rest=mark if rest is None else rest)
-    for row in rows(line, os.get_terminal_size(STDOUT).columns or 80):
-        write_out("".join(part for _, part in row) + "\n")
+    width = os.get_terminal_size(STDOUT).columns or 80
+    say(*("".join(part for _, part in row) for row in rows(line, width)))
 
 
-def trust(options: Options) -> int:
-    """Look at a workspace and trust it, or say that it is; return the exit code."""
+@click.command("trust")
+@click.option("--list", "lists", is_flag=True, help="List the workspaces you trust.")
+@click.option("--revoke", is_flag=True, help="Stop trusting this workspace.")
+@takes(*RUNS)
+def trust(options: Options, lists: bool, revoke: bool) -> int:
+    """Look at what this workspace's .midstream/ would switch on, and trust it."""
     store = TrustStore(user_state_dir(os.environ))
-    status = store.status(options.workspace)
+    if lists:
+        return _list(store)
+    return (
+        _revoke(store, options.workspace) if revoke else _look_and_trust(store, options.workspace)
+    )
+
+
+def _look_and_trust(store: TrustStore, workspace: Path) -> int:
+    status = store.status(workspace)
     if status.kind == "no_files":
-        _say(f"{status.workspace} has no files of its own to trust.")
+        say(f"{status.workspace} has no files of its own to trust.")
         return FINISHED
     if status.kind == "trusted":
-        _say(f"{status.workspace} is trusted as it stands ({counted(len(status.files), 'file')}).")
+        say(f"{status.workspace} is trusted as it stands ({counted(len(status.files), 'file')}).")
         return FINISHED
     if not (is_terminal(STDIN) and is_terminal(STDOUT)):
         _show(status, store)
-        _say("Not trusted. Only a person at a terminal can: midstream trust")
+        say("Not trusted. Only a person at a terminal can: midstream trust")
         return NOT_TRUSTED
     if not ask_trust(status, store):
         return NOT_TRUSTED
@@ -90,9 +105,7 @@ def trust(options: Options) -> int:
     return FINISHED
 
 
-def trusted() -> int:
-    """List the workspaces that are trusted; return the exit code."""
-    store = TrustStore(user_state_dir(os.environ))
+def _list(store: TrustStore) -> int:
     rows = store.workspaces()
     for workspace, files in sorted(rows.items()):
         try:
@@ -100,17 +113,15 @@ def trusted() -> int:
         except MidstreamError as error:
             kind = error.what
         now = {"trusted": "as it stands", "changed": "CHANGED since: it asks again"}.get(kind, kind)
-        _say(f"{workspace}  {counted(len(files), 'file')}, {now}")
+        say(f"{workspace}  {counted(len(files), 'file')}, {now}")
     if not rows:
-        _say("No workspace is trusted.")
+        say("No workspace is trusted.")
     return FINISHED
 
 
-def revoke_trust(options: Options) -> int:
-    """Trust a workspace no more; return the exit code."""
-    store = TrustStore(user_state_dir(os.environ))
-    if store.revoke(options.workspace):
-        _say(f"{options.workspace} is no longer trusted.")
+def _revoke(store: TrustStore, workspace: Path) -> int:
+    if store.revoke(workspace):
+        say(f"{workspace} is no longer trusted.")
         return FINISHED
-    _say(f"{options.workspace} was not trusted.")
+    say(f"{workspace} was not trusted.")
     return FAILED

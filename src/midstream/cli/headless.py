@@ -1,0 +1,443 @@
+"""Work without a person at the keyboard: a workflow, one chat turn, a run taken up again.
+
+Nobody is there to approve or to answer: tool calls that need approval are refused unless they were
+allowed beforehand, and a question without an answer given beforehand parks the run. No answer is
+ever invented. Click is not imported: `midstream.run_workflow` is here.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.config.manager import ConfigManager
+from midstream.config.open_settings import require_trust
+from midstream.core import events as e
+from midstream.core.append_only import latest
+from midstream.core.branch_address import branch_at
+from midstream.core.notices import Envelope
+from midstream.core.question import Decision, Question
+from midstream.core.run import Run
+from midstream.language.errors import (
+    AuthorMistake,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import ToolSpec, chat_definition
+from midstream.runtime.ports import Engine, Library, Machine
+from midstream.safety.capability import SHOWN, quoted
+from midstream.safety.rules import capability_of, covers, is_told_by_name
+from midstream.system.offloop import in_thread
+from midstream.views.listing import HEADLESS
+
+ANSWER = "--answer"
+"""The source of answers that were given beforehand."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said beforehand: answers, in the order asked, and tools that need no approval."""
+
+    answers: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+
+
+async def play(
+    engine: Engine,
+    library: Library,
+    name: str,
+    given: Given,
+    *,
+    input: Json,
+    variables: Mapping[str, Json] | None = None,
+    settings: Sequence[str] = (),
+) -> Run:
+    """Return a workflow's run once it has ended, or waits for an answer that was not given.
+
+    Args:
+        engine: where the run lives.
+        library: where the workflow is found.
+        name: the workflow's name.
+        given: what was said beforehand.
+        input: what it is started with, None to leave it to the workflow's start condition.
+        variables: values that override the workflow's `variables`.
+        settings: the same as `name=value` texts.
+
+    Raises:
+        UserMistake: there is no such workflow, or a variable does not fit it.
+        AuthorMistake: its files have problems.
+    """
+    definition, handlers = await library.load(name)
+    asking = Asking(engine)
+    machine = await engine.start(
+        definition,
+        handlers=handlers,
+        input=input,
+        variables=_changed(definition.workflow.variables, variables or {}, settings),
+        allowed=given.allowed,
+        approvals="deny",
+    )
+    return await _answered(machine, given.answers, asking)
+
+
+async def chat_once(
+    engine: Engine,
+    library: Library,
+    tools: dict[str, ToolSpec],
+    prompt: str,
+    given: Given,
+    *,
+    role: str,
+) -> Run:
+    """Return a chat's run once the role has replied to one prompt, or the turn has failed."""
+    roles = library.roles()
+    if role not in roles:
+        raise UserMistake(f"There is no role {role!r}.", hint=did_you_mean(role, roles))
+    definition = chat_definition(role, roles[role], tools, library.guidance())
+    machine = await engine.start(definition, allowed=given.allowed, approvals="deny")
+    await machine.settled()
+    asking = Asking(engine)
+    await machine.say(prompt, source=HEADLESS)
+    return await _answered(machine, given.answers, asking)
+
+
+async def _answered(machine: Machine, answers: Sequence[str], asking: "Asking") -> Run:
+    """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
+    left = list(answers)
+    is_at_rest = False
+    while left and not (machine.run.is_over or machine.is_closed):
+        question = _wanted(machine.run)
+        if question is not None:
+            await machine.say(left.pop(0), question=question.id, source=ANSWER)
+            is_at_rest = False
+        elif is_at_rest:
+            break
+        else:
+            is_at_rest = await asking.or_rest(machine)
+    return await machine.settled()
+
+
+async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:
+    """Return a run taken up once it has ended, or waits for what was not given beforehand.
+
+    A run that was suspended goes on: it was asked for by name. Tool calls wait for approval as they
+    did where it began; those that are allowed now, by what they do or by the tool's name, are granted.
+    """
+    if machine.run.suspended:
+        await machine.unsuspend()
+    answers = list(given.answers)
+    is_at_rest = False
+    while not (machine.run.is_over or machine.is_closed):
+        run = machine.run
+        approval = next(
+            (q for q in run.inbox.open_questions if _is_allowed(run, q, given.allowed)), None
+        )
+        asked = next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
+        if approval is not None:
+            await machine.approve(approval.id, Decision(granted=True, for_run=True))
+        elif asked is not None and answers:
+            await machine.say(answers.pop(0), question=asked.id, source=ANSWER)
+        elif is_at_rest:
+            return run
+        else:
+            is_at_rest = await asking.or_rest(machine)
+            continue
+        is_at_rest = False
+    return await machine.settled()
+
+
+class Asking:
+    """Hears when a run asks something: branches beside the one that asks are not waited for, nor is
+    the end of the time there is to answer.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._asked = asyncio.Event()
+        engine.listen(self._hear)
+
+    async def or_rest(self, machine: Machine) -> bool:
+        """Return once the run asks something (False), or only a person can move it on (True)."""
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(self._asked.wait())
+            settled = group.create_task(machine.settled())
+            await asyncio.wait((asked, settled), return_when=asyncio.FIRST_COMPLETED)
+            is_at_rest = settled.done()
+            asked.cancel()
+            settled.cancel()
+        self._asked.clear()
+        return is_at_rest
+
+    def _hear(self, envelope: Envelope) -> None:
+        if isinstance(envelope.event, e.QuestionAsked):
+            self._asked.set()
+
+
+# --- the parts ----------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts]:
+    """Give the loaded parts; at the end runs are let go of and every connection is closed.
+
+    Raises:
+        UserMistake: a tool that is to be allowed does not exist.
+        WorldTrouble: the journal is needed and cannot be opened.
+    """
+    made = await in_thread(lambda: parts(config, options))
+    try:
+        if (unknown := unknown_tool(options.allowed, made.tools)) is not None:
+            raise unknown
+        yield made
+    finally:
+        await made.engine.close()
+        await made.client.aclose()
+        if made.mcp is not None:
+            await made.mcp.close()
+
+
+def run_workflow(
+    name: str,
+    input: Json = None,
+    *,
+    answers: Sequence[str] = (),
+    variables: dict[str, Json] | None = None,
+    allowed: Sequence[str] = (),
+    model: str | None = None,
+    workspace: str | Path = ".",
+    trusts_workspace: bool = False,
+) -> Json:
+    """Return a workflow's output: the one door into midstream for code without an event loop.
+
+    The run is kept in the journal like every other: `midstream runs` lists it, and one that was
+    interrupted, or waits for an answer nobody gave, goes on with `midstream resume`.
+
+    Args:
+        name: a workflow built in, of the user, or of a trusted workspace.
+        input: what it is started with.
+        answers: answers to its questions, in the order they are asked.
+        variables: values that override the workflow's `variables`.
+        allowed: tools that need no approval; the others that need one are refused.
+        model: a model such as `openai:gpt-5`, or `offline`; by default what the settings name.
+        workspace: the folder to work in.
+        trusts_workspace: whether the workspace's own `.midstream/` counts.
+
+    Raises:
+        UserMistake: there is no such workflow, it asked a question no answer was given for, or an
+            event loop runs in this thread.
+        AuthorMistake: its files have problems, or a handler of it does.
+        WorldTrouble: the run failed, such as for a model that cannot be reached.
+        NotTrusted: the workspace has files of its own that nobody has trusted.
+    """
+    options = Options(
+        workspace=Path(workspace).resolve(),
+        model=model,
+        trusts_workspace=trusts_workspace,
+        allowed=tuple(allowed),
+        journal="needed",
+    )
+    if _is_on_a_loop():
+        raise UserMistake(
+            "run_workflow is for code without an event loop.",
+            hint="On a loop of your own use WorkflowStateMachine: see docs/library.md.",
+        )
+    given = Given(answers=tuple(answers), allowed=options.allowed)
+    config = configured(options)
+    require_trust(config)
+
+    failures: list[MidstreamError] = []
+
+    def hear(envelope: Envelope) -> None:
+        if isinstance(envelope.event, e.RunFailed):
+            kinds = (AuthorMistake, UserMistake, WorldTrouble, OurBug)
+            kind = next(kind for kind in kinds if kind.fault == envelope.event.fault)
+            failures.append(
+                kind(f"The run failed: {envelope.event.error}", hint=envelope.event.hint)
+            )
+
+    async def work() -> Run:
+        async with loaded(config, options) as made:
+            made.engine.listen(hear)
+            return await play(
+                made.engine, made.library, name, given, input=input, variables=variables or {}
+            )
+
+    run = asyncio.run(work())
+    if failures:
+        raise failures[-1]
+    if (words := unanswered(run)) is not None:
+        raise UserMistake(words)
+    return run.output
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+# --- what a run waits for ------------------------------------------------------------------------
+
+
+def unanswered(run: Run) -> str | None:
+    """Return what a run that waits is told to be missing, None for one that lacks no answer."""
+    question = None if run.is_over else _wanted(run)
+    if question is None:
+        return None
+    # What was refused before another question got its answer may have been meant for that one.
+    since = takewhile(lambda each: each.disposition != "answered", latest(run.inbox.lines))
+    refused = [
+        repr(each.text)
+        for each in since
+        if each.disposition == "rejected" and each.handling == "answer"
+    ][::-1]
+    wants = f"waits for an answer that fits (not {', '.join(refused)})"
+    where = f" in the branch {question.branch}" if question.branch else ""
+    choices = f" Choices: {', '.join(question.choices)}." if question.choices else ""
+    return (
+        f"Run {run.id} {wants if refused else 'waits for an answer that was not given'}{where}: "
+        f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
+    )
+
+
+def _wanted(run: Run) -> Question | None:
+    """Return the question that holds the run up; a chat that waits for its next line has none."""
+    return next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
+
+
+def is_wanted(run: Run, question: Question) -> bool:
+    """Return whether an answer given beforehand may be meant for a question.
+
+    Words a branch waits for are: the others go on beside it, and a chat has no branches.
+    """
+    if question.kind == "input":
+        return not run.visit.state or bool(question.branch)
+    return question.kind == "question"
+
+
+def unapproved(run: Run) -> str | None:
+    """Return what a run that waits for an approval is told to be missing, None if it does not."""
+    if run.is_over:
+        return None
+    tools: dict[str, None] = {}
+    needed: dict[str, None] = {}
+    for question in run.inbox.open_questions:
+        if name := _tool_of(run, question):
+            tools[name] = None
+            needed |= dict.fromkeys(_asked(question) or (name,))
+    if not tools:
+        return None
+    names = " and ".join(tools)
+    allowing = " ".join(f"--allow {quoted((each,))}" for each in needed)
+    return (
+        f"Run {run.id} waits for your approval of {names}. Decide in the console "
+        f"(midstream, then /resume), or let it run: midstream resume {run.id} {allowing}"
+    )
+
+
+def _asked(question: Question) -> list[str]:
+    return [ask for ask in question.asks if not ask.startswith(SHOWN)]
+
+
+def _is_allowed(run: Run, question: Question, allowed: Sequence[str]) -> bool:
+    """Return whether an approval is asked for that was given beforehand."""
+    name = _tool_of(run, question)
+    if not name:
+        return False
+    return all(
+        _covers(allowed, ask) or (name in allowed and is_told_by_name(ask))
+        for ask in _asked(question) or (name,)
+    )
+
+
+def _covers(allowed: Sequence[str], ask: str) -> bool:
+    capability = capability_of(ask)
+    return ask in allowed if capability is None else covers(allowed, capability)
+
+
+def _tool_of(run: Run, question: Question) -> str:
+    """Return the tool a question asks to approve, "" for any other question."""
+    asking = branch_at(run, question.branch)
+    if question.kind != "approval" or asking is None or asking.visit.turn is None:
+        return ""
+    calls = (each.call for each in asking.visit.turn.calls if each.call.id == question.call_id)
+    return next((call.name for call in calls), "")
+
+
+# --- a workflow's variables, changed from outside: by name, and only to a value of the same kind ---
+
+
+def _changed(
+    own: Mapping[str, Json], values: Mapping[str, Json], settings: Sequence[str]
+) -> dict[str, Json]:
+    """Return the variables to override.
+
+    Args:
+        own: the workflow's variables, with their values.
+        values: new values by name.
+        settings: `name=value` texts. A value is read as JSON, or as it is where the workflow's own
+            value is text.
+
+    Raises:
+        UserMistake: a text sets nothing, there is no such variable, or its value is of another kind
+            (null takes any).
+    """
+    found = {**values, **dict(_set(text, own) for text in settings)}
+    for name, value in found.items():
+        _require(name, own)
+        wanted = _kind(own[name])
+        if wanted not in ("anything", _kind(value)):
+            raise UserMistake(
+                f"The variable {name} takes {wanted}, not {value!r}.",
+                hint=f"The workflow's own value is {json.dumps(own[name])}.",
+            )
+    return found
+
+
+def _set(text: str, own: Mapping[str, Json]) -> tuple[str, Json]:
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals or not name:
+        raise UserMistake(f"--set {text!r} sets nothing.", hint="Write --set name=value.")
+    _require(name, own)
+    if isinstance(own[name], str):
+        return name, value
+    try:
+        return name, json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _require(name: str, own: Mapping[str, Json]) -> None:
+    if name not in own:
+        raise UserMistake(f"There is no variable {name!r}.", hint=did_you_mean(name, own))
+
+
+def _kind(value: Json) -> str:
+    match value:
+        case None:
+            return "anything"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

@@ -1,1 +1,0 @@
-"""Work without a person at the keyboard."""

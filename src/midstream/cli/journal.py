@@ -1,0 +1,59 @@
+"""The journal for commands about runs of any process. They need no model, no settings and no trust."""
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from midstream.app.assembly import Options, SystemClock, bells, journal_path, opened_store
+from midstream.config.manager import ConfigManager
+from midstream.core.notices import Envelope
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.ports.storage import Store
+from midstream.system.offloop import in_thread
+from midstream.system.own_process import HANGUPS, run_until_signalled
+
+T = TypeVar("T")
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The open store, the file it is in, and the folder where the owners of runs can be rung."""
+
+    store: Store
+    path: Path
+    bells: Path
+
+    @asynccontextmanager
+    async def attached(
+        self, id: str, tap: Callable[[Envelope], None] | None = None
+    ) -> AsyncIterator[RemoteMachine]:
+        """Give a run of another process, or of none."""
+        machine = await RemoteMachine.attached(
+            self.store, id, bells=self.bells, clock=SystemClock(), tap=tap
+        )
+        try:
+            yield machine
+        finally:
+            await machine.aclose()
+
+
+def with_journal(options: Options, work: Callable[[Journal], Awaitable[T]]) -> T:
+    """Return what some work with the journal of the settings returns; it is closed again.
+
+    Raises:
+        Signalled: a signal ended it.
+        WorldTrouble: it cannot be opened.
+    """
+
+    async def worked() -> T:
+        config = await in_thread(lambda: ConfigManager(options.workspace))
+        store = await in_thread(lambda: opened_store(config))
+        try:
+            return await work(Journal(store=store, path=journal_path(config), bells=bells(config)))
+        finally:
+            await store.aclose()
+
+    return run_until_signalled(worked(), signals=(signal.SIGINT, *HANGUPS))

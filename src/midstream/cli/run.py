@@ -1,0 +1,279 @@
+"""Commands that work without a console: run, chat, resume. Output on stdout, progress on stderr."""
+
+import asyncio
+import json
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import click
+import msgspec
+
+from midstream.app.assembly import Options, Parts, configured
+from midstream.cli.options import COMMON, JOURNALED, takes
+from midstream.cli.output import FAILED, FINISHED, PARKED
+from midstream.config.manager import ConfigManager
+from midstream.config.open_settings import require_trust
+from midstream.core import events as e
+from midstream.core.notices import Envelope, JournalStalled
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
+from midstream.language.names import Json
+from midstream.system.offloop import call_soon, in_thread
+from midstream.system.own_process import (
+    HANGUPS,
+    STDERR,
+    OutputLost,
+    run_until_signalled,
+    write_out,
+)
+
+if TYPE_CHECKING:
+    from midstream.core.run import Run
+    from midstream.tui.jsonlines import JsonFace
+    from midstream.tui.plain_lines import PlainFace
+
+
+Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
+"""Does one headless piece of work."""
+
+
+@click.command("run")
+@click.argument("name", metavar="WORKFLOW")
+@click.argument("input", required=False)
+@click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a variable.")
+@takes(*JOURNALED)
+def run(
+    options: Options,
+    name: str,
+    input: str | None,
+    answer: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> int:
+    """Run a workflow without a console: its output on stdout, progress on stderr."""
+    from midstream.cli.headless import Given, play
+
+    given = Given(answers=answer, allowed=options.allowed)
+    said = input if input and input.strip() else None
+
+    async def work(made: Parts) -> "Run":
+        return await play(made.engine, made.library, name, given, input=said, settings=settings)
+
+    return _headless(options, work)
+
+
+@click.command("chat")
+@click.argument("prompt")
+@click.option("--role", default="dude", show_default=True, help="The role to chat with.")
+@click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@takes(*JOURNALED)
+def chat(options: Options, prompt: str, role: str, answer: tuple[str, ...]) -> int:
+    """Say one thing to a role and print the reply."""
+    from midstream.cli.headless import Given, chat_once
+
+    if not prompt.strip():
+        raise UserMistake("The text is missing.", hint='Write midstream chat "YOUR WORDS".')
+    given = Given(answers=answer, allowed=options.allowed)
+
+    async def work(made: Parts) -> "Run":
+        return await chat_once(made.engine, made.library, made.tools, prompt, given, role=role)
+
+    return _headless(options, work)
+
+
+@click.command("resume")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--old", "choice", flag_value="old", help="Use the copy of the workflow kept with the run."
+)
+@click.option("--new", "choice", flag_value="new", help="Use the workflow as it is now.")
+@click.option("--answer", multiple=True, metavar="TEXT", help="Answers, in the order asked.")
+@takes(*COMMON)
+def resume(
+    options: Options, run: str, choice: Literal["old", "new"] | None, answer: tuple[str, ...]
+) -> int:
+    """Go on with a run that is not running: its output on stdout, progress on stderr."""
+    from midstream.cli.headless import Asking, Given, go_on
+    from midstream.runtime.engine.open_run import found
+    from midstream.runtime.engine.resume import letters_taken, take_up
+
+    given = Given(answers=answer, allowed=options.allowed)
+
+    async def work(made: Parts) -> "Run":
+        kept = await found(made.store, run)
+        machine = await take_up(made.engine, made.library, kept.id, choice=choice or "ask")
+        await letters_taken(machine, made.store)
+        return await go_on(machine, given, Asking(made.engine))
+
+    return _headless(options, work)
+
+
+def _headless(options: Options, work: Work) -> int:
+    """Do one piece of work: its output on stdout, its progress on stderr; return the exit code.
+
+    With `--json` the events stand on stdout instead, one a line.
+    """
+    config = configured(options)
+    require_trust(config)
+    if options.journal == "wanted":
+        options = msgspec.structs.replace(options, journal="needed")
+    run = run_until_signalled(_worked(config, options, work), signals=(signal.SIGINT, *HANGUPS))
+    code, output = _result_of(run)
+    if code == FINISHED and output is not None and not options.is_json:
+        text = (
+            output if isinstance(output, str) else json.dumps(output, indent=2, ensure_ascii=False)
+        )
+        write_out(f"{text}\n", is_exact=True)
+    return code
+
+
+def _result_of(run: "Run") -> tuple[int, Json]:
+    """Return the exit code of a run, and its output.
+
+    A chat's output is its last reply: the arguments of its parsing tool where its role has one.
+    """
+    if run.is_over:
+        return (FINISHED, run.output) if run.status == "finished" else (FAILED, None)
+    if run.visit.phase != "waiting" or not run.visit.state:
+        return PARKED, None
+    if run.error or run.visit.last_response is None:
+        return FAILED, None
+    response = run.visit.last_response
+    return FINISHED, response.calls[-1].arguments if response.calls else response.text
+
+
+async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
+    """Return the run as it stood when nothing more could be done for it, everything closed."""
+    from midstream.app.commands.permission_commands import without_sandbox
+    from midstream.cli.headless import loaded, unanswered, unapproved
+    from midstream.tui.jsonlines import line_face
+    from midstream.tui.stdio_capture import redirected
+
+    face = line_face(STDERR, is_json=options.is_json)
+    told: set[str] = set()
+    made: Parts | None = None
+
+    def tell(notices: Sequence[str]) -> None:
+        """Say the notices not said before: reading workflows and roles brings more."""
+        for notice in notices:
+            if notice not in told:
+                told.add(notice)
+                face.say(notice, kind="note")
+
+    try:
+        with redirected(face):
+            async with loaded(config, options) as made:
+                tell((*config.notices, *made.notices))
+                if made.permissions.mode == "auto":
+                    await in_thread(partial(made.sandbox.unfit, options.workspace))
+                    tell(list(filter(None, [without_sandbox(made.permissions)])))
+                made.engine.listen(partial(_hear, made, face, lambda: tell(config.notices)))
+                try:
+                    run = await _shown(made, work, face, options)
+                finally:
+                    tell(config.notices)
+                if (words := unanswered(run) or unapproved(run)) is not None:
+                    face.say(words, kind="error")
+    finally:
+        if made is not None and made.store.is_lasting:
+            for words in filter(None, (_left_words(each.run) for each in made.engine.machines())):
+                face.say(words, kind="note")
+        await face.close()
+    if options.is_json and face.lost is not None:
+        raise OutputLost(face.lost)
+    return run
+
+
+def _hear(
+    made: Parts, face: "JsonFace | PlainFace", tell: Callable[[], None], envelope: Envelope
+) -> None:
+    if isinstance(envelope.event, e.RunStarted):
+        tell()
+    elif isinstance(envelope.event, e.RunRecovered):
+        taken_up = made.engine.machine(envelope.run)
+        if taken_up is not None:
+            face.recall(taken_up.run)
+
+
+async def _shown(made: Parts, work: Work, face: "JsonFace | PlainFace", options: Options) -> "Run":
+    """Return the run of the work, its events shown. It ends when nobody can read them any more.
+
+    Raises:
+        OutputLost: stdout takes no more events.
+        WorldTrouble: the journal was lost meanwhile; the runs are in files of their own.
+    """
+    from midstream.tui.jsonlines import JsonFace
+
+    working = asyncio.ensure_future(work(made))
+    lost: list[JournalStalled] = []
+
+    def show(envelope: Envelope) -> None:
+        if isinstance(envelope.event, JournalStalled) and envelope.event.is_lost:
+            # Nobody is here to put it back, and what goes on now would be kept nowhere.
+            lost.append(envelope.event)
+            working.cancel()
+        if options.is_json:
+            face.show(envelope)
+        elif not (lost or _is_output(made, envelope)):
+            face.show(envelope)
+            if isinstance(envelope.event, e.AnswerRefused):
+                face.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
+
+    if isinstance(face, JsonFace):
+        face.when_lost(partial(call_soon, asyncio.get_running_loop(), working.cancel))
+    made.engine.listen(show)
+    try:
+        return await working
+    except asyncio.CancelledError:
+        if lost:
+            raise WorldTrouble(lost[0].error, hint=await _rescued(made)) from None
+        if options.is_json and face.lost is not None:
+            raise OutputLost(face.lost) from None
+        raise
+
+
+def _is_output(made: Parts, envelope: Envelope) -> bool:
+    """Return whether an event is what stands on stdout by itself: a workflow's result, or what a chat's
+    role says at last.
+    """
+    machine = made.engine.machine(envelope.run)
+    is_chat = machine is not None and _is_chat(machine.run)
+    match envelope.event:
+        case e.WorkflowOutput(kind="result"):
+            return not is_chat
+        case e.AgentResponded(calls=(), problem=""):
+            return is_chat
+    return False
+
+
+def _is_chat(run: "Run") -> bool:
+    return run.definition is not None and run.definition.kind == "chat"
+
+
+def _left_words(run: "Run") -> str:
+    """Return how a run that was left goes on, "" for one that has ended or a chat that only waits."""
+    from midstream.views.run_status import way_on
+
+    if run.is_over or run.definition is None or (_is_chat(run) and run.visit.phase == "waiting"):
+        return ""
+    return f"Run {run.id} {way_on(run, run.id, resume=f'`midstream resume {run.id}`')}"
+
+
+async def _rescued(made: Parts) -> str:
+    """Write the runs that have not ended to files of their own; return what a person should hear."""
+    from midstream.runtime.engine.run_file import exported, write_new
+
+    words = []
+    for machine in made.engine.machines():
+        path = Path(tempfile.mkdtemp(prefix="midstream-")) / f"{machine.id}.jsonl"
+        try:
+            file = await exported(made.store, machine.id, made_by="midstream")
+            await in_thread(partial(write_new, path, file.lines))
+        except MidstreamError as error:
+            words.append(f"Run {machine.id} is kept nowhere: {error}")
+        else:
+            words.append(f"Run {machine.id} is in {path} as far as it went.")
+    return " ".join(words)
