@@ -24,7 +24,6 @@ from midstream.core.inputs import Halt, Stop
 from midstream.core.run import Run
 from midstream.language.names import Policy
 from midstream.views.run_status import Where, where
-from midstream.views.transcript import transcript
 
 FULL = flow(state("start", "dude", awaits_input=True, pre_handler="pre", post_handler="post"))
 HELLO: list[Step] = [says("hi"), handler()]
@@ -145,30 +144,3 @@ def test_costs_are_summed_by_agent_and_model() -> None:
 )
 def test_unknown_prices_are_said_to_be_unknown(prices: list[str | None], words: str) -> None:
     assert in_words(costs(("dude", used("m", price)) for price in prices).total) == words
-
-
-# --- transcript -------------------------------------------------------------------------------
-
-
-def test_a_transcript_tells_who_said_what_with_calls_and_results() -> None:
-    workflow = flow(state("start", "dude"))
-    steps: list[Step] = [replies("Let me\nsee.", call("look", at="a")), done("call_1", "x" * 9)]
-    run, _ = tell(workflow, *steps, says("no", shown="It se"))
-
-    assert transcript(run.contexts["talk"], max_result=5) == (
-        "you:\n"
-        "    tidy\n"
-        "\n"
-        "dude:\n"
-        "    Let me\n"
-        "    see.\n"
-        '    -> look {"at":"a"}\n'
-        "    <- completed\n"
-        "    xxxxx ... (+4 characters)\n"
-        "\n"
-        "dude (interrupted):\n"
-        "    It se\n"
-        "\n"
-        "you:\n"
-        "    no"
-    )
