@@ -64,7 +64,7 @@ clean:
 	@touch $@
 
 docs: .venv/ready-dev
-	$(BIN)/python -m midstream.views.events_page > docs/events.md
+	PYTHONPATH=tests $(BIN)/python -m support.events_page > docs/events.md
 	$(BIN)/python -m midstream.tui.keymap > docs/keys.md
 
 lock:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from house_kit import BESIDE, ROOT, SOURCES, TESTS, calls_of, check, nodes_of, text_of
+from support.events_page import events_reference
 
 from midstream.core import events, notices
-from midstream.views.events_page import events_reference
 
 FORBIDDEN = {
     "asyncio.wait_for": "on Python 3.11 it can swallow a cancellation: asyncio.timeout",

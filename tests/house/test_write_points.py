@@ -15,7 +15,6 @@ WRITE_POINTS = {
 CHILDREN = {
     "codemap/__main__.py": "a child process that answers to its parent's pipe",
     "tools/sandbox/init.py": "a child process that answers to its parent's pipe",
-    "views/events_page.py": "makes a page of the docs",
 }
 WRITING = {
     "print",

@@ -3,4 +3,6 @@
 A provider: `openai_server`, and `dialect_server` for Anthropic and Google, on `model_server`; what each
 would refuse is in `*_rules`, asked through `dialects`. The reference workflows are 42 small runs that
 meet everything a run can meet: `reference`, played by `stage`.
+
+`events_page` writes the reference of events, `docs/events.md`, from the types.
 """

@@ -1,6 +1,6 @@
 """The reference of events as a page of markdown, made from the types themselves.
 
-Run `python -m midstream.views.events_page > docs/events.md` (or `make docs`) after a change.
+`make docs` writes it into docs/events.md, after a change of a type.
 """
 
 import typing
@@ -98,4 +98,4 @@ def _type_words(hint: object) -> str:
 
 
 if __name__ == "__main__":
-    print(events_reference(), end="")  # noqa: T201
+    print(events_reference(), end="")
