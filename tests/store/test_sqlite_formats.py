@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import re
-from functools import reduce
 from pathlib import Path
 
 import apsw
@@ -13,7 +12,7 @@ from store_kit import edit, opened, refusal
 
 from midstream.core import formats
 from midstream.core.codec import FORMAT
-from midstream.core.events import ReplyShown, RunStarted
+from midstream.core.events import Fact, ReplyShown, RunStarted
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -197,7 +196,10 @@ async def test_the_journal_of_the_sixth_format_is_read_whole(tmp_path: Path) -> 
     await asyncio.to_thread(golden, path, 6)
     async with opened(path) as store:
         told = await store.read("golden77")
-        run = reduce(apply, [each.event for each in told], Run(id="golden77"))
+        run = Run(id="golden77")
+        for each in told:
+            assert isinstance(each.event, Fact)
+            run = apply(run, each.event)
 
         assert [(kept.id, kept.seq, kept.damaged) for kept in await store.listing()] == [
             ("golden77", len(told), ""),
