@@ -1,4 +1,4 @@
-"""The same three states in other libraries, each transition kept on disk: `midstream` among them.
+"""The same three states in other libraries, each transition kept on disk, or none: `midstream` among them.
 
 Every library has an environment of its own below `.bench/`, made once from pinned versions; where one
 cannot be made, its row says so. One round runs each program in a process of its own, between raw SQLite
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,6 +29,8 @@ from benchmarks.programs.durable import message
 ROOT = Path(__file__).parents[1]
 INSTALLING_S, RUNNING_S = 600, 300
 RAW = "one raw SQLite commit of the message (WAL, FULL)"
+MANY: Final = 50
+"""Messages of 200 bytes in a state as people have them; one is appended and one dropped in each state."""
 
 
 class Other(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,8 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     program: str
     requirements: tuple[str, ...] = ()
-    journal: Literal["wal", "delete"] = "wal"
+    journal: Literal["wal", "delete", "memory"] = "wal"
+    messages: int = 1
     remark: str = ""
 
 
@@ -68,6 +71,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 LANGGRAPH = ("langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2")
 BURR = ("apache-burr==0.43.0",)
 DBOS = ("dbos==3.4.0",)
+
+_KEPT_ANYWHERE = (
+    "durable_midstream",
+    "durable_langgraph",
+    "durable_burr",
+    "durable_pydantic_graph",
+)
 
 OTHERS = (
     Other(name="midstream", program="durable_midstream", remark="every fact before what follows"),
@@ -116,6 +126,18 @@ OTHERS = (
         remark="its FileStatePersistence, no SQLite: the whole file anew, never synced",
     ),
 )
+
+
+LARGE = tuple(
+    msgspec.structs.replace(other, name=f"{other.name}, {MANY} messages", messages=MANY)
+    for other in OTHERS
+    if other.journal == "wal" and other.program in _KEPT_ANYWHERE
+)
+IN_MEMORY = tuple(
+    msgspec.structs.replace(other, name=f"{each}, in memory", journal="memory", remark="")
+    for other, each in zip(LARGE, (o.name for o in LARGE), strict=True)
+)
+"""Nothing is kept, and the time is the processor's."""
 
 
 # --- environments -----------------------------------------------------------------------------
@@ -180,7 +202,7 @@ def told_by(other: Other, count: int) -> Told:
     """Return what a library's program measured, in a process and a store of its own."""
     with tempfile.TemporaryDirectory(dir=stores()) as folder:
         command = [str(python_of(other)), "-m", f"benchmarks.programs.{other.program}"]
-        command += [folder, str(count), other.journal]
+        command += [folder, str(count), other.journal, str(other.messages)]
         return msgspec.json.decode(_run(command, RUNNING_S, home=folder), type=Told)
 
 
@@ -198,7 +220,7 @@ def compare(is_quick: bool) -> tuple[Row, ...]:
     """
     count, rounds = (15, 1) if is_quick else (200, 7)
     rows = []
-    for other in OTHERS:
+    for other in (*OTHERS, *LARGE, *IN_MEMORY):
         trouble = install(other, may_make=not is_quick)
         rows.append(Row(other=other, trouble=trouble))
     for round_number in range(rounds):

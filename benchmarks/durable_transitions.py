@@ -18,10 +18,12 @@ import apsw
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
 from benchmarks.programs.durable import MESSAGE_BYTES, WARM_UP, message
+from benchmarks.programs.durable import messages as new_messages
 from midstream.language.names import Json
 from midstream.language.spec import Definition, State, Workflow
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
+from midstream.runtime.ports import Journal
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.sqlite import SqliteStore
 from midstream.system.offloop import in_thread
@@ -73,15 +75,21 @@ def raw_commits(path: Path, payload: bytes, count: int) -> float:
         connection.close()
 
 
-def handlers(count: int) -> ScriptHandlers:
-    """Return the handlers of one run, which ends after so many transitions."""
+def handlers(count: int, messages: int = 1) -> ScriptHandlers:
+    """Return the handlers of one run, which ends after so many transitions.
+
+    Its state are so many messages; each transition appends one and drops the oldest.
+    """
     done = 0
 
     def leaving(following: str) -> Callable[[HandlerRun], Awaitable[Json]]:
         async def leave(run: HandlerRun) -> Json:
             nonlocal done
             done += 1
-            run.common_data["message"] = message(done)
+            if messages:
+                talk = run.common_data.setdefault("messages", new_messages(messages))
+                talk.append(message(done))
+                del talk[0]
             return "stop" if done >= count else following
 
         return leave
@@ -89,9 +97,11 @@ def handlers(count: int) -> ScriptHandlers:
     return ScriptHandlers({f"leave_{name}": leaving(to) for name, to in FOLLOWING.items()})
 
 
-async def transit(store: SqliteStore, count: int) -> None:
+async def transit(store: Journal, count: int, messages: int = 1) -> None:
     """Run the loop, so many transitions, every one kept."""
-    machine = WorkflowStateMachine(LOOP, fake_world(journal=store), handlers=handlers(count))
+    machine = WorkflowStateMachine(
+        LOOP, fake_world(journal=store), handlers=handlers(count, messages)
+    )
     await machine.start()
     run = await machine.wait()
     assert run.status == "finished", run.error
@@ -121,7 +131,7 @@ async def warm_store(path: Path) -> AsyncIterator[SqliteStore]:
         await store.aclose()
 
 
-async def timed(path: Path, count: int, runs: int = 1) -> tuple[float, float]:
+async def timed(path: Path, count: int, runs: int = 1, *, messages: int = 1) -> tuple[float, float]:
     """Return the seconds and the journal's bytes a transition takes, in so many runs at once.
 
     Each run makes `count` transitions in a new store at `path`. The starts and ends of the runs are
@@ -132,7 +142,7 @@ async def timed(path: Path, count: int, runs: int = 1) -> tuple[float, float]:
         began = perf_counter()
         async with asyncio.TaskGroup() as group:
             for _ in range(runs):
-                group.create_task(transit(store, count))
+                group.create_task(transit(store, count, messages))
         took = perf_counter() - began
         return took / (runs * count), (size(path) - before) / (runs * count)
 

@@ -1,4 +1,4 @@
-"""Transitions in memory: a loop of three states with async handlers.
+"""Transitions in memory: a loop of three states with async handlers; the state is empty, or 10 KB.
 
 The floor is an async loop that runs each state in a task of its own, so that it can be cancelled,
 and does nothing else: no facts, no journal, no listeners. Nothing here ever waits, so what is measured
@@ -9,52 +9,21 @@ import asyncio
 import cProfile
 import pstats
 from time import process_time
-from typing import Any
+from typing import Any, Final
 
+from benchmarks.durable_transitions import transit
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop
-from midstream.language.names import Json
-from midstream.language.spec import Definition, State, Workflow
-from midstream.runtime.handler_run import HandlerRun
-from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.store.memory import MemoryStore
-from midstream.testing.fakes import fake_world
 
-LOOP = Definition(
-    workflow=Workflow(
-        workflow_name="loop",
-        states=(
-            State(name="start", transition_handler="to_second"),
-            State(name="second", transition_handler="to_third"),
-            State(name="third", transition_handler="to_first"),
-            State(name="stop"),
-        ),
-    ),
-    roles={},
-)
+MANY: Final = 50
+"""Messages of 200 bytes in a state as people have them, about 10 KB."""
 
 
-async def ours(count: int) -> float:
-    """Return the seconds a transition takes."""
-
-    async def to_second(run: HandlerRun) -> Json:
-        return "second"
-
-    async def to_third(run: HandlerRun) -> Json:
-        return "third"
-
-    async def to_first(run: HandlerRun) -> Json:
-        run.common_data["rounds"] = run.common_data.get("rounds", 0) + 1
-        return "stop" if run.common_data["rounds"] * 3 >= count else "start"
-
-    handlers = ScriptHandlers({"to_second": to_second, "to_third": to_third, "to_first": to_first})
-    machine = WorkflowStateMachine(LOOP, fake_world(journal=MemoryStore()), handlers=handlers)
+async def ours(count: int, messages: int = 0) -> float:
+    """Return the seconds a transition takes, in a state of so many messages."""
     began = process_time()
-    await machine.start()
-    run = await machine.wait()
-    took = process_time() - began
-    assert run.status == "finished", run.error
-    return took / count
+    await transit(MemoryStore(), count, messages)
+    return (process_time() - began) / count
 
 
 async def floor(count: int) -> float:
@@ -92,9 +61,10 @@ FLOOR = "an async loop with one cancellable task a state"
 def measure(is_quick: bool) -> list[Figure]:
     """Return microseconds a transition."""
     count, rounds = (300, 2) if is_quick else (6_000, 15)
-    own, bare, other = in_turn(
+    own, large, bare, other = in_turn(
         rounds,
         lambda: on_a_loop(lambda: ours(count)) * 1e6,
+        lambda: on_a_loop(lambda: ours(count, MANY)) * 1e6,
         lambda: on_a_loop(lambda: floor(count)) * 1e6,
         lambda: on_a_loop(lambda: graph(max(300, count // 6))) * 1e6,
     )
@@ -105,8 +75,16 @@ def measure(is_quick: bool) -> list[Figure]:
             values=own,
             floor=FLOOR,
             floors=bare,
-            aim=2,
+            aim=4,
             note=f"{number_a_second(own)} transitions a second",
+        ),
+        Figure(
+            name=f"the same with {MANY} messages in its state, one appended and one dropped",
+            unit="µs",
+            values=large,
+            floor="one transition with an empty state",
+            floors=own,
+            aim=2,
         ),
         Figure(
             name="context: the same in pydantic-graph",

@@ -1,17 +1,20 @@
 """What the durable loops of other libraries share. The standard library only: each has its own environment.
 
-A loop has three states, first, second and third. Each transition keeps a message of 200 bytes, a new one
-each time. A program is run as `python -m benchmarks.programs.NAME FOLDER COUNT JOURNAL`, warms up, makes
-COUNT transitions in a run kept below FOLDER, and prints one JSON object, see `tell`. JOURNAL is what
-SQLite's `journal_mode` is to be.
+A loop has three states, first, second and third. A run's state are its last messages of 200 bytes, one
+or many; each transition appends one and drops the oldest. A program is run as
+`python -m benchmarks.programs.NAME FOLDER COUNT JOURNAL MESSAGES`, warms up, makes COUNT transitions in a
+run kept below FOLDER, and prints one JSON object, see `tell`. JOURNAL is what SQLite's `journal_mode` is to
+be; `memory` keeps nothing, and then the time is the processor's.
 """
 
 import argparse
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from time import perf_counter, process_time
 
 MESSAGE_BYTES = 200
 WARM_UP = 15
@@ -23,14 +26,39 @@ def message(number: int) -> str:
     return f"{number:08} ".ljust(MESSAGE_BYTES, "m")
 
 
-def asked() -> tuple[Path, int, str]:
-    """Return what the program is asked for: a folder, a count, a journal mode."""
+def messages(number: int) -> list[str]:
+    """Return so many messages, those a run begins with."""
+    return [message(each) for each in range(number)]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program is asked for: where, how many transitions, kept how, with how many messages."""
+
+    folder: Path
+    count: int
+    journal: str
+    messages: int
+
+    @property
+    def is_durable(self) -> bool:
+        """Return whether each transition is to be kept."""
+        return self.journal != "memory"
+
+    def clock(self) -> float:
+        """Return seconds: the clock's where a disk is waited for, else the processor's."""
+        return perf_counter() if self.is_durable else process_time()
+
+
+def asked() -> Asked:
+    """Return what the program is asked for."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("count", type=int)
-    parser.add_argument("journal", choices=("wal", "delete"))
+    parser.add_argument("journal", choices=("wal", "delete", "memory"))
+    parser.add_argument("messages", type=int)
     told = parser.parse_args()
-    return told.folder, told.count, told.journal
+    return Asked(told.folder, told.count, told.journal, told.messages)
 
 
 def new_database(folder: Path, journal: str) -> Path:
@@ -41,12 +69,14 @@ def new_database(folder: Path, journal: str) -> Path:
     return path
 
 
-def size(path: Path) -> int:
-    """Return the bytes a database takes, what still stands in its WAL included.
+def size(path: Path | None) -> int:
+    """Return the bytes a database takes, what still stands in its WAL included; none where there is none.
 
     Only for libraries that use `sqlite3` themselves: two copies of SQLite in one process drop each
     other's locks.
     """
+    if path is None:
+        return 0
     with closing(sqlite3.connect(path)) as connection:
         pages, each = (
             connection.execute(f"PRAGMA {name}").fetchone()[0]

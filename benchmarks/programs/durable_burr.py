@@ -4,7 +4,6 @@ At its best: the synchronous persister; the asynchronous one hands every stateme
 """
 # mypy: disable-error-code="import-not-found", disallow-untyped-decorators=False
 
-from time import perf_counter
 from typing import Any
 
 from burr.core import ApplicationBuilder, State, action
@@ -14,6 +13,7 @@ from benchmarks.programs.durable import (
     WARM_UP,
     asked,
     message,
+    messages,
     new_database,
     setting,
     size,
@@ -22,70 +22,72 @@ from benchmarks.programs.durable import (
 
 
 def work(state: Any) -> Any:
-    """Do what each state does: carry its message."""
+    """Do what each state does: append a message, drop the oldest."""
     done = state["done"] + 1
-    return state.update(done=done, message=message(done))
+    return state.update(done=done, messages=[*state["messages"][1:], message(done)])
 
 
-@action(reads=["done"], writes=["done", "message"])
+@action(reads=["done", "messages"], writes=["done", "messages"])
 def first(state: State) -> State:
     """Work, then go to the second."""
     return work(state)
 
 
-@action(reads=["done"], writes=["done", "message"])
+@action(reads=["done", "messages"], writes=["done", "messages"])
 def second(state: State) -> State:
     """Work, then go to the third."""
     return work(state)
 
 
-@action(reads=["done"], writes=["done", "message"])
+@action(reads=["done", "messages"], writes=["done", "messages"])
 def third(state: State) -> State:
     """Work, then go to the first."""
     return work(state)
 
 
-def application(persister: Any, name: str) -> Any:
-    """Return the loop, about to begin."""
-    return (
+def application(persister: Any, name: str, count: int) -> Any:
+    """Return the loop, about to begin with so many messages."""
+    building: Any = (
         ApplicationBuilder()
         .with_actions(first, second, third)
         .with_transitions(("first", "second"), ("second", "third"), ("third", "first"))
-        .with_state(done=0, message="")
+        .with_state(done=0, messages=messages(count))
         .with_entrypoint("first")
         .with_identifiers(app_id=name)
-        .with_state_persister(persister)
-        .build()
     )
+    return (building if persister is None else building.with_state_persister(persister)).build()
 
 
 def main() -> None:
     """Measure the loop."""
-    folder, count, journal = asked()
-    path = new_database(folder, journal)
-    persister = SQLitePersister.from_values(db_path=str(path))
-    persister.connection.execute("PRAGMA synchronous=FULL")
-    persister.initialize()
+    wanted = asked()
+    path = persister = None
+    if wanted.is_durable:
+        path = new_database(wanted.folder, wanted.journal)
+        persister = SQLitePersister.from_values(db_path=str(path))
+        persister.connection.execute("PRAGMA synchronous=FULL")
+        persister.initialize()
 
     def run(loop: Any, count: int) -> int:
         for _ in range(count):
             loop.step()
         return int(loop.state["done"])
 
-    run(application(persister, "warm"), WARM_UP)
-    loop = application(persister, "timed")
+    run(application(persister, "warm", wanted.messages), WARM_UP)
+    loop = application(persister, "timed", wanted.messages)
     before = size(path)
-    began = perf_counter()
-    done = run(loop, count)
-    took = perf_counter() - began
+    began = wanted.clock()
+    done = run(loop, wanted.count)
+    took = wanted.clock() - began
     tell(
         "apache-burr",
         seconds=took,
         count=done,
         grown=size(path) - before,
-        setting=setting(persister.connection),
+        setting="" if persister is None else setting(persister.connection),
     )
-    persister.cleanup()
+    if persister is not None:
+        persister.cleanup()
 
 
 if __name__ == "__main__":

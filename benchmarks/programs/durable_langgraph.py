@@ -7,7 +7,6 @@ keeps a state before the next one begins, which is what the others do.
 
 import sqlite3
 from contextlib import closing
-from time import perf_counter
 from typing import Any, TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -17,6 +16,7 @@ from benchmarks.programs.durable import (
     WARM_UP,
     asked,
     message,
+    messages,
     new_database,
     setting,
     size,
@@ -29,13 +29,13 @@ class Data(TypedDict):
 
     count: int
     done: int
-    message: str
+    messages: list[str]
 
 
 def work(data: Data) -> dict[str, Any]:
-    """Do what each state does: carry its message."""
+    """Do what each state does: append a message, drop the oldest."""
     done = data["done"] + 1
-    return {"done": done, "message": message(done)}
+    return {"done": done, "messages": [*data["messages"][1:], message(done)]}
 
 
 def graph(saver: Any) -> Any:
@@ -54,28 +54,29 @@ def graph(saver: Any) -> Any:
 
 def main() -> None:
     """Measure the loop."""
-    folder, count, journal = asked()
-    path = new_database(folder, journal)
-    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+    wanted = asked()
+    path = new_database(wanted.folder, wanted.journal) if wanted.is_durable else None
+    with closing(sqlite3.connect(path or ":memory:", check_same_thread=False)) as connection:
         connection.execute("PRAGMA synchronous=FULL")
-        loop = graph(SqliteSaver(connection))
+        loop = graph(SqliteSaver(connection) if wanted.is_durable else None)
+        kept = {"durability": "sync"} if wanted.is_durable else {}
 
         def run(name: str, count: int) -> int:
             config = {"configurable": {"thread_id": name}, "recursion_limit": count + 10}
-            begin = {"count": count, "done": 0, "message": ""}
-            return int(loop.invoke(begin, config, durability="sync")["done"])
+            begin = {"count": count, "done": 0, "messages": messages(wanted.messages)}
+            return int(loop.invoke(begin, config, **kept)["done"])
 
         run("warm", WARM_UP)
         before = size(path)
-        began = perf_counter()
-        done = run("timed", count)
-        took = perf_counter() - began
+        began = wanted.clock()
+        done = run("timed", wanted.count)
+        took = wanted.clock() - began
         tell(
             "langgraph",
             seconds=took,
             count=done,
             grown=size(path) - before,
-            setting=setting(connection),
+            setting=setting(connection) if wanted.is_durable else "",
         )
 
 

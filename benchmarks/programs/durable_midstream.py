@@ -7,18 +7,23 @@ import asyncio
 
 from benchmarks.durable_transitions import timed
 from benchmarks.programs.durable import asked, tell
+from benchmarks.transitions import ours
 
 
 def main() -> None:
     """Measure the loop. Its journal mode is its own: WAL, with `synchronous=FULL`."""
-    folder, count, _ = asked()
-    seconds, grown = asyncio.run(timed(folder / "store.db", count))
+    wanted = asked()
+    if wanted.is_durable:
+        path = wanted.folder / "store.db"
+        seconds, grown = asyncio.run(timed(path, wanted.count, messages=wanted.messages))
+    else:
+        seconds, grown = asyncio.run(ours(wanted.count, wanted.messages)), 0.0
     tell(
         "midstream",
-        seconds=seconds * count,
-        count=count,
-        grown=round(grown * count),
-        setting="WAL, FULL",
+        seconds=seconds * wanted.count,
+        count=wanted.count,
+        grown=round(grown * wanted.count),
+        setting="WAL, FULL" if wanted.is_durable else "",
     )
 
 

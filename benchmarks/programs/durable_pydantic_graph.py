@@ -9,14 +9,16 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
-from time import perf_counter
+from pathlib import Path
 from typing import Any
 
 from pydantic_graph import EndMarker, GraphBuilder
 
 from benchmarks.programs.durable import (
     WARM_UP,
+    Asked,
     asked,
+    messages,
     new_database,
     setting,
     size,
@@ -37,9 +39,14 @@ def graph() -> Any:
     return building.build()
 
 
-async def run(loop: Any, connection: sqlite3.Connection, name: str, count: int) -> int:
-    """Run the loop, so many transitions, each kept before the next."""
-    data = Data(count)
+async def run(
+    loop: Any, connection: sqlite3.Connection | None, name: str, count: int, kept: int
+) -> int:
+    """Run the loop, so many transitions, each kept before the next where there is a connection."""
+    data = Data(count, messages=messages(kept))
+    if connection is None:
+        await loop.run(state=data, inputs=First())
+        return data.done
     async with loop.iter(state=data, inputs=First()) as steps:
         async for tasks in steps:
             if data.done == 0:  # where it begins is no transition
@@ -52,28 +59,37 @@ async def run(loop: Any, connection: sqlite3.Connection, name: str, count: int) 
     return data.done
 
 
+def measured(wanted: Asked, path: Path | None, connection: sqlite3.Connection | None) -> None:
+    """Measure the loop, and tell."""
+    loop = graph()
+    asyncio.run(run(loop, connection, "warm", WARM_UP, wanted.messages))
+    before = size(path)
+    began = wanted.clock()
+    done = asyncio.run(run(loop, connection, "timed", wanted.count, wanted.messages))
+    took = wanted.clock() - began
+    if connection is not None:
+        rows = connection.execute("SELECT count(*) FROM kept WHERE run = 'timed'").fetchone()[0]
+        assert rows == done, f"{rows} rows for {done} transitions"
+    tell(
+        "pydantic-graph",
+        seconds=took,
+        count=done,
+        grown=size(path) - before,
+        setting="" if connection is None else setting(connection),
+    )
+
+
 def main() -> None:
     """Measure the loop."""
-    folder, count, journal = asked()
-    path = new_database(folder, journal)
+    wanted = asked()
+    if not wanted.is_durable:
+        measured(wanted, None, None)
+        return
+    path = new_database(wanted.folder, wanted.journal)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("CREATE TABLE kept (run, seq, node, state, PRIMARY KEY (run, seq))")
-        loop = graph()
-        asyncio.run(run(loop, connection, "warm", WARM_UP))
-        before = size(path)
-        began = perf_counter()
-        done = asyncio.run(run(loop, connection, "timed", count))
-        took = perf_counter() - began
-        rows = connection.execute("SELECT count(*) FROM kept WHERE run = 'timed'").fetchone()[0]
-        assert rows == done, f"{rows} rows for {done} transitions"
-        tell(
-            "pydantic-graph",
-            seconds=took,
-            count=done,
-            grown=size(path) - before,
-            setting=setting(connection),
-        )
+        measured(wanted, path, connection)
 
 
 if __name__ == "__main__":

@@ -8,31 +8,30 @@ more the longer the run is. It never waits for the disk.
 
 import asyncio
 from pathlib import Path
-from time import perf_counter
 
 from pydantic_graph import Graph
 from pydantic_graph.persistence.file import FileStatePersistence
 
-from benchmarks.programs.durable import WARM_UP, asked, tell
+from benchmarks.programs.durable import WARM_UP, asked, messages, tell
 from benchmarks.programs.pydantic_graph_nodes import Data, First, Second, Third
 
 
-async def run(path: Path, count: int) -> int:
+async def run(path: Path, count: int, kept: int) -> int:
     """Run the loop, so many transitions, and return how many there were."""
     loop = Graph(nodes=(First, Second, Third))
-    data = Data(count)
+    data = Data(count, messages=messages(kept))
     await loop.run(First(), state=data, persistence=FileStatePersistence(json_file=path))
     return data.done
 
 
 def main() -> None:
     """Measure the loop."""
-    folder, count, _ = asked()
-    asyncio.run(run(folder / "warm.json", WARM_UP))
-    path = folder / "timed.json"
-    began = perf_counter()
-    done = asyncio.run(run(path, count))
-    took = perf_counter() - began
+    wanted = asked()
+    asyncio.run(run(wanted.folder / "warm.json", WARM_UP, wanted.messages))
+    path = wanted.folder / "timed.json"
+    began = wanted.clock()
+    done = asyncio.run(run(path, wanted.count, wanted.messages))
+    took = wanted.clock() - began
     tell(
         "pydantic-graph",
         seconds=took,

@@ -1,6 +1,6 @@
 """The three states as nodes of pydantic-graph, which versions 1 and 2 both take."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic_graph import BaseNode, End, GraphRunContext
 
@@ -13,12 +13,13 @@ class Data:
 
     count: int
     done: int = 0
-    message: str = ""
+    messages: list[str] = field(default_factory=list)
 
     def work(self) -> None:
-        """Do what each state does: carry its message."""
+        """Do what each state does: append a message, drop the oldest."""
         self.done += 1
-        self.message = message(self.done)
+        self.messages.append(message(self.done))
+        del self.messages[0]
 
 
 @dataclass
