@@ -15,12 +15,13 @@ import msgspec
 from midstream.codemap.definitions import (
     MAX_DEFINITIONS,
     MAX_MEMBERS,
+    NAME_CHARS,
     Definition,
     Definitions,
-    clipped,
 )
 from midstream.system.programs import found_program
 from midstream.system.supervisor import DROPPED, PIPED, Child
+from midstream.views.cells import shortened
 
 _CTAGS_S: Final = 5.0
 _MAX_ANSWER: Final = 4_000_000
@@ -127,7 +128,7 @@ def _grouped(tags: list[dict[str, object]]) -> Definitions:
                 members.setdefault(scope, []).append(name)
             continue
         signature = " ".join(str(tag.get("signature", "")).split())
-        what = f"{kind} {name}{clipped(signature)}"
+        what = f"{kind} {name}{shortened(signature, NAME_CHARS)}"
         if len(found) < MAX_DEFINITIONS:
             found.setdefault(name, Definition(line, name, what))
     return tuple(

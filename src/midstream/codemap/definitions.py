@@ -13,9 +13,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from midstream.views.cells import shortened
+
 MAX_DEFINITIONS: Final = 400
 MAX_MEMBERS: Final = 60
-_NAME_CHARS: Final = 80
+NAME_CHARS: Final = 80
+"""Characters of a name or a signature."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -28,11 +31,6 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 Definitions: TypeAlias = tuple[Definition, ...]
-
-
-def clipped(text: str) -> str:
-    """Return a name or signature, its end left out where it is long."""
-    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 def public(found: Definitions) -> Definitions:
@@ -60,7 +58,7 @@ def _in_body(body: Iterable[ast.stmt]) -> Iterator[Definition]:
     for node in body:
         match node:
             case ast.ClassDef(name=name, bases=bases):
-                heirs = ", ".join(clipped(ast.unparse(base)) for base in bases[:4])
+                heirs = ", ".join(shortened(ast.unparse(base), NAME_CHARS) for base in bases[:4])
                 members = [
                     item.name
                     for item in node.body

@@ -11,11 +11,13 @@ from midstream.codemap.code_file import FILE_S, at_most, read_source
 from midstream.codemap.ctags import Ctags, find_ctags
 from midstream.codemap.definitions import Definitions, match_patterns, read_python
 from midstream.codemap.file_imports import find_go_modules
-from midstream.codemap.map_text import Define, Pen, counted, head_of, legend, short, tree
+from midstream.codemap.map_text import LINE_CHARS, Define, Pen, head_of, legend, tree
 from midstream.codemap.packing import Packing
 from midstream.codemap.ranking import RankedFile, rank, stems
 from midstream.codemap.scan import ScannedFile, load_scan, save_scan, scan_files
 from midstream.codemap.source_files import count_changes, list_files
+from midstream.views.amounts import counted
+from midstream.views.cells import shortened
 
 MAX_FILES: Final = 50_000
 DEADLINE_S: Final = 40.0
@@ -109,11 +111,11 @@ def write_map(
         base = wanted.path.rpartition("/")[0]
         base = f"{base}/" if base else ""
     if not here:
-        return f"{short(title)}: no files but ignored ones, links and secrets."
+        return f"{shortened(title, LINE_CHARS)}: no files but ignored ones, links and secrets."
     head = [head_of(here, title, max_chars=wanted.max_chars // 4), legend(COMMITS), *notes]
     if len(here) == 1 and here[0].by:
         said = f"imported by {', '.join(here[0].by)}"
-        head.append(short(said, min(_IMPORTERS_CHARS, wanted.max_chars // 5)))
+        head.append(shortened(said, min(_IMPORTERS_CHARS, wanted.max_chars // 5)))
     room = wanted.max_chars - sum(len(line) + 1 for line in head) - _FOOT_CHARS
     # Of a file that is all there is to show, everything.
     most = max(_FEWEST, room // _CHARS_FOR_EACH) if len(here) > 1 else _ALL

@@ -8,8 +8,10 @@ import msgspec
 from midstream.codemap.definitions import Definition, Definitions, public
 from midstream.codemap.ranking import RankedFile
 from midstream.codemap.scan import ScannedFile
+from midstream.views.amounts import counted
+from midstream.views.cells import shortened
 
-_LINE_CHARS: Final = 120
+LINE_CHARS: Final = 120
 _ABOUT_CHARS: Final = 90
 _LANGUAGES: Final = 6
 
@@ -93,7 +95,10 @@ class Pen:
         if not found:
             return self._about(each, about)
         names = ", ".join(dict.fromkeys(one.name for one in self._first(public(found))))
-        return [*self.bare(each), short(f"{self._indent(each.seen.path)}    {names}")]
+        return [
+            *self.bare(each),
+            shortened(f"{self._indent(each.seen.path)}    {names}", LINE_CHARS),
+        ]
 
     def whole(self, each: RankedFile) -> list[str]:
         """Return a file's line with what it is about, and what it defines with the line numbers."""
@@ -105,11 +110,11 @@ class Pen:
             shown = self._first(public(found))[: self._most]
         for one in sorted(shown, key=lambda one: one.line):
             held = f": {', '.join(one.members)}" if one.members else ""
-            lines.append(short(f"{inner}{one.line} {one.what}{held}"))
+            lines.append(shortened(f"{inner}{one.line} {one.what}{held}", LINE_CHARS))
         if len(found) > len(shown):
             left = [one.name for one in public(found) if one not in shown]
             more = f": {', '.join(left)}" if left else ""
-            lines.append(short(f"{inner}+{len(found) - len(shown)}{more}"))
+            lines.append(shortened(f"{inner}+{len(found) - len(shown)}{more}", LINE_CHARS))
         return lines
 
     def _about(self, each: RankedFile, about: str) -> list[str]:
@@ -133,12 +138,12 @@ def head_of(files: list[RankedFile], title: str, *, max_chars: int) -> str:
         sums[each.seen.language] = sums.get(each.seen.language, 0) + (each.seen.lines or 0)
     languages = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     parts = [f"{name} {lines:,}" for name, lines in languages[:_LANGUAGES] if lines]
-    said = f"{short(title, max_chars // 2)}: {counted(len(files), 'file')}"
+    said = f"{shortened(title, max_chars // 2)}: {counted(len(files), 'file')}"
     if parts:
         said += f", {counted(sum(sums.values()), 'line')} ({', '.join(parts)})"
     else:
         said += f", {counted(sum(each.seen.size for each in files), 'byte')}, no lines of text"
-    return short(said, max_chars)
+    return shortened(said, max_chars)
 
 
 def legend(commits: int) -> str:
@@ -157,13 +162,3 @@ def tree(entries: Mapping[str, list[str]], folders: Collection[str], base: str) 
         return (*((1, part) for part in parts[:-1]), (int(path in folders), parts[-1]))
 
     return [line for path in sorted(entries, key=place) for line in entries[path]]
-
-
-def short(line: str, chars: int = _LINE_CHARS) -> str:
-    """Return a line, its end left out where it is long."""
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
-
-
-def counted(count: int, what: str) -> str:
-    """Return how many of something there are, in words."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
