@@ -14,7 +14,7 @@ from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Policy
 from midstream.language.spec import Ask, Branch, Definition, ForEach, State, Workflow
 from midstream.views.amounts import seconds_words
 from midstream.views.cells import one_line
-from midstream.views.handler_targets import UNKNOWN, targets_of
+from midstream.views.handler_targets import targets_of
 
 NodeKind: TypeAlias = Literal[
     "agent", "tool", "ask", "wait", "parallel", "for_each", "workflow", "code", "pass", "stop"
@@ -178,24 +178,21 @@ class _Reader:
         return tuple(dict.fromkeys(found))
 
     def _onward(self, state: State) -> list[Edge]:
-        found: list[Edge] = []
         handler = state.transition_handler
-        declines = True
-        if handler is not None:
-            targets = targets_of(self._definition.script, handler)
-            label = f"by {handler}"
-            found = [
-                Edge(source=state.name, target=name, kind="handler", label=label)
-                for name in targets.names
-            ]
-            if not targets.is_certain:
-                label = f"{handler} chooses"
-                found.append(Edge(source=state.name, target="", kind="handler", label=label))
+        if handler is None:
+            return _chosen(state, is_otherwise=False)
+        targets = targets_of(self._definition.script, handler)
+        found = [_edge(state, name, "handler", f"by {handler}") for name in targets.names]
+        declines = targets.may_decline
+        if not targets.is_certain:
+            found.append(_edge(state, "", "handler", f"{handler} chooses"))
             # Without the script's text nobody knows whether `next` counts: only one given is shown.
-            declines = targets.may_decline
-            if targets == UNKNOWN or not targets.is_certain:
-                declines = bool(state.transitions) or state.next is not None
+            declines = bool(state.transitions) or state.next is not None
         return [*found, *_chosen(state, is_otherwise=bool(found))] if declines else found
+
+
+def _edge(state: State, target: str, kind: EdgeKind, label: str = "") -> Edge:
+    return Edge(source=state.name, target=target, kind=kind, label=label)
 
 
 def _begun(state: State) -> list[Edge]:
@@ -204,44 +201,38 @@ def _begun(state: State) -> list[Edge]:
     for branch in branches_of(state):
         if branch.state is not None:
             label = "a branch" if branch.name == branch.state else f"the branch {branch.name}"
-            found.append(Edge(source=state.name, target=branch.state, kind="branch", label=label))
+            found.append(_edge(state, branch.state, "branch", label))
     if state.for_each is not None and state.for_each.state is not None:
-        target = state.for_each.state
-        found.append(Edge(source=state.name, target=target, kind="branch", label="each item"))
+        found.append(_edge(state, state.for_each.state, "branch", "each item"))
     return found
 
 
 def _chosen(state: State, *, is_otherwise: bool) -> list[Edge]:
     found: list[Edge] = []
     for transition in state.transitions:
-        is_otherwise = is_otherwise or bool(found)
+        otherwise = "otherwise" if found or is_otherwise else ""
         label = one_line(transition.when) if transition.when is not None else ""
-        label = label or ("otherwise" if is_otherwise else "")
-        found.append(Edge(source=state.name, target=transition.to, kind="transition", label=label))
+        found.append(_edge(state, transition.to, "transition", label or otherwise))
         if transition.when is None:
             return found
-    label = "otherwise" if found or is_otherwise else ""
-    found.append(Edge(source=state.name, target=state.next or STOP, kind="next", label=label))
-    return found
+    otherwise = "otherwise" if found or is_otherwise else ""
+    return [*found, _edge(state, state.next or STOP, "next", otherwise)]
 
 
 def _otherwise(state: State) -> list[Edge]:
     """Return where a state leads when something goes wrong, or words come."""
-    name = state.name
     found: list[Edge] = []
     ask = state.ask
     if isinstance(ask, Ask) and ask.on_timeout == "goto" and ask.to is not None:
         late = f"no answer in {seconds_words(ask.deadline_s or 0)}"
-        found.append(Edge(source=name, target=ask.to, kind="timeout", label=late))
+        found.append(_edge(state, ask.to, "timeout", late))
     for catch in state.catch:
         kinds = "any error" if "any" in catch.on else f"error: {', '.join(catch.on)}"
-        found.append(Edge(source=name, target=catch.to, kind="catch", label=kinds))
+        found.append(_edge(state, catch.to, "catch", kinds))
     if state.on_failure is not None:
-        label = "the turn fails"
-        found.append(Edge(source=name, target=state.on_failure, kind="failure", label=label))
+        found.append(_edge(state, state.on_failure, "failure", "the turn fails"))
     if state.resume is not None:
-        label = "on your words"
-        found.append(Edge(source=name, target=state.resume, kind="resume", label=label))
+        found.append(_edge(state, state.resume, "resume", "on your words"))
     return found
 
 

@@ -18,7 +18,7 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
     may_decline: bool = True
 
 
-UNKNOWN = Targets()
+_UNKNOWN = Targets()
 
 
 @lru_cache(maxsize=64)
@@ -26,7 +26,7 @@ def targets_of(script: str | None, handler: str) -> Targets:
     """Return where the function `handler` of a script's text may lead."""
     function = _function(script or "", handler)
     if function is None:
-        return UNKNOWN
+        return _UNKNOWN
     names: dict[str, None] = {}
     is_certain, may_decline = True, not _always_leaves(function.body)
     for statement in _returns(function.body):
