@@ -188,7 +188,7 @@ async def test_a_fault_of_ours_ends_the_run_with_every_line_accounted_for(
         await here.machine.start()
         await gate.reached()
         await here.machine.say("later", policy="queue")
-        monkeypatch.setattr(decide, "settle", broken)
+        monkeypatch.setattr(decide, "run_to_completion", broken)
         gate.open()
         run = await here.machine.wait()
 

@@ -407,7 +407,7 @@ class _Life:
 
     def _found_key(self) -> EffectKey | None:
         # What an adapter is given does not say which of several branches it is for.
-        return self.machine._flights.key_of(asyncio.current_task())
+        return self.machine._in_flight.key_of(asyncio.current_task())
 
     async def _stand(
         self,

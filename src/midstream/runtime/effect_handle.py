@@ -21,8 +21,32 @@ from midstream.views.side_effects import FileDiff
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
 
-class Flight:
-    """An effect under way: its task, and for a model request what was shown of the reply.
+class EffectHandle:
+    """An effect under way: its task, and whether anybody is owed it still."""
+
+    __slots__ = ("_is_closed", "key", "task")
+
+    def __init__(self, key: EffectKey) -> None:
+        self.key = key
+        self.task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether nobody is owed the effect any more."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Show nothing any more, whatever still comes in."""
+        self._is_closed = True
+
+    def tasks(self) -> "tuple[asyncio.Task[None] | None, ...]":
+        """Return what has to be cancelled to cut the effect off."""
+        return (self.task,)
+
+
+class StreamingEffect(EffectHandle):
+    """A model request or a tool call under way, and what of it was shown.
 
     While an input is being journaled, pieces that stream in are held back: should the input turn
     out to halt the reply, they were never shown and are not kept. So is the end of a text that may
@@ -32,7 +56,6 @@ class Flight:
     __slots__ = (
         "_checkpoints",
         "_held",
-        "_is_closed",
         "_is_holding",
         "_notify",
         "_output",
@@ -45,20 +68,17 @@ class Flight:
         "checkpoint",
         "checkpoint_soon",
         "has_calls",
-        "key",
         "state",
         "stop",
         "stopper",
-        "task",
     )
 
     def __init__(
         self, key: EffectKey, agent: str, state: str, notify: Notify, redactor: Redactor
     ) -> None:
-        self.key = key
+        super().__init__(key)
         self.agent = agent
         self.state = state
-        self.task: asyncio.Task[None] | None = None
         self.stop: asyncio.Event | None = None
         self.stopper: asyncio.Task[None] | None = None
         self.checkpoint: asyncio.Task[None] | None = None
@@ -74,7 +94,6 @@ class Flight:
         self._checkpoints = (0, 0)
         self._held: list[AnyNotice] = []
         self._is_holding = False
-        self._is_closed = False
 
     def shown(self) -> Shown:
         """Return what a reader has seen of the reply, of an endless one its ends."""
@@ -110,15 +129,14 @@ class Flight:
             for notice in held:
                 self._show(notice)
 
-    @property
-    def is_closed(self) -> bool:
-        """Return whether nobody is owed the effect any more."""
-        return self._is_closed
-
     def close(self) -> None:
         """Show nothing any more, whatever still comes in."""
-        self._is_closed = True
+        super().close()
         self._held.clear()
+
+    def tasks(self) -> "tuple[asyncio.Task[None] | None, ...]":
+        """Return what has to be cancelled to cut the effect off."""
+        return (self.task, self.stopper, self.checkpoint)
 
     def _show(self, notice: AnyNotice) -> None:
         if self._is_closed:

@@ -16,12 +16,12 @@ from typing import TypeAlias, get_args
 from midstream.core import inputs
 from midstream.core.decide.steering import NOT_RUN, UNKNOWN
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
-from midstream.core.run import Run
+from midstream.core.run import Run, plan_for
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
-from midstream.language.names import Outcome
+from midstream.language.names import Json, Outcome
 from midstream.runtime.agent import WorkflowAgent
-from midstream.runtime.effect_handle import Flight
+from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.runtime.ports import Clock, Handlers, Shelf, ToolContext
 from midstream.runtime.ports import World as World
@@ -52,7 +52,9 @@ _EDGE = (Exception, SystemExit, asyncio.CancelledError)
 """What an effect may raise that is the run's affair; `_is_for_us` tells the cancelled ones apart."""
 
 
-async def ask_model(effect: AskModel, run: Run, world: World, flight: Flight, post: Post) -> None:
+async def ask_model(
+    effect: AskModel, run: Run, world: World, flight: StreamingEffect, post: Post
+) -> None:
     """Make one model request and post its reply or failure."""
     answer: inputs.AnyInput
     try:
@@ -87,7 +89,7 @@ CHECKPOINT_S = 1.0
 """Seconds that what is shown of a reply may be ahead of what the journal knows was shown."""
 
 
-async def checkpoint(flight: Flight, clock: Clock, post: Post) -> None:
+async def checkpoint(flight: StreamingEffect, clock: Clock, post: Post) -> None:
     """Have what is shown of a reply journaled, a while after it began to be."""
     await clock.sleep(CHECKPOINT_S)
     flight.checkpoint = None
@@ -138,7 +140,7 @@ async def call_tool(
     run: Run,
     allowed: tuple[str, ...],
     world: World,
-    flight: Flight,
+    flight: StreamingEffect,
     post: Post,
     put: Put,
 ) -> None:
@@ -182,7 +184,7 @@ async def call_tool(
 
 
 async def _changing(
-    flight: Flight,
+    flight: StreamingEffect,
     shelf: Shelf,
     put: Put,
     path: Path,
@@ -205,7 +207,7 @@ async def _changing(
         raise WorldTrouble(f"{name} was left as it is: the call was stopped.")
 
 
-async def stop_for_good(flight: Flight, world: World, post: Post) -> None:
+async def stop_for_good(flight: StreamingEffect, world: World, post: Post) -> None:
     """Cut off a tool call that was told to stop and has not, after `SOFT_STOP_S` seconds."""
     await world.clock.sleep(SOFT_STOP_S)
     post(inputs.ToolFinished(key=flight.key, outcome="unknown", text=UNKNOWN))
@@ -236,7 +238,7 @@ async def run_handler(
             edits=result.edits,
             variables=result.variables,
             contexts=result.contexts,
-            chosen=redactor.redacted_json(kept_choice(result.chosen)),
+            chosen=_clean_choice(result.chosen, run, redactor),
         )
     except MidstreamError as error:
         what, hint = short(error.what, redactor), short(error.hint, redactor)
@@ -247,6 +249,13 @@ async def run_handler(
         words = f"The handler {effect.handler} failed: {named(error, redactor)}"
         answer = inputs.HandlerFailed(key=effect.key, error=words, hint=REPORT_BUG, fault="bug")
     await deliver(effect.key, answer)
+
+
+def _clean_choice(chosen: Json, run: Run, redactor: Redactor) -> Json:
+    """Return what a transition handler chose as it may be journaled; the name of a state is known."""
+    if isinstance(chosen, str) and chosen in plan_for(run).states:
+        return chosen
+    return redactor.redacted_json(kept_choice(chosen))
 
 
 LONGEST_SLEEP_S = 60.0

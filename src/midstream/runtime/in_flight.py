@@ -1,11 +1,11 @@
 """What is in flight for a run: begun, stopped softly, cut off; each effect a task of its own.
 
-`Flights.keep` holds it to exactly what the run is owed, and that is all there is to halting: the
+`InFlight.keep` holds it to exactly what the run is owed, and that is all there is to halting: the
 effects of a run that was halted are gone from what it is owed.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, TypeAlias, assert_never
@@ -23,7 +23,7 @@ from midstream.core.pending import (
 )
 from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
-from midstream.runtime.effect_handle import Flight
+from midstream.runtime.effect_handle import EffectHandle, StreamingEffect
 from midstream.runtime.effects import (
     Deliver,
     Post,
@@ -41,13 +41,11 @@ from midstream.runtime.ports import Clock, Handlers, World
 NotifyOf: TypeAlias = Callable[[str, AnyNotice], None]
 """Shows a notice of a branch, "" for the run itself."""
 
-_OF_AGENTS = (AskModel, CallTool, ReviewCall)
-
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
 
 
-class Flights:
+class InFlight:
     """The effects of one run under way, by their keys.
 
     Args:
@@ -64,16 +62,21 @@ class Flights:
         self._put = put
         self._deliver = deliver
         self._notify = notify
-        self._flying: dict[EffectKey, Flight] = {}
+        self._flying: dict[EffectKey, EffectHandle] = {}
         self._closing: set[asyncio.Task[None]] | None = None
         self._context: Context | None = None
 
     def __bool__(self) -> bool:
         return bool(self._flying)
 
-    def get(self, key: EffectKey) -> Flight | None:
+    def get(self, key: EffectKey) -> EffectHandle | None:
         """Return an effect under way, None if nobody is owed it any more."""
         return self._flying.get(key)
+
+    def reply(self, key: EffectKey) -> StreamingEffect | None:
+        """Return a reply under way, None if nobody is owed it any more."""
+        flight = self._flying.get(key)
+        return flight if isinstance(flight, StreamingEffect) else None
 
     def key_of(self, task: "asyncio.Task[Any] | None") -> EffectKey | None:
         """Return which effect a task is, None if it is none."""
@@ -91,7 +94,7 @@ class Flights:
         `begins` False: nothing new begins.
         """
         owed, flying = pending(run), self._flying
-        gone: list[Flight] = []
+        gone: list[EffectHandle] = []
         if flying:
             keys = {effect.key for effect in owed}
             gone = [flying.pop(key) for key in tuple(flying) if key not in keys]
@@ -109,33 +112,46 @@ class Flights:
 
     def _begin(self, effect: AnyEffect, run: Run, world: World, handlers: Handlers) -> None:
         allowed, run = run.allowed, owner_of(run, effect.key)
-        agent = effect.agent if isinstance(effect, _OF_AGENTS) else ""
-        notify = partial(self._notify, run.branch.path)
-        flight = Flight(effect.key, agent, run.visit.state, notify, world.redactor)
-        self._flying[effect.key] = flight
+        flight: EffectHandle
         match effect:
             case RunHandler():
+                flight = EffectHandle(effect.key)
                 redactor = world.redactor
                 work = run_handler(effect, run, handlers, redactor, self._post, self._deliver)
             case AskModel():
+                flight = streaming = self._streaming(effect.key, effect.agent, run, world)
                 if not is_summary_key(effect.key):
-                    self._notify(run.branch.path, AgentThinking(agent=agent, state=run.visit.state))
-                    flight.checkpoint_soon = partial(self.checkpoint_soon, flight, world.clock)
-                work = ask_model(effect, run, world, flight, self._post)
+                    state = run.visit.state
+                    self._notify(run.branch.path, AgentThinking(agent=effect.agent, state=state))
+                    streaming.checkpoint_soon = partial(
+                        self.checkpoint_soon, streaming, world.clock
+                    )
+                work = ask_model(effect, run, world, streaming, self._post)
             case CallTool():
-                flight.stop = asyncio.Event()
+                flight = streaming = self._streaming(effect.key, effect.agent, run, world)
+                streaming.stop = asyncio.Event()
                 if effect.stopping:
-                    self._stop_softly(flight, world)
-                work = call_tool(effect, run, allowed, world, flight, self._post, self._put)
+                    self._stop_softly(streaming, world)
+                work = call_tool(effect, run, allowed, world, streaming, self._post, self._put)
             case ReviewCall():
+                flight = EffectHandle(effect.key)
                 work = review_call(effect, run, allowed, world, self._post)
             case AwaitTime():
+                flight = EffectHandle(effect.key)
                 work = await_time(effect, world.clock, self._post)
             case _:
                 assert_never(effect)
         # Begun by the end of another effect or not, it sees the context the run was started in.
         assert self._context is not None
+        self._flying[effect.key] = flight
         flight.task = asyncio.create_task(work, context=self._context.copy())
+
+    def _streaming(self, key: EffectKey, agent: str, run: Run, world: World) -> StreamingEffect:
+        notify = partial(self._notify, run.branch.path)
+        return StreamingEffect(key, agent, run.visit.state, notify, world.redactor)
+
+    def _streams(self) -> Iterator[StreamingEffect]:
+        return (each for each in self._flying.values() if isinstance(each, StreamingEffect))
 
     def landed(self, key: EffectKey) -> None:
         """Take an effect as done whose task is at its end: to be awaited, but not to be cancelled."""
@@ -160,43 +176,42 @@ class Flights:
 
     def hold(self) -> None:
         """Hold back what streams in, until `release`."""
-        for flight in self._flying.values():
+        for flight in self._streams():
             flight.hold()
 
     def release(self) -> None:
         """Show what was held back, and go on showing."""
-        for flight in self._flying.values():
+        for flight in self._streams():
             flight.release()
 
-    def checkpoint_soon(self, flight: Flight, clock: Clock) -> None:
+    def checkpoint_soon(self, flight: StreamingEffect, clock: Clock) -> None:
         """Have what is shown of a reply journaled soon."""
         flight.checkpoint = asyncio.create_task(checkpoint(flight, clock, self._post))
 
     def unkept(self) -> tuple[ReplyCheckpoint, ...]:
         """Return what was shown of the replies under way and is not journaled yet."""
-        models = [
-            (key, f.next_checkpoint()) for key, f in self._flying.items() if key[-2] == "model"
-        ]
+        models = [(f.key, f.next_checkpoint()) for f in self._streams() if f.key[-2] == "model"]
         return tuple(ReplyCheckpoint(key=key, text=text) for key, text in models if text)
 
     def shown(self) -> tuple[Shown, ...]:
         """Return what a reader has seen of each reply under way."""
-        return tuple(f.shown() for key, f in self._flying.items() if key[-2] == "model")
+        return tuple(f.shown() for f in self._streams() if f.key[-2] == "model")
 
     # --- stopped --------------------------------------------------------------------------------
 
-    def _stop_softly(self, flight: Flight, world: World) -> None:
+    def _stop_softly(self, flight: EffectHandle, world: World) -> None:
         """Tell a tool to stop; one that does not listen is cut off in the end."""
+        if not isinstance(flight, StreamingEffect):
+            return
         if flight.stop is not None and flight.stopper is None:
             flight.stop.set()
             flight.stopper = asyncio.create_task(stop_for_good(flight, world, self._post))
 
-    def _abandon(self, flight: Flight) -> None:
+    def _abandon(self, flight: EffectHandle) -> None:
         """Cancel an effect nobody is owed any more; its cleaning up is awaited at the end."""
         flight.close()
-        self.cancel(flight.task)
-        self.cancel(flight.stopper)
-        self.cancel(flight.checkpoint)
+        for task in flight.tasks():
+            self.cancel(task)
 
     def cancel(self, task: asyncio.Task[None] | None) -> None:
         """Cancel a task, which `cleaned_up` waits for."""

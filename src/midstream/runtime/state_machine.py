@@ -39,7 +39,7 @@ from midstream.language.errors import (
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.in_flight import Flights
+from midstream.runtime.in_flight import InFlight
 from midstream.runtime.json_values import kept_object, plain
 from midstream.runtime.notify import Telling
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
@@ -92,8 +92,8 @@ class WorkflowStateMachine:
         "__weakref__",
         "_definition",
         "_fault",
-        "_flights",
         "_handlers",
+        "_in_flight",
         "_inputs",
         "_is_closing",
         "_is_held",
@@ -127,7 +127,7 @@ class WorkflowStateMachine:
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
         self._telling = Telling(self._run.id, world.clock, world.redactor, tap)
-        self._flights = Flights(self._post, self._put, self._deliver, self._telling.notify_of)
+        self._in_flight = InFlight(self._post, self._put, self._deliver, self._telling.notify_of)
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False
@@ -262,10 +262,10 @@ class WorkflowStateMachine:
         if self._stopwatch.look(self._run) and self._stalled is None:
             self._tell_time()
         if self._stalled is None:
-            self._inputs += [(checkpoint, None) for checkpoint in self._flights.unkept()]
+            self._inputs += [(checkpoint, None) for checkpoint in self._in_flight.unkept()]
         calls = open_calls(self._run)
         once = {key for key, call in calls.items() if call.effect == "once"}
-        self._flights.leave(once, self._world)
+        self._in_flight.leave(once, self._world)
         self._try_again()
         self._rouse()
         return await self.wait()
@@ -439,7 +439,7 @@ class WorkflowStateMachine:
     # --- the loop ---------------------------------------------------------------------------
 
     async def _main(self) -> None:
-        self._flights.run_here()
+        self._in_flight.run_here()
         try:
             while not (self._run.is_over or self._has_left()) and self._fault is None:
                 if self._taker is None:
@@ -462,11 +462,11 @@ class WorkflowStateMachine:
         It is the same loop a step shorter: the next effect begins without waking the main task,
         which only sleeps here. Whatever else comes meanwhile waits behind it.
         """
-        flight = self._flights.get(key)
+        flight = self._in_flight.get(key)
         if flight is None or self._is_taking or self._inputs or self._is_closing:
             self._post(input)
             return
-        self._flights.landed(key)
+        self._in_flight.landed(key)
         self._inputs.append((input, None))
         self._taker = flight.task
         try:
@@ -485,7 +485,7 @@ class WorkflowStateMachine:
         return is_taken_care_of and self._fault is None and not is_done
 
     def _has_left(self) -> bool:
-        is_idle = self._taker is None and not (self._flights or self._inputs)
+        is_idle = self._taker is None and not (self._in_flight or self._inputs)
         return self._is_leaving and self._run.visit.phase != "new" and is_idle
 
     async def _take_all(self) -> None:
@@ -513,12 +513,14 @@ class WorkflowStateMachine:
 
     async def _take(self, input: inputs.AnyInput) -> None:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
-        self._flights.hold()
+        self._in_flight.hold()
         if isinstance(input, _CUTTING):
-            input = msgspec.structs.replace(input, shown=self._flights.shown())
-        elif isinstance(input, inputs.ReplyCheckpoint) and (flight := self._flights.get(input.key)):
+            input = msgspec.structs.replace(input, shown=self._in_flight.shown())
+        elif isinstance(input, inputs.ReplyCheckpoint) and (
+            flight := self._in_flight.reply(input.key)
+        ):
             input = msgspec.structs.replace(input, text=flight.next_checkpoint())
-        elif isinstance(input, inputs.ModelFailed) and (flight := self._flights.get(input.key)):
+        elif isinstance(input, inputs.ModelFailed) and (flight := self._in_flight.reply(input.key)):
             input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
             worked_s = self._stopwatch.look(self._run)
@@ -530,14 +532,14 @@ class WorkflowStateMachine:
                 elif not isinstance(input, _FROM_EFFECTS):
                     await self._record(story)
                 elif not await self._record_patiently(story):
-                    self._flights.forget(input.key)
+                    self._in_flight.forget(input.key)
                     return
             if worked_s:
                 self._stopwatch.told(worked_s)
             if story.facts or self._was_held:
                 self._reconcile()
         finally:
-            self._flights.release()
+            self._in_flight.release()
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""
@@ -556,7 +558,7 @@ class WorkflowStateMachine:
         try:
             await self._record(story)
         except JournalFull:
-            if flight := self._flights.get(key):
+            if flight := self._in_flight.reply(key):
                 flight.checkpoint_failed()
             return False
         return True
@@ -614,20 +616,20 @@ class WorkflowStateMachine:
             return  # nothing is in flight: there is nothing to cancel
         self._was_held = False
         begins = not self._is_leaving
-        self._flights.keep(self._run, self._world, self._handlers, begins=begins)
+        self._in_flight.keep(self._run, self._world, self._handlers, begins=begins)
 
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""
         self._is_closing = True
-        self._flights.cancel(self._taker)
-        self._flights.close()
+        self._in_flight.cancel(self._taker)
+        self._in_flight.close()
         for _, done in self._inputs:
             _settle(done)
         self._inputs.clear()
         self._wake_settled()
         self._world.withheld.forget(self.id)
         try:
-            await self._flights.cleaned_up()
+            await self._in_flight.cleaned_up()
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.
             await self._telling.listeners().close()
