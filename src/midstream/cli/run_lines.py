@@ -4,7 +4,7 @@ harmless by whoever prints them.
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -123,7 +123,7 @@ def age(seconds: float) -> str:
     return "now" if seconds < 1 else f"{int(seconds)} s ago"
 
 
-def run_object(kept: KeptRun) -> dict[str, Json]:
+def run_object(kept: KeptRun) -> dict[str, Any]:
     """Return a run as `runs --json` writes it. Times are in seconds since 1970."""
     summary = kept.summary
     return {
@@ -186,21 +186,18 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
     ]
 
 
-def shown_object(shown: Shown) -> dict[str, Json]:
+def shown_object(shown: Shown) -> dict[str, Any]:
     """Return everything about a run as `show --json` writes it."""
     run, total = shown.run, costs(shown.run.usage.requests).total
     return run_object(shown.kept) | {
         "doing": where(run).doing,
-        "branches": [_lane_object(lane) for lane in lanes(run)],
-        "questions": [_question_object(question) for question in where(run).questions],
-        "cost": {
-            "requests": total.requests,
-            "input_tokens": total.input_tokens,
-            "output_tokens": total.output_tokens,
-            "usd": str(total.usd),
-            "unpriced": total.unpriced,
-        },
-        "waiting_inputs": [_input_object(record) for record in run.inbox.undelivered],
+        "branches": [{"branch": each.path} | _picked(each, *_OF_A_LANE) for each in lanes(run)],
+        "questions": [_picked(each, *_OF_A_QUESTION) for each in where(run).questions],
+        "cost": _picked(total, *_OF_COSTS),
+        "waiting_inputs": [
+            {"input_id": each.id} | _picked(each, "text", "handling", "to")
+            for each in run.inbox.undelivered
+        ],
         "letters": [{"input_id": each.id, "text": each.text} for each in shown.letters],
         "refused": [{"input_id": each.id, "text": each.text} for each in shown.refused],
         "output": run.output,
@@ -218,26 +215,14 @@ def question_line(question: Question) -> str:
     return f"#{question.number} {question.id}: {question.text}{listed}"
 
 
-def _question_object(question: Question) -> dict[str, Json]:
-    return {
-        "id": question.id,
-        "number": question.number,
-        "kind": question.kind,
-        "text": question.text,
-        "agent": question.agent,
-        "branch": question.branch,
-        "choices": list(question.choices),
-        "schema": question.schema,
-    }
+def _picked(value: object, *names: str) -> dict[str, Any]:
+    """Return what a program is told of a value: some of its fields, under their own names."""
+    return {name: getattr(value, name) for name in names}
 
 
-def _input_object(record: InputRecord) -> dict[str, Json]:
-    return {
-        "input_id": record.id,
-        "text": record.text,
-        "handling": record.handling,
-        "to": record.to,
-    }
+_OF_A_QUESTION: Final = ("id", "number", "kind", "text", "agent", "branch", "choices", "schema")
+_OF_A_LANE: Final = ("state", "doing", "about", "until", "is_parked")
+_OF_COSTS: Final = ("requests", "input_tokens", "output_tokens", "usd", "unpriced")
 
 
 def _lane_line(lane: Lane, now: float) -> str:
@@ -247,17 +232,6 @@ def _lane_line(lane: Lane, now: float) -> str:
 
 def _until(doing: str, until: float | None, now: float) -> str:
     return doing if until is None else f"{doing} until {time_of_day(until, now=now)}"
-
-
-def _lane_object(lane: Lane) -> dict[str, Json]:
-    return {
-        "branch": lane.path,
-        "state": lane.state,
-        "doing": lane.doing,
-        "about": lane.about,
-        "until": lane.until,
-        "is_parked": lane.is_parked,
-    }
 
 
 def _written(facts: Iterable[Envelope]) -> list[str]:
