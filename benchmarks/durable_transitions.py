@@ -87,7 +87,9 @@ def handlers(count: int, messages: int = 1) -> ScriptHandlers:
             nonlocal done
             done += 1
             if messages:
-                talk = run.common_data.setdefault("messages", new_messages(messages))
+                if "messages" not in run.common_data:
+                    run.common_data["messages"] = new_messages(messages)
+                talk = run.common_data["messages"]
                 talk.append(message(done))
                 del talk[0]
             return "stop" if done >= count else following
