@@ -12,7 +12,7 @@ from pathlib import Path
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store.sqlite import SqliteStore
 from torture.report import Broken, Report
 

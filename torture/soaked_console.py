@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from midstream.app.own_commands import run_own_command
+from midstream.app.ui import OwnCommandEnded, Status, Submitted
 from midstream.core import events as e
 from midstream.core.call_notes import COMMAND
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Decision, Question
 from midstream.language.names import Json, Policy
-from midstream.runtime.ports import OwnCommandEnded, Status, Submitted
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.lanes import Lane
 from midstream.views.turns import Turn

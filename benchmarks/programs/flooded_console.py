@@ -14,11 +14,11 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from midstream.app.ui import Console, OwnCommandEnded, Status, Submitted
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
 from midstream.language.names import Policy
-from midstream.runtime.ports import Desk, OwnCommandEnded, Status, Submitted
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.lanes import Lane
@@ -29,7 +29,7 @@ TICK_S = 0.005
 
 
 class QuietDesk:
-    """Takes every line and does nothing with it. See the port `Desk`."""
+    """Takes every line and does nothing with it. See the port `Console`."""
 
     def status(self) -> Status:
         """Return a status with most of its parts."""
@@ -173,7 +173,7 @@ async def main(folder: Path, kind: str, rate: float) -> None:
     favour_the_loop()
     face = ConsoleInterface(history_folder=folder)
     settle_memory()
-    desk: Desk = BusyDesk(int(kind)) if kind.isdigit() else QuietDesk()
+    desk: Console = BusyDesk(int(kind)) if kind.isdigit() else QuietDesk()
     flooding = asyncio.create_task(flood(face, kind, rate, folder / "rate"))
     try:
         await face.run(desk)

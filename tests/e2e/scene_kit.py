@@ -11,17 +11,19 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.app.ai_coder_console import AICoderConsole
 from midstream.app.chats import GoesOn
-from midstream.app.destinations import Equipment
+from midstream.app.runs import Equipment
+from midstream.app.ui import Console, InFull, Submitted
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
+from midstream.models.model_choice import ModelChoice
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.run_repository import WorkspaceRuns
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.ports import ChangedFile, Desk, Handlers, InFull, Submitted
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.safety.policy import Policy
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
@@ -34,6 +36,7 @@ from midstream.testing.fakes import (
     fake_world,
 )
 from midstream.tools.permissions import Permissions
+from midstream.views.side_effects import ChangedFile
 
 Told = Literal["info", "note", "warning", "error"]
 
@@ -107,18 +110,18 @@ class Listener(Chronicle):
         """Have no place for a graph."""
         return False
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, desk: Console) -> None:
         """Read nothing."""
 
     async def close(self) -> None:
         """Have nothing to close."""
 
 
-class Shelf:
+class Library(WorkflowLibrary):
     """A library of two roles and the workflows above."""
 
     def __init__(self, tools: FakeTools) -> None:
-        self._tools = tools
+        self._fakes = tools
 
     def roles(self) -> dict[str, Role]:
         """Return the roles."""
@@ -132,22 +135,25 @@ class Shelf:
         """Return the workflows."""
         return dict.fromkeys(WORKFLOWS, "")
 
-    async def load(self, name: str) -> tuple[Definition, Handlers]:
+    async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow, after as long as a disk takes."""
         await asyncio.sleep(0)
         if name not in WORKFLOWS:
             raise UserMistake(f"There is no workflow {name!r}.")
-        definition = define({"workflow_name": name, **WORKFLOWS[name]}, tools=self._tools)
+        definition = define({"workflow_name": name, **WORKFLOWS[name]}, tools=self._fakes)
         found = msgspec.structs.replace(definition, found_as=name)
         return found, ScriptHandlers({}, where="The test")
 
-    async def pinned(self, definition: Definition) -> Handlers:
+    async def pinned(self, definition: Definition) -> ScriptHandlers:
         """Return no handlers: no workflow here has a script."""
         return ScriptHandlers({}, where="The test")
 
 
-class OneModel:
+class OneModel(ModelChoice):
     """Models of which there is one."""
+
+    def __init__(self) -> None:
+        """Need no client."""
 
     def describe(self) -> str:
         """Return its name."""
@@ -208,17 +214,18 @@ class Scene:
             clock=self.clock,
         )
         self.engine = LocalEngine(world, self.store)
-        self.library = Shelf(self.tools)
+        self.library = Library(self.tools)
         environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
         config = ConfigManager(home, mode=mode, environ=environ)
         self.console = AICoderConsole(config, self.face, goes_on=goes_on)
+        self.session = self.console.session
 
     async def equip(self) -> None:
         """Have everything loaded."""
         await self.console.equip(
             Equipment(
                 engine=self.engine,
-                keeping=WorkspaceRuns(self.engine, self.library),
+                repository=WorkspaceRuns(self.engine, self.library),
                 library=self.library,
                 models=OneModel(),
                 tools=self.tools.specs(),

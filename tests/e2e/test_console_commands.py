@@ -17,14 +17,13 @@ from midstream.app.commands.permission_commands import CYCLE, next_mode
 from midstream.core.events import Usage
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Role, ToolSpec
-from midstream.runtime.ports import ChangedFile
 from midstream.safety.policy import Policy
 from midstream.testing.fakes import Scripted, says
 from midstream.tools.permissions import Permissions
 from midstream.tui.changed_lines import changed_lines
 from midstream.tui.styled_lines import rows, to_plain, width_of
 from midstream.views.cells import cells
-from midstream.views.side_effects import FileDiff
+from midstream.views.side_effects import ChangedFile, FileDiff
 from midstream.views.spending import Spent
 
 WIDTHS = (40, 80, 200)
@@ -36,19 +35,20 @@ def changed(path: str, lines: int, note: str = "") -> ChangedFile:
 
 
 class Told:
-    """An operator that gives changes and models, and hears what is told."""
+    """A session that gives changes and models, and hears what is told."""
 
     def __init__(self, *found: ChangedFile) -> None:
         self.found = found
         self.told: list[str] = []
         self.shown: list[ChangedFile] = []
         self.used: list[tuple[str | None, str | None]] = []
-        self.past = self.runs = self.models = self.library = self
+        self.ui = self.history = self.background = self.equipment = self
+        self.models = self.library = self.config = self
 
     async def changes(self) -> tuple[ChangedFile, ...]:
         return self.found
 
-    def tell(self, text: str) -> None:
+    def say(self, text: str) -> None:
         self.told.append(text)
 
     def show_changes(self, changes: list[ChangedFile]) -> None:
@@ -79,10 +79,10 @@ class Told:
         self.used.append((name, level))
 
 
-async def said(operator: Told, line: str) -> Told:
+async def said(session: Told, line: str) -> Told:
     async with asyncio.timeout(DEADLINE_S):
-        await CommandHandler(operator).handle(line)  # type: ignore[arg-type]
-    return operator
+        await CommandHandler(session).handle(line)  # type: ignore[arg-type]
+    return session
 
 
 # --- /diff ------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ async def test_what_was_undone_was_paid_for_and_counts_once(tmp_path: Path) -> N
     async with scene(tmp_path, *replies("One.", "Two.", "Three.")) as made:
         for line in ("first", "second", "/undo", "/redo", "/undo", "third"):
             assert (await made.type(line)).kind == "taken"
-            active = made.console.active()
+            active = made.session.active()
             assert active is not None
             await active.settled()
             made.console.status()
@@ -370,20 +370,20 @@ async def test_tools_and_workflows_stand_in_columns_of_any_width(
     columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    operator = Told()
+    session = Told()
     words = "word " * 30
     spec = ToolSpec(name="read_files", description=words, parameters={})
-    operator.tools = lambda: {"read_files": spec}  # type: ignore[attr-defined]
-    operator.workflows = lambda: {"fix_tests": words}  # type: ignore[attr-defined]
-    await said(operator, "/tools")
-    await said(operator, "/workflows")
+    session.tools = {"read_files": spec}  # type: ignore[attr-defined]
+    session.workflows = lambda: {"fix_tests": words}  # type: ignore[attr-defined]
+    await said(session, "/tools")
+    await said(session, "/workflows")
 
-    for told, first in zip(operator.told, ("read_files", "fix_tests"), strict=True):
+    for told, first in zip(session.told, ("read_files", "fix_tests"), strict=True):
         top, *rest = told.splitlines()
         assert top.startswith(first)
         assert all(line.startswith("  ") for line in rest)
         assert max(map(len, (top, *rest))) <= columns - 2
-    assert operator.told[-1].endswith("\n  /workflow NAME starts one.")
+    assert session.told[-1].endswith("\n  /workflow NAME starts one.")
 
 
 # --- lines that cannot be done ----------------------------------------------------------------
@@ -402,18 +402,18 @@ async def test_revoke_without_a_number_is_told_what_is_missing() -> None:
 
 
 def test_a_model_of_several_levels_is_offered_once_with_all_of_them() -> None:
-    operator = Told()
-    operator.known = lambda: (("base", "a:x"), ("smart", "a:x"), ("no LLM", "offline"))  # type: ignore[method-assign]
-    commands = CommandHandler(operator)  # type: ignore[arg-type]
+    session = Told()
+    session.known = lambda: (("base", "a:x"), ("smart", "a:x"), ("no LLM", "offline"))  # type: ignore[method-assign]
+    commands = CommandHandler(session)  # type: ignore[arg-type]
 
     pairs = commands.completions("/model smart ")
     assert pairs[:2] == (("a:x", "base, smart"), ("offline", "no LLM"))
 
 
 def test_the_values_of_a_setting_complete_behind_its_key() -> None:
-    operator = Told()
-    operator.settings = lambda: ()  # type: ignore[attr-defined]
-    commands = CommandHandler(operator)  # type: ignore[arg-type]
+    session = Told()
+    session.explain = lambda: ()  # type: ignore[attr-defined]
+    commands = CommandHandler(session)  # type: ignore[arg-type]
 
     assert [word for word, _ in commands.completions("/config editing ")] == ["emacs", "vi"]
     assert [word for word, _ in commands.completions("/config set editing v")] == ["vi"]

@@ -112,7 +112,7 @@ async def test_a_workflow_that_has_ended_is_shown_until_something_else_is_spoken
     async with scene(tmp_path, *replies, store=store.beside()) as made:
         await made.type("hello")
         await made.type("/workflow review")
-        machine = made.console.active()
+        machine = made.session.active()
         assert machine is not None
         await machine.wait()
 

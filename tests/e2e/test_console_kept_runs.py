@@ -79,7 +79,7 @@ async def test_a_run_that_was_left_is_announced_and_not_started_again(tmp_path: 
         )
         assert "The mode is role:dude: review is not started again" in made.face.said[1]
         assert made.face.of(e.RunStarted) == []
-        assert str(made.console.mode) == "role:dude"
+        assert str(made.session.switching.mode) == "role:dude"
 
 
 async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: P
         id = owner.engine.machines()[0].id
         async with scene(tmp_path, store=store.beside()) as other:
             assert other.face.of(e.RunStarted) == []
-            assert str(other.console.mode) == "role:dude"
+            assert str(other.session.switching.mode) == "role:dude"
             assert f"/attach {id[:4]} sends your lines to it" in other.face.said[0]
 
 
@@ -101,7 +101,7 @@ async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: P
     async with scene(tmp_path, "The first it is.", store=store.beside()) as made:
         assert (await made.type(f"/resume {id[:4].upper()}")).kind == "taken"
         assert "Which one?" in made.face.said
-        assert str(made.console.mode) == "workflow:review"
+        assert str(made.session.switching.mode) == "workflow:review"
         assert made.console.status().enter == "answers #1"
         await made.type("the first")
         await made.face.until("run_finished")
@@ -185,7 +185,8 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         await owner.asked()
         id = owner.engine.machines()[0].id
         assert any(
-            id in line and "another process" in line for line in await other.console.runs.lines()
+            id in line and "another process" in line
+            for line in await other.session.background.lines()
         )
         assert (await other.type(f"/attach {id[:4]}")).kind == "taken"
         assert [q.text for q in other.console.open_questions()] == ["Which one?"]
@@ -195,7 +196,7 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         assert (await other.type("the second")).kind == "taken"
         await owner.face.until("run_finished")
         await other.face.until("run_finished")
-        assert str(other.console.mode) == "role:dude"
+        assert str(other.session.switching.mode) == "role:dude"
         assert [fact.answer for fact in owner.face.of(e.QuestionAnswered)] == ["the second"]
 
 
@@ -245,7 +246,7 @@ async def test_a_question_out_of_sight_is_answered_without_going_there(tmp_path:
         id = made.engine.machines()[0].id
         assert (await made.type(f"/answer {id[:4]} the third")).kind == "taken"
         await made.face.until("run_finished")
-        assert str(made.console.mode) == "role:coder"
+        assert str(made.session.switching.mode) == "role:coder"
         assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the third"]
 
 
@@ -384,7 +385,7 @@ async def test_undo_takes_back_the_last_turn_in_a_copy_that_has_the_lines(tmp_pa
             await made.type(line)
             await made.engine.machines()[0].settled()
         assert (await made.type("/undo")).kind == "taken"
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         assert active is made.engine.machines()[1]
         assert [r.text for r in active.run.inbox.lines.values()] == ["first"]
@@ -413,7 +414,7 @@ async def test_an_answer_in_a_workflow_is_undone_and_brought_forward(tmp_path: P
         ):
             assert (await made.type(line)).kind == "taken"
             assert open_now() == [question]
-            assert str(made.console.mode) == "workflow:review"
+            assert str(made.session.switching.mode) == "workflow:review"
         await made.type("large")
         await made.face.until("run_finished")
         assert len(made.model.requests) == 3
@@ -429,7 +430,7 @@ async def test_what_is_typed_while_it_goes_back_is_for_where_that_leads(tmp_path
         done = await asyncio.gather(*(made.type(line) for line in lines))
 
         assert [each.kind for each in done] == ["taken"] * 4
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         await active.settled()
         assert [r.text for r in active.run.inbox.lines.values()] == ["first", "another"]
@@ -442,7 +443,7 @@ async def test_fork_leaves_the_run_as_it_is(tmp_path: Path) -> None:
         await made.asked()
         assert (await made.type("/fork")).kind == "taken"
         old, new = made.engine.machines()
-        assert made.console.active() is new
+        assert made.session.active() is new
         assert old.run.inbox.open_questions
         assert new.run.inbox.open_questions
         assert (

@@ -30,7 +30,7 @@ class Writing(FakeTools):
 async def written(made: Scene, *paths: Path) -> None:
     """Have the chat write files."""
     await made.type("write them")
-    active = made.console.active()
+    active = made.session.active()
     assert active is not None
     await active.settled()
     assert len(made.tools.calls) == len(paths)

@@ -43,7 +43,7 @@ async def test_the_bottom_line_says_how_much_happens_unasked(scene: Scene) -> No
     assert "changes plain files of the workspace unasked" in scene.face.said[-1]
     await scene.type("/permissions plan")
     assert scene.console.status().permission == "plan, no sandbox"
-    assert scene.console.permits.mode == "plan"
+    assert scene.session.equipment.permits.mode == "plan"
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ async def test_a_mode_nobody_may_switch_to_changes_nothing(
 ) -> None:
     told = await scene.type(line)
 
-    assert scene.console.permits.mode == "ask"
+    assert scene.session.equipment.permits.mode == "ask"
     assert said in f"{told.reason} {scene.face.said}"
 
 
 async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
     await scene.type("hello")
-    machine = scene.console.machines()[0]
+    machine = scene.session.runs.all()[0]
     await machine.settled()
     [question] = scene.console.open_questions()
     await scene.console.approve(question.id, Decision(granted=True, for_run=True))
@@ -94,7 +94,7 @@ async def test_what_was_not_granted_cannot_be_taken_back(scene: Scene, line: str
 
 async def test_a_changed_command_is_the_one_that_runs(scene: Scene) -> None:
     await scene.type("hello")
-    machine = scene.console.machines()[0]
+    machine = scene.session.runs.all()[0]
     await machine.settled()
     [question] = scene.console.open_questions()
     assert question.command == "make"

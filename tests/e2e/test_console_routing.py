@@ -83,7 +83,7 @@ async def test_a_workflow_that_ends_in_the_background_leaves_the_mode_and_is_nam
         await made.type("/role coder")
         gate.open()
         await made.face.until("run_finished")
-        assert str(made.console.mode) == "role:coder"
+        assert str(made.session.switching.mode) == "role:coder"
         short = made.engine.machines()[0].id[:4]
         assert made.face.said[-1] == (
             f"review ({short}) finished in the background. /last shows what it did."
@@ -97,11 +97,11 @@ async def test_the_name_of_a_workflow_again_turns_to_its_next_run(tmp_path: Path
         await made.type("/workflow review two")
         await made.asked(2)
         older, newer = made.engine.machines()
-        assert made.console.active() is newer
+        assert made.session.active() is newer
         await made.type("/workflow review")
-        assert made.console.active() is older
+        assert made.session.active() is older
         await made.type("/workflow review")
-        assert made.console.active() is newer
+        assert made.session.active() is newer
 
 
 async def test_two_runs_questions_never_share_an_id_on_the_screen(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_the_mode_of_the_command_line_is_of_this_session(tmp_path: Path) -
     async with scene(tmp_path, "Done.", "Hello.", mode="workflow:review") as made:
         await made.face.until("run_finished")
         await made.type("hello")
-        assert str(made.console.mode) == "role:dude"
+        assert str(made.session.switching.mode) == "role:dude"
     assert not file.exists()
     async with scene(tmp_path, mode="role:coder") as made:
         await made.type("/role dude")

@@ -9,11 +9,11 @@ from deadline import DEADLINE_S
 from scene_kit import Listener, Scene, scene
 
 from midstream.app.agents_file_draft import template_for
-from midstream.app.chats import GoesOn, Sessions
+from midstream.app.chats import Chats, GoesOn
 from midstream.core import events as e
 from midstream.core.conversation import SUMMARY
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports.storage import KeptRun
+from midstream.runtime.storage import KeptRun
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Gate, Scripted, says
 from midstream.views.listing import Summary
@@ -26,7 +26,7 @@ async def said(made: Scene, *lines: str) -> None:
     """Say lines, each once the one before is answered."""
     for line in lines:
         await made.type(line)
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         await active.settled()
 
@@ -143,6 +143,16 @@ class Listed:
             for at, id in enumerate(ids)
         )
 
+    @property
+    def runs(self) -> "Listed":
+        """Return these."""
+        return self
+
+    @property
+    def ui(self) -> Listener:
+        """Return one that nobody looks at."""
+        return Listener()
+
     def active(self) -> None:
         """Return no run."""
 
@@ -164,19 +174,19 @@ class Listed:
 )
 async def test_a_number_of_the_list_goes_before_an_id_that_begins_so(which: str, id: str) -> None:
     runs: Any = Listed("2xyz", "abcd", "23wx")
-    sessions = Sessions(runs, Listener(), runs)
+    chats = Chats(runs, runs)
     async with asyncio.timeout(DEADLINE_S):
-        await sessions.go(which)
+        await chats.go(which)
 
     assert runs.gone_to == [id]
 
 
 async def test_a_number_that_is_neither_says_which_numbers_there_are() -> None:
     runs: Any = Listed("2xyz", "abcd", "23wx")
-    sessions = Sessions(runs, Listener(), runs)
+    chats = Chats(runs, runs)
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(UserMistake) as refused:
-            await sessions.go("7")
+            await chats.go("7")
 
     assert refused.value.what == "No chat of this folder matches '7'."
     hint = "/sessions lists them. 1 to 3 are numbers in that list; others start an id."
@@ -221,7 +231,7 @@ async def test_a_name_of_several_words_is_gone_to_and_may_be_followed_by_a_choic
         assert made.face.said[-1].endswith("waiting for your words")
         await made.type("/clear")
         await made.type("/resume zoo of mine new")
-        assert made.console.active() is not None
+        assert made.session.active() is not None
         assert "not old, new or stop" in (await made.type("/resume zoo off")).reason
 
 
@@ -277,7 +287,7 @@ async def test_sessions_goes_to_one_and_back_and_each_keeps_its_own_words(tmp_pa
 async def test_clear_leaves_the_chat_as_it_is_for_later(tmp_path: Path) -> None:
     async with scene(tmp_path, "Hello.", "Again.", "Back.") as made:
         await said(made, "hi")
-        first = made.console.active()
+        first = made.session.active()
         await made.type("/clear")
         await said(made, "anew")
         assert heard(made) == ["anew"]
@@ -292,7 +302,7 @@ async def test_clear_in_mid_turn_holds_the_chat_it_leaves(tmp_path: Path) -> Non
     async with scene(tmp_path, says("Once upon ", gate=Gate()), "New.") as made:
         await made.type("tell me a story")
         await made.thinking()
-        first = made.console.active()
+        first = made.session.active()
         await made.type("/clear")
         await said(made, "hello")
         assert first is not None
@@ -380,7 +390,7 @@ async def test_queued_words_wait_for_the_summary(tmp_path: Path) -> None:
         await made.type("/compact")
         await made.type("/queue five")
         gate.open()
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         await active.settled()
         assert heard(made)[-1] == "five"
@@ -406,7 +416,7 @@ async def test_a_console_that_dies_in_the_middle_of_it_leaves_the_old_conversati
     async with scene(tmp_path, "They counted.", store=store.beside(), goes_on=NEWEST) as later:
         await later.face.until("conversation_compacted")
         assert len(later.face.of(e.RunRecovered)) == 1
-        active = later.console.active()
+        active = later.session.active()
         assert active is not None
         assert active.run.contexts["chat"][0].author == SUMMARY
 
@@ -429,10 +439,10 @@ async def test_a_conversation_near_the_models_window_is_told_of_once(tmp_path: P
 async def test_init_asks_a_role_for_code_to_write_it(tmp_path: Path) -> None:
     async with scene(tmp_path, "Done.") as made:
         await made.type("/init mind the tests")
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         await active.settled()
-        assert str(made.console.mode) == "role:coder"
+        assert str(made.session.switching.mode) == "role:coder"
         assert "AGENTS.md" in heard(made)[-1]
         assert heard(made)[-1].endswith("mind the tests")
 
@@ -484,7 +494,7 @@ async def test_chats_without_a_name_are_told_apart_by_their_first_words(tmp_path
         await said(made, "tell me about fish")
         await made.type("/clear")
         await said(made, "and about birds")
-        fish, birds = (words for _, words in made.console.runs.names()[::-1])
+        fish, birds = (words for _, words in made.session.background.names()[::-1])
         assert fish == "role:dude (tell me about fish): waiting for your words"
         assert birds == "role:dude (and about birds): waiting for your words"
-        assert made.console.sessions.names() == made.console.runs.names()
+        assert made.session.chats.names() == made.session.background.names()

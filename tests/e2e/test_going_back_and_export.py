@@ -17,16 +17,16 @@ async def test_back_lists_the_turns_goes_to_one_and_hands_its_words_back(tmp_pat
         assert "Nothing has run here yet." in (await made.type("/back")).reason
         for line in ("first", "second", "third"):
             await made.type(line)
-            await made.console.active().settled()  # type: ignore[union-attr]
+            await made.session.active().settled()  # type: ignore[union-attr]
 
         await made.type("/back")
         assert made.face.said[-1].splitlines()[:3] == ["  1  third", "  2  second", "  3  first"]
         for wrong in ("0", "4", "x", "-1", "²"):
             assert "from 1 (the last turn) to 3" in (await made.type(f"/back {wrong}")).reason
 
-        before = made.console.active()
+        before = made.session.active()
         assert (await made.type("/back 2")).kind == "taken"
-        active = made.console.active()
+        active = made.session.active()
         assert active is not None
         assert active is not before
         assert made.face.handed == "second"
@@ -37,7 +37,7 @@ async def test_export_says_where_the_file_is_and_overwrites_nothing(tmp_path: Pa
     async with scene(tmp_path, "One.") as made:
         assert "Nothing has run here yet." in (await made.type("/export")).reason
         await made.type("hello")
-        machine = made.console.active()
+        machine = made.session.active()
         assert machine is not None
         await machine.settled()
         file = tmp_path / "my run.jsonl"

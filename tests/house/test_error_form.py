@@ -22,7 +22,7 @@ ELSEWHERE: Final = {
 """Files, or rooms, that need no hints of their own, and why."""
 
 WITHOUT: Final = {
-    ("app/user_lines.py", "say"): "the run's own reason, which says what to do",
+    ("app/input.py", "say"): "the run's own reason, which says what to do",
     (
         "app/background_runs.py",
         "_answered",

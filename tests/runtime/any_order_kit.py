@@ -48,8 +48,8 @@ from midstream.runtime.ports import (
     ToolContext,
     ToolOutcome,
 )
-from midstream.runtime.ports.storage import Claim, Letter
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import Claim, Letter
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, JumpingClock, define, fake_world, fits_type

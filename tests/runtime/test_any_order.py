@@ -88,8 +88,8 @@ from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
 from midstream.runtime.effects import SOFT_STOP_S
 from midstream.runtime.engine import mailbox
 from midstream.runtime.ports import HandlerResult, ModelReply, Review, ToolOutcome
-from midstream.runtime.ports.storage import Letter
 from midstream.runtime.state_machine import STALL_RETRY_S
+from midstream.runtime.storage import Letter
 from midstream.runtime.user_words import only_question, question_for, value_of
 from midstream.testing.fakes import fits_type
 

@@ -8,9 +8,8 @@ from travel_kit import CHAT, DEADLINE_S
 from midstream.core.events import AnyFact, FileWritten, RunStarted, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.changed_files import changed_files
-from midstream.runtime.ports import ChangedFile
 from midstream.testing.fakes import FakeShelf, define
-from midstream.views.side_effects import PUT_BACK
+from midstream.views.side_effects import PUT_BACK, ChangedFile
 
 
 class Story:

@@ -9,7 +9,7 @@ from midstream.cli.headless import Asking, Given, go_on, unapproved
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import letters_taken
 from midstream.runtime.ports import ModelRequest
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

@@ -23,8 +23,8 @@ from midstream.runtime.engine.open_run import keep, opened
 from midstream.runtime.engine.resume import refused
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
-from midstream.runtime.ports.storage import NO_PAGES, Letter
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import NO_PAGES, Letter
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,

@@ -3,7 +3,7 @@
 import sys
 from types import FrameType
 
-from midstream.app.status_model import Outlook
+from midstream.app.status_model import StatusModel
 from midstream.core.costs import costs
 from midstream.core.events import Usage
 from midstream.language.spec import Budget, Role, chat_definition
@@ -30,7 +30,7 @@ class _Storyteller:
 
 
 async def test_a_turn_of_a_chat_calls_no_more_functions_than_one_at_its_beginning() -> None:
-    model, outlook, store = _Storyteller(), Outlook(), MemoryStore()
+    model, outlook, store = _Storyteller(), StatusModel(), MemoryStore()
     engine = LocalEngine(fake_world(model, journal=store), store, limits=Budget(tokens=10**9))
     machine = await engine.start(
         chat_definition("dude", Role(systemMessage="Be brief."), FakeTools().specs())

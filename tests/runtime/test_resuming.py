@@ -15,8 +15,8 @@ from midstream.language.errors import DefinitionDiffers, RunOwned, UserMistake
 from midstream.language.spec import Definition, chat_definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
-from midstream.runtime.ports.storage import Letter
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import Letter
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.testing.fakes import (
     Chronicle,

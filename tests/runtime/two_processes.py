@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S as DEADLINE_S
 
-from midstream.runtime.ports.storage import Store
+from midstream.runtime.storage import Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 

@@ -14,7 +14,7 @@ from store_kit import edit, opened, refusal
 from midstream.core.codec import FIRST, chained
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, UserMistake, WorldTrouble
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store.encoding import marked
 from midstream.store.salvage import salvage
 from midstream.store.sqlite import SqliteStore

@@ -7,7 +7,7 @@ import pytest
 from store_kit import edit, opened
 
 from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.testing.contracts import fact, facts
 
 CHANGES = {

@@ -18,7 +18,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, JournalTooNew
 from midstream.language.names import Json
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store import encoding, schema
 from midstream.store import facts as journal
 from midstream.store.sqlite import SqliteStore

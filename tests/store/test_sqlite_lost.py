@@ -9,7 +9,7 @@ import pytest
 from store_kit import child, edit, line_of, opened
 
 from midstream.language.errors import JournalFull, JournalLost
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.testing.contracts import fact, facts
 
 

@@ -12,7 +12,7 @@ from store_kit import opened
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store import facts as journal
 from midstream.store import schema
 from midstream.store.encoding import body_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.runtime.ports.storage import Store
+from midstream.runtime.storage import Store
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.store_contracts import Another, Cut, StoreContract

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from midstream.app.own_commands import run_own_command
+from midstream.app.ui import UI, Console, OwnCommandEnded, Status, Submitted
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
 from midstream.core.run import Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
-from midstream.runtime.ports import Desk, Face, OwnCommandEnded, Status, Submitted
 from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
 
@@ -56,10 +56,10 @@ def asked(
 
 
 class FakeDesk:
-    """Implements `Desk`. Every call is kept in `calls`, and said."""
+    """Implements `Console`. Every call is kept in `calls`, and said."""
 
     def __init__(self) -> None:
-        self.face: Face | None = None
+        self.face: UI | None = None
         self.questions: list[Question] = []
         self.calls: list[str] = []
         self.busy = False
@@ -111,7 +111,7 @@ class FakeDesk:
         assert self.face is not None
         self.face.refresh()
 
-    # --- Desk ---
+    # --- Console ---
 
     def status(self) -> Status:
         """Return a status with most of its parts."""
@@ -407,7 +407,7 @@ def _wait_for_file(name: str) -> None:
         time.sleep(0.005)
 
 
-def _check(desk: FakeDesk) -> Desk:
+def _check(desk: FakeDesk) -> Console:
     return desk
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from fake_desk import asked
 
+from midstream.app.ui import Status
 from midstream.core.question import Question
-from midstream.runtime.ports import Status
 from midstream.tui.cards import ENTER_TAKES
 from midstream.tui.dialog import Dialog, Mark
 from midstream.tui.editor import Editor

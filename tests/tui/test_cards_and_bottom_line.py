@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from fake_desk import asked
 
+from midstream.app.ui import Status
 from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.question import Question
 from midstream.language.names import Json
-from midstream.runtime.ports import Status
 from midstream.safety.capability import SHOWN
 from midstream.tui.cards import approval_keys, bottom_line, card_rows, key_rows
 from midstream.tui.event_lines import answer_line, question_lines

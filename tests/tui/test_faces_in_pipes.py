@@ -11,9 +11,9 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
+from midstream.app.ui import UI, Submitted
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope, TextDelta
-from midstream.runtime.ports import Face, Submitted
 from midstream.tui.jsonlines import JsonFace, json_line
 from midstream.tui.line_reader import lines_from
 from midstream.tui.pipe_writer import QueueWriter
@@ -78,7 +78,7 @@ async def played(pipes: Pipes, face: PlainFace | JsonFace, text: str) -> str:
     return pipes.out()
 
 
-def both_are_faces(plain: PlainFace, lines: JsonFace) -> tuple[Face, Face]:
+def both_are_faces(plain: PlainFace, lines: JsonFace) -> tuple[UI, UI]:
     return plain, lines
 
 

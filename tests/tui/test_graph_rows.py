@@ -8,9 +8,9 @@ import pytest
 from deadline import DEADLINE_S
 from fake_desk import FakeDesk, asked
 
+from midstream.app.ui import Status
 from midstream.core.run import BranchOf, Run, Visit, with_visit
 from midstream.language.spec import Definition
-from midstream.runtime.ports import Status
 from midstream.testing.fakes import define
 from midstream.tui import graph_panel as following_room
 from midstream.tui.answering import Answering

@@ -23,12 +23,13 @@ ROOT = Path(__file__).parents[2]
 
 
 class Nobody:
-    """An operator that only hears what is told."""
+    """A session that only hears what is said."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.ui = self
 
-    def tell(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """Keep it."""
         self.told.append(text)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.app.file_mentions import Mentioning
+from midstream.app.file_mentions import FileMentions
 from midstream.tools import workspace_files
 
 
@@ -24,7 +24,7 @@ async def test_the_first_names_come_before_all_are_known(
 
     monkeypatch.setattr(workspace_files, "found_program", lambda *_: "rg")
     monkeypatch.setattr(workspace_files, "_listed", listed)
-    mentioning = Mentioning(tmp_path)
+    mentioning = FileMentions(tmp_path)
 
     async with asyncio.timeout(DEADLINE_S):
         found = mentioning.found("@nam")
@@ -40,7 +40,7 @@ async def test_the_first_names_come_before_all_are_known(
 
 
 async def test_where_nothing_is_there_nothing_is_found(tmp_path: Path) -> None:
-    mentioning = Mentioning(tmp_path)
+    mentioning = FileMentions(tmp_path)
 
     async with asyncio.timeout(DEADLINE_S):
         found = [pairs async for pairs in mentioning.found("@x")]

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from midstream.app.status_model import Outlook
+from midstream.app.status_model import StatusModel
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
@@ -44,24 +44,24 @@ def short(id: str) -> str:
 
 
 def test_a_run_that_began_here_says_for_how_long() -> None:
-    outlook = Outlook(now=lambda: 1_125.0)
+    outlook = StatusModel(now=lambda: 1_125.0)
     machine = running("r1")
 
     assert outlook.progress(machine, "$0.01") == "line · step 1 of 2 · $0.01"
-    outlook.hear(Envelope(run="r1", at=1_000.0, event=BEGUN, seq=1))
+    outlook.on_event(Envelope(run="r1", at=1_000.0, event=BEGUN, seq=1))
     assert outlook.progress(machine, "$0.01") == "line · step 1 of 2 · 2 min 5 s · $0.01"
 
 
 def test_runs_behind_have_a_line_under_their_name() -> None:
     front, behind = running("r1"), running("xyz")
 
-    lanes = Outlook().lanes(front, (front, behind), short)
+    lanes = StatusModel().lanes(front, (front, behind), short)
     assert [(lane.run, lane.label) for lane in lanes] == [("r1", ""), ("xyz", "line (xy)")]
     assert lanes[1].doing == "dude is thinking"
 
 
 def test_what_all_runs_cost_is_counted_again_when_one_asked_a_model() -> None:
-    outlook = Outlook()
+    outlook = StatusModel()
     machine = running("r1")
     assert outlook.cost([machine]) == ""
 

@@ -9,7 +9,7 @@ from deadline import DEADLINE_S, wait_until
 from screen import is_running
 
 from midstream.app.own_commands import MAX_SHOWN_LINES, as_seen, run_own_command
-from midstream.runtime.ports import OwnCommandEnded
+from midstream.app.ui import OwnCommandEnded
 from midstream.tui.shell_lines import is_own, words_of
 
 

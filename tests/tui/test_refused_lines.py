@@ -97,9 +97,9 @@ def test_a_command_with_nothing_to_mend_is_for_up_only(spawn: Spawn) -> None:
     ],
 )
 def test_what_is_unknown_or_has_or_wants_an_argument_can_be_mended(line: str, can: bool) -> None:
-    operator = FakeDesk()  # Nothing is asked of it.
+    session = FakeDesk()  # Nothing is asked of it.
 
-    assert CommandHandler(operator).can_be_mended(line) is can  # type: ignore[arg-type]
+    assert CommandHandler(session).can_be_mended(line) is can  # type: ignore[arg-type]
 
 
 # --- leaving ------------------------------------------------------------------------------------

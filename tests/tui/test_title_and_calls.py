@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from screen import Screen
 
+from midstream.app.ui import Status
 from midstream.config.notifications import Notifications
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.language.spec import Role, State, Workflow, chat_definition
-from midstream.runtime.ports import Status
 from midstream.tui.title import Calls, Title, folder_name, title_of
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from midstream.app.session import Session
 from midstream.config.private_files import way_out
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.mode import Mode
 from midstream.language.names import Json
 from midstream.language.spec import Role
 from midstream.models.model_names import is_offline
-from midstream.runtime.ports import Operator
 from midstream.system.offloop import in_thread
 from midstream.views.amounts import counted
 from midstream.views.cells import clipped, one_line
@@ -76,15 +77,16 @@ _AGAIN: Final = "\n\nThere is one already: read it, keep what is right, mend wha
 _MINDED: Final = "\n\nThe user asks for this above all: "
 
 
-async def initiate(operator: Operator, workspace: Path, note: str) -> None:
+async def write_agents_file(session: Session, note: str) -> None:
     """Have an AGENTS.md written: asked of a role for code, or without a model from what is plain to see.
 
     Raises:
         UserMistake: without a model, where there is one already; nothing changed.
         WorldTrouble: it cannot be written.
     """
+    workspace = session.config.workspace
     is_there = await in_thread(partial(os.path.lexists, workspace / AGENTS_FILE))
-    name, _ = await operator.models.window("base")
+    name, _ = await session.equipment.models.window("base")
     if is_offline(name):
         if is_there:
             raise UserMistake(
@@ -92,21 +94,21 @@ async def initiate(operator: Operator, workspace: Path, note: str) -> None:
             )
         text = await in_thread(partial(template_for, workspace))
         await in_thread(partial(_written, workspace / AGENTS_FILE, text))
-        operator.tell(f"Wrote {AGENTS_FILE}, a plain one: no model has read the code.\n\n{text}")
-        operator.tell(TRUST_IT)
+        session.ui.say(f"Wrote {AGENTS_FILE}, a plain one: no model has read the code.\n\n{text}")
+        session.ui.say(TRUST_IT)
         return
-    role = _writer(operator)
-    if (operator.mode.kind, operator.mode.name) != ("role", role):
-        await operator.enter(f"role:{role}")
+    role = _writer(session)
+    if (session.switching.mode.kind, session.switching.mode.name) != ("role", role):
+        await session.switching.enter(Mode.parse(f"role:{role}"))
     minded = f"{_MINDED}{note}" if note else ""
-    await operator.say(f"{_ASKED}{_AGAIN if is_there else ''}{_ANEW}{minded}", "queue")
-    operator.tell(f"{role} writes it, and asks you before it is saved. {TRUST_IT}")
+    await session.input.say(f"{_ASKED}{_AGAIN if is_there else ''}{_ANEW}{minded}", "queue")
+    session.ui.say(f"{role} writes it, and asks you before it is saved. {TRUST_IT}")
 
 
-def _writer(operator: Operator) -> str:
+def _writer(session: Session) -> str:
     """Return the role that writes it: the one at hand if it works on code and may write, else `coder`."""
-    roles = operator.library.roles()
-    mode = operator.mode
+    roles = session.equipment.library.roles()
+    mode = session.switching.mode
     if mode.kind == "role" and mode.name in roles and _may_write(roles[mode.name]):
         return mode.name
     if CODER in roles:

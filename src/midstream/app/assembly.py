@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
-    from midstream.runtime.ports.storage import Store
+    from midstream.runtime.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
     from midstream.tools.base import Tool

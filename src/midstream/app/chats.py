@@ -12,14 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.app.background_runs import Background
-from midstream.app.run_access import Prompt
 from midstream.app.run_sentences import FORK, is_chat
-from midstream.config.manager import ConfigManager
+from midstream.app.switching import Switching
 from midstream.core.events import AgentResponded, ConversationCompacted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.runtime.ports import Choice, Face, Machine, Models
-from midstream.runtime.ports.storage import KeptRun
+from midstream.runtime.ports import Machine
+from midstream.runtime.storage import Choice, KeptRun
 from midstream.system.own_process import columns
 from midstream.views.amounts import token_words
 from midstream.views.cells import one_line
@@ -48,39 +47,38 @@ class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
     is_newest: bool = False
 
 
-class Sessions:
-    """See the port `SessionsOperator`.
+class Chats:
+    """The chats of a workspace. What cannot be done raises `UserMistake`, unchanged.
 
     Args:
-        prompt: the console's prompt.
-        face: where it is told.
+        switching: what lines go to.
         background: the runs of the folder, wherever they live.
         is_attended: a person types here; chats of pipes and of `midstream chat` are then left out.
     """
 
     def __init__(
-        self, prompt: Prompt, face: Face, background: Background, *, is_attended: bool = True
+        self, switching: Switching, background: Background, *, is_attended: bool = True
     ) -> None:
-        self._prompt = prompt
-        self._is_attended = is_attended
-        self._face = face
+        self._switching = switching
+        self._runs = switching.runs
+        self._ui = switching.ui
         self._background = background
+        self._is_attended = is_attended
         self._listed: tuple[KeptRun, ...] = ()
-        self._is_choosing = False
         self._is_closed = False
-        self._told: dict[str, int] = {}
+        self._warned: dict[str, int] = {}
         self._windows: dict[str, tuple[str, int | None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
 
     # --- the list -------------------------------------------------------------------------------
 
     async def lines(self) -> list[str]:
-        """Return the chats of the folder, the newest first; see the port."""
+        """Return the chats of the folder, the newest first, numbered from 1, the active one marked."""
         chats = await self._chats()
         if not chats:
             return ["No chat was kept in this folder yet."]
-        active = self._prompt.active()
-        here = {machine.run.id for machine in self._prompt.own_machines() if not machine.is_closed}
+        active = self._switching.active()
+        here = {machine.run.id for machine in self._runs.own() if not machine.is_closed}
         width = columns() - 2
         now = time.time()
         lines: list[str] = []
@@ -88,7 +86,7 @@ class Sessions:
         for number, kept in enumerate(shown, 1):
             lines += chat_rows(
                 number,
-                self._background.short(kept.id),
+                self._runs.short(kept.id),
                 kept.summary,
                 is_active=active is not None and active.run.id == kept.id,
                 where=_where(kept, is_here=kept.id in here),
@@ -103,7 +101,7 @@ class Sessions:
         return lines
 
     def names(self) -> list[tuple[str, str]]:
-        """Return the names, or numbers, a chat may be gone to by; see the port."""
+        """Return (name or number, description) pairs of the chats listed last, ids before that."""
         if not self._listed:  # No number is known yet.
             return [pair for pair in self._background.names() if pair[1].startswith(CHAT)]
         return [
@@ -113,13 +111,13 @@ class Sessions:
 
     async def is_name(self, text: str) -> bool:
         """Return whether a run of the workspace is called so."""
-        names = [kept.summary.name for kept in await self._background.listed()]
+        names = [kept.summary.name for kept in await self._runs.listed()]
         return bool(text) and text.casefold() in (name.casefold() for name in names)
 
     async def _chats(self) -> tuple[KeptRun, ...]:
         found = [
             kept
-            for kept in await self._background.listed()
+            for kept in await self._runs.listed()
             if kept.summary.kind == "chat"
             # A person looks for what they have said: a script's chats are in `midstream runs`.
             and not (self._is_attended and kept.summary.is_unattended)
@@ -136,7 +134,7 @@ class Sessions:
             return kept
         summary = Summary()
         with contextlib.suppress(MidstreamError):
-            for envelope in await self._background.facts_of(kept.id):
+            for envelope in await self._runs.repository.facts(kept.id):
                 summary = summarised(summary, envelope)
             return msgspec.structs.replace(kept, summary=summary)
         return kept
@@ -144,7 +142,7 @@ class Sessions:
     # --- going there ----------------------------------------------------------------------------
 
     async def go(self, which: str, choice: Choice = "") -> None:
-        """Go on with a chat; see the port."""
+        """Go on with a chat: by its number in the list, its name, or the beginning of its id."""
         # A number is meant as it was shown, whatever has been said since.
         is_shown = _is_number(which) and bool(self._listed)
         await self._go(
@@ -171,13 +169,13 @@ class Sessions:
         """Return what to say of the newest chat another console has open, "" when none has."""
         for kept in await self._chats():
             if kept.owner and role in ("", kept.summary.workflow.removeprefix("role:")):
-                short = self._background.short(kept.id)
+                short = self._runs.short(kept.id)
                 title = title_of(kept.summary)
                 return f"“{title}” is open in another console (/attach {short} joins it)"
         return ""
 
     async def _go(self, kept: KeptRun, choice: Choice) -> None:
-        active = self._prompt.active()
+        active = self._switching.active()
         if active is not None and active.run.id == kept.id and not active.is_closed:
             raise UserMistake("You are there already.", hint="/sessions lists the others.")
         if kept.damaged:
@@ -205,48 +203,66 @@ class Sessions:
         if len(ids) == 1:
             return next(kept for kept in chats if kept.id == ids[0])
         if ids:
-            some = ", ".join(self._background.short(id) for id in ids[:5])
+            some = ", ".join(self._runs.short(id) for id in ids[:5])
             raise UserMistake(f"Several chats match {which!r}: {some}.", hint="Type more.")
         hint = "/sessions lists them."
         if _is_number(which) and shown:
             hint = f"{hint} 1 to {len(shown)} are numbers in that list; others start an id."
         raise UserMistake(f"No chat of this folder matches {which!r}.", hint=hint)
 
-    # --- choosing at the start ------------------------------------------------------------------
+    # --- at the start ---------------------------------------------------------------------------
+
+    async def begin(self, goes_on: GoesOn | None, role: str = "") -> bool:
+        """Begin with an earlier chat, if a person asked for that; False: there is none to go on with.
+
+        Args:
+            goes_on: with which.
+            role: the newest is the newest with this role.
+        """
+        if goes_on is None:
+            return False
+        try:
+            if goes_on.is_newest:
+                if await self.newest(role):
+                    return True
+                whose = f" with {role}" if role else ""
+                other = await self.elsewhere(role)
+                why = other or f"There is no earlier chat{whose} in this folder"
+                self._ui.say(f"{why}: a new {'chat' if other else 'one'} begins.", kind="note")
+                return False
+            if not goes_on.which:
+                await self.offer()
+                return False
+            await self.go(goes_on.which)
+        except MidstreamError as error:
+            self._ui.say(str(error), kind="error")
+            return False
+        return True
 
     async def offer(self) -> bool:
         """Show the chats and let the next line choose one; False: there is none to choose."""
         if all(map(_is_stopped, await self._chats())):
-            self._face.say("No chat was kept in this folder yet.", kind="note")
+            self._ui.say("No chat was kept in this folder yet.", kind="note")
             return False
-        self._face.say("\n".join(await self.lines()))
-        self._face.say(
+        self._ui.say("\n".join(await self.lines()))
+        self._ui.say(
             "Type the number of a chat, its name or its id. Esc: none, a new one begins.",
             kind="note",
         )
-        self._is_choosing = True
+        self._switching.is_choosing = True
         return True
-
-    @property
-    def is_choosing(self) -> bool:
-        """Return whether the next line says which chat to go on with."""
-        return self._is_choosing
 
     def choose_none(self) -> None:
         """Let lines go where they go without a choice."""
-        if self._is_choosing:
-            self.has_chosen()
-            self._face.say("Your next line begins a new chat.", kind="note")
-            self._face.refresh()
-
-    def has_chosen(self) -> None:
-        """Know that a person has gone somewhere, by a line that chose or by a command."""
-        self._is_choosing = False
+        if self._switching.is_choosing:
+            self._switching.is_choosing = False
+            self._ui.say("Your next line begins a new chat.", kind="note")
+            self._ui.refresh()
 
     # --- the active chat ------------------------------------------------------------------------
 
     async def rename(self, name: str) -> None:
-        """Give the active run a name; see the port."""
+        """Give the active run a name; "" takes it away."""
         machine = self._active()
         name = one_line(name)
         if len(name) > MAX_NAME:
@@ -259,12 +275,12 @@ class Sessions:
                 "A name of only digits would be read as a number in the list.",
                 hint="Add a letter to it.",
             )
-        others = [kept for kept in await self._background.listed() if kept.id != machine.run.id]
+        others = [kept for kept in await self._runs.listed() if kept.id != machine.run.id]
         taken = next(
             (k for k in others if name and k.summary.name.casefold() == name.casefold()), None
         )
         if taken is not None:
-            short = self._background.short(taken.id)
+            short = self._runs.short(taken.id)
             raise UserMistake(
                 f"The run {short} is called {taken.summary.name!r} already.",
                 hint="Choose another name.",
@@ -274,29 +290,29 @@ class Sessions:
         await machine.rename(name)
 
     async def compact(self, note: str) -> None:
-        """Have the older turns of the active run summarised; see the port."""
+        """Have the older turns of the active run summarised; returns when that has begun."""
         await self._active().compact(note)
-        self._face.say(
+        self._ui.say(
             "The older turns are being summarised. Esc or your next line ends that; /queue TEXT waits.",
             kind="note",
         )
-        self._face.refresh()
+        self._ui.refresh()
 
     def _active(self) -> Machine:
-        machine = self._prompt.active()
+        machine = self._switching.active()
         if machine is None:
             raise UserMistake("Nothing has been said here yet.", hint="Say something first.")
         return machine
 
     # --- the window -----------------------------------------------------------------------------
 
-    def hear(self, envelope: Envelope, machine: Machine | None, models: Models) -> None:
+    def on_event(self, envelope: Envelope, machine: Machine | None) -> None:
         """Look, after a reply in a chat, whether the conversation nears what its model takes."""
         event = envelope.event
         if self._is_closed:
             return
         if isinstance(event, ConversationCompacted):
-            self._told.pop(envelope.run, None)
+            self._warned.pop(envelope.run, None)
         if not isinstance(event, AgentResponded) or machine is None or not is_chat(machine):
             return
         usage = event.usage
@@ -305,23 +321,23 @@ class Sessions:
             return
         level = next(iter(definition.roles.values())).level
         used = usage.input_tokens + usage.output_tokens
-        task = asyncio.create_task(self._look(envelope.run, level, usage.model, used, models))
+        task = asyncio.create_task(self._look(envelope.run, level, usage.model, used))
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
-    async def _look(self, run: str, level: str, model: str, used: int, models: Models) -> None:
+    async def _look(self, run: str, level: str, model: str, used: int) -> None:
         if model not in self._windows:
             try:
-                self._windows[model] = await models.window(level)
+                self._windows[model] = await self._runs.equipment.models.window(level)
             except MidstreamError:
                 return  # nothing is known of it: nothing is said
         name, window = self._windows[model]
         share = 0 if not window else 100 * used // window
         reached = max((percent for percent in FULL if share >= percent), default=0)
-        if not window or reached <= self._told.get(run, 0):
+        if not window or reached <= self._warned.get(run, 0):
             return
-        self._told[run] = reached
-        self._face.say(
+        self._warned[run] = reached
+        self._ui.say(
             f"This conversation fills {share} % of the context window of {name} ({token_words(used)} "
             f"of {token_words(window)} tokens): /compact replaces its older turns by a summary.",
             kind="warning",
@@ -333,33 +349,6 @@ class Sessions:
         for task in tuple(self._looking):
             task.cancel()
         await asyncio.gather(*self._looking, return_exceptions=True)
-
-
-async def begun(
-    sessions: Sessions, goes_on: GoesOn | None, face: Face, config: ConfigManager
-) -> bool:
-    """Begin with an earlier chat, if a person asked for that; False: there is none to go on with."""
-    if goes_on is None:
-        return False
-    try:
-        if goes_on.is_newest:
-            mode = config.mode
-            role = mode.name if config.is_mode_asked_for and mode.kind == "role" else ""
-            if await sessions.newest(role):
-                return True
-            whose = f" with {role}" if role else ""
-            other = await sessions.elsewhere(role)
-            why = other or f"There is no earlier chat{whose} in this folder"
-            face.say(f"{why}: a new {'chat' if other else 'one'} begins.", kind="note")
-            return False
-        if not goes_on.which:
-            await sessions.offer()
-            return False
-        await sessions.go(goes_on.which)
-    except MidstreamError as error:
-        face.say(str(error), kind="error")
-        return False
-    return True
 
 
 def _is_stopped(kept: KeptRun) -> bool:

@@ -18,7 +18,7 @@ _AGAIN_S: Final = 0.1
 _IN_ALL_S: Final = 5.0
 
 
-class Mentioning:
+class FileMentions:
     """Looks for files of a workspace as somebody types."""
 
     def __init__(self, workspace: Path) -> None:

@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from midstream.app.destinations import HOME
+from midstream.app.switching import HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
 from midstream.models.localhost import USUAL, servers_here
 from midstream.models.model_names import KEYS, OFFLINE, is_configured, is_offline
-from midstream.runtime.ports.storage import KeptRun
+from midstream.runtime.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome
 
@@ -53,13 +53,13 @@ def model_to_answer(config: ConfigManager, environ: Mapping[str, str]) -> str:
     return config.models["base"] if is_configured(environ, config.models) else OFFLINE
 
 
-async def told_welcome(config: ConfigManager, model: str, *, width: int) -> str:
+async def welcome_text(config: ConfigManager, model: str, *, width: int) -> str:
     """Return the first screen; `model` is what answers now, "" where nothing is loaded yet."""
     found = await found_here(config.workspace, model or model_to_answer(config, os.environ))
     return welcome(found, width=width)
 
 
-async def told_coder(config: ConfigManager, runs: Iterable[KeptRun]) -> str:
+async def coder_hint(config: ConfigManager, runs: Iterable[KeptRun]) -> str:
     """Return how one gets the role that works on code, once in a repository; "" for who needs no telling.
 
     That is also who chose a mode in one of the `runs`, those of the workspace.

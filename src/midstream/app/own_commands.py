@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from midstream.app.ui import OwnCommandEnded
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.ports import OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor

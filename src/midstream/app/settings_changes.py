@@ -3,13 +3,10 @@
 import os
 
 from midstream.config.manager import ConfigManager
-from midstream.config.permission_rules import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.config.user_settings import effect, explained, set_own, unset_own
 from midstream.language.mode import Mode
 from midstream.models.model_names import checked
-from midstream.runtime.ports import Operator
-from midstream.system.offloop import in_thread
 
 
 def changed(config: ConfigManager, key: str, value: str | None) -> str:
@@ -42,16 +39,3 @@ def check_name(config: ConfigManager, key: str, value: str) -> str:
     from midstream.models.price_list import doubts_about
 
     return doubts_about(checked(plain), os.environ)
-
-
-async def configured_here(
-    operator: Operator, config: ConfigManager, key: str, value: str | None
-) -> str:
-    """Do what `changed` does, off the loop; what can count at once does."""
-    told = await in_thread(lambda: changed(config, key, value))
-    if key == PERMISSION_MODE:
-        wanted = config.value(PERMISSION_MODE)
-        if operator.permits.mode != wanted:
-            operator.permits.switch(wanted)
-        return f"{explained(config, key)}\nIt is in effect now."
-    return told

@@ -1,17 +1,17 @@
 """What the bottom line says: the mode, what Enter does, what is at work, what waits."""
 
 import time
+from typing import TYPE_CHECKING
 
-from midstream.app.background_runs import Background
-from midstream.app.chats import CHOOSES, ESC_CHOOSES, Sessions
-from midstream.app.destinations import Addressing
-from midstream.app.inbox import Inbox
-from midstream.app.run_past import Past
+from midstream.app.chats import CHOOSES, ESC_CHOOSES
+from midstream.app.input import Input
 from midstream.app.run_sentences import is_done
-from midstream.app.status_model import Outlook
+from midstream.app.status_model import StatusModel
+from midstream.app.switching import Switching
+from midstream.app.ui import Status
 from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
-from midstream.runtime.ports import Machine, Permits, Status
+from midstream.runtime.ports import Machine
 from midstream.views.lanes import lanes
 from midstream.views.run_status import (
     is_at_work,
@@ -21,57 +21,47 @@ from midstream.views.run_status import (
     where,
 )
 
+if TYPE_CHECKING:
+    from midstream.tools.permissions import Permissions
+
 
 class StatusLine:
     """Put together at every frame: it is quick.
 
     Args:
-        to: where lines go.
-        background: the runs that are not on the screen.
-        sessions: the chats; one may be about to be chosen.
-        inbox: the lines that wait.
-        past: who goes back in it ends the active run.
+        switching: what lines go to.
+        input: knows the lines that wait.
     """
 
-    def __init__(
-        self,
-        to: Addressing,
-        background: Background,
-        sessions: Sessions,
-        inbox: Inbox,
-        past: Past,
-    ) -> None:
-        self._to = to
-        self._background = background
-        self._sessions = sessions
-        self._inbox = inbox
-        self._past = past
-        self._outlook = Outlook()
+    def __init__(self, switching: Switching, input: Input) -> None:
+        self._switching = switching
+        self._runs = switching.runs
+        self._input = input
+        self._model = StatusModel()
 
-    def hear(self, envelope: Envelope) -> None:
+    def on_event(self, envelope: Envelope) -> None:
         """Remember of an event of a run what is told of it later: when it began."""
-        self._outlook.hear(envelope)
+        self._model.on_event(envelope)
 
     def now(self) -> Status:
         """Return what the bottom line says now."""
-        mode, equipment = str(self._to.mode), self._to.equipment
-        if equipment is None:
-            return Status(
-                mode=mode, enter=f"goes to {self._to.mode.name} once everything is loaded"
-            )
-        machine = self._to.active()
-        machines = (*self._to.own_machines(), *self._background.watched())
-        cost = self._outlook.cost(machines)
+        mode = self._switching.mode
+        if not self._runs.is_loaded:
+            return Status(mode=str(mode), enter=f"goes to {mode.name} once everything is loaded")
+        equipment, is_choosing = self._runs.equipment, self._switching.is_choosing
+        machine = self._switching.active()
+        machines = self._runs.all()
+        cost = self._model.cost(machines)
         model = equipment.models.describe()
-        at_work = self._outlook.lanes(machine, machines, self._background.short)
+        at_work = self._model.lanes(machine, machines, self._runs.short)
         notes = self._notes(machine, machines)
         permission = permission_words(equipment.permits)
         if machine is None or machine.run.definition is None:
             return Status(
-                mode=mode,
+                mode=str(mode),
                 enter=self._first_line(),
-                busy=self._sessions.is_choosing,
-                esc=ESC_CHOOSES if self._sessions.is_choosing else "",
+                busy=is_choosing,
+                esc=ESC_CHOOSES if is_choosing else "",
                 permission=permission,
                 model=model,
                 cost=cost,
@@ -82,7 +72,7 @@ class StatusLine:
         is_chat = machine.run.definition.kind == "chat"
         doing = standing_words(run, now=time.time())
         return Status(
-            mode=mode,
+            mode=str(mode),
             enter=self._first_line() if run.is_over else stands.enter or "is not accepted now",
             permission=permission,
             state="" if is_chat else stands.state,
@@ -97,22 +87,23 @@ class StatusLine:
             gone=gone(run),
             shared=shared_names(run),
             run=run.id,
-            progress=self._outlook.progress(machine, cost),
-            is_watched=machine in self._background.watched(),
-            is_ending=self._to.is_ending or self._past.is_travelling,
+            progress=self._model.progress(machine, cost),
+            is_watched=self._runs.is_watched(machine),
+            is_ending=self._switching.is_ending,
             on_empty="resumes" if run.visit.phase == "held" or run.suspended else "",
             tab="queues" if is_at_work(run) and policy_of(run) != "queue" else "",
         )
 
     def _first_line(self) -> str:
-        if self._sessions.is_choosing:
+        if self._switching.is_choosing:
             return CHOOSES
-        role = self._to.home if self._to.mode.kind == "workflow" else self._to.mode
+        mode, home = self._switching.mode, self._switching.home
+        role = home if mode.kind == "workflow" else mode
         return f"sends to {role.name}"
 
     def _notes(self, active: Machine | None, machines: tuple[Machine, ...]) -> tuple[str, ...]:
         """Return what else goes on: lines that wait, and the runs behind the active one."""
-        waiting = len(self._inbox.waiting(active))
+        waiting = len(self._input.waiting())
         others = [m.run for m in machines if m is not active and not is_done(m)]
         busy = sum(not run.is_parked for run in others)
         asking = sum(bool(where(run).questions) for run in others)
@@ -128,7 +119,7 @@ class StatusLine:
         return tuple(note for note in notes if note)
 
 
-def permission_words(permits: Permits) -> str:
+def permission_words(permits: "Permissions") -> str:
     """Return how much happens unasked, and in what, in a word or two: of a sandbox only what is known."""
     if permits.is_untrusted:
         return "not trusted: only reads"

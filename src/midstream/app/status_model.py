@@ -12,7 +12,7 @@ from midstream.views.amounts import duration
 from midstream.views.lanes import Lane, at_work, behind, progress_words
 
 
-class Outlook:
+class StatusModel:
     """Remembers when runs began, and what was counted of them. Asked at every frame: it is quick.
 
     Args:
@@ -25,7 +25,7 @@ class Outlook:
         self._counted: tuple[object, str] = ((), "")
         self._inherited: dict[str, Cost] = {}
 
-    def hear(self, envelope: Envelope) -> None:
+    def on_event(self, envelope: Envelope) -> None:
         """Remember when a run began."""
         if isinstance(envelope.event, RunStarted):
             self._began[envelope.run] = envelope.at

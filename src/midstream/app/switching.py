@@ -1,158 +1,365 @@
-"""Turning from one run to another: what is left behind, and what is shown of the one turned to."""
+"""Which run lines go to: the mode, the chats with roles, the active workflow, and going to another."""
 
-from midstream.app.background_runs import Background
-from midstream.app.chats import Sessions
-from midstream.app.commands.run_summary import here_line
-from midstream.app.destinations import Addressing
-from midstream.app.run_sentences import is_chat, is_done
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from midstream.app.run_sentences import found_as, here_line, is_chat, is_done, name_of, run_line
+from midstream.app.runs import Runs
+from midstream.app.ui import UI
+from midstream.config.manager import ConfigManager
+from midstream.config.newcomer import remember_coder
 from midstream.core.guidance import AGENTS_FILE, is_outdated
+from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.mode import Mode
 from midstream.language.names import Json
-from midstream.runtime.ports import Face, Machine
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import chat_definition
+from midstream.runtime.ports import Machine
+from midstream.system.offloop import in_thread
 from midstream.views.run_status import where
 
+HOME = "role:dude"
 
-class Turning:
-    """Lets lines go to another run, and knows whose past a person has before them.
+
+class Switching:
+    """The run lines go to, and whose history a person has on the screen. Changes hold `in_order`.
 
     Args:
-        to: where lines go.
-        face: where it is told.
-        background: the runs that are not on the screen.
-        sessions: the chats; turning anywhere chooses none of them.
+        config: the settings; a mode a person chooses is saved there.
+        ui: where it is shown.
+        runs: the runs there are.
+        allowed: tools that need no approval in runs this starts.
     """
 
     def __init__(
-        self, to: Addressing, face: Face, background: Background, sessions: Sessions
+        self, config: ConfigManager, ui: UI, runs: Runs, *, allowed: Sequence[str] = ()
     ) -> None:
-        self._to = to
-        self._face = face
-        self._background = background
-        self._sessions = sessions
+        # Lines act in the order they were sent: the second must find the chat the first one began.
+        self.in_order = asyncio.Lock()
+        # One goes back or forward at a time, and what is typed meanwhile is for where that leads.
+        self.travelling = asyncio.Lock()
+        self.home = Mode.parse(HOME)
+        self.mode = config.mode
+        self.workflow: Machine | None = None
+        self.chats: dict[str, Machine] = {}
+        self.is_choosing = False
+        """Whether the next line says which chat to go on with."""
+        self.is_beginning = True
+        """Whether what the mode becomes follows from how the console was started: no choice of now."""
+        self.runs = runs
+        self.ui = ui
+        self._config = config
+        self._allowed = tuple(allowed)
+        self._ended: Machine | None = None
+        self._started_as: dict[str, str] = {}
+        self._is_starting = False
+        self._is_stopping = False
+        self._saved = config.saved_mode
+        self._saved_role = self._saved if self._saved and self._saved.kind == "role" else None
+        self._saving: asyncio.Task[None] | None = None
+        self._is_unsaved = False
+        self._notified: set[str] = set()
         self._known: set[str] = set()
         self._on_screen: set[str] = set()
         self._cut: set[str] = set()
 
-    def began(self, id: str) -> None:
-        """Know that the face hears of a run from its first event on."""
-        self._known.add(id)
-        self._on_screen.add(id)
+    # --- what lines go to -------------------------------------------------------------------
 
-    def recall(self, machine: Machine) -> None:
-        """Let the face know of a run that began where nobody listened."""
-        if machine.run.id not in self._known:
-            self._known.add(machine.run.id)
-            self._face.recall(machine.run)
+    def active(self) -> Machine | None:
+        """Return the run that lines go to now, None in a chat nothing was said in yet."""
+        if self.mode.kind == "workflow":
+            return self.workflow
+        return self.chats.get(self.mode.name)
 
-    def comes_back(self, machine: Machine, *, was_cut: bool) -> None:
-        """Show the past of a kept chat before anything else of it, and know how it ended there."""
-        if was_cut:
-            self._cut.add(machine.run.id)
-        self._show_past(machine)
+    def ended(self) -> Machine | None:
+        """Return the active workflow that has ended, until something else is spoken to."""
+        return self._ended if self.mode.kind == "role" else None
 
-    def has_seen(self, id: str) -> None:
-        """Know that a person has the past of a chat before them; see the port `Prompt`."""
-        self._on_screen.add(id)
+    @property
+    def is_ending(self) -> bool:
+        """Return whether the person has the active run end just now, to be done with it or go back."""
+        return self._is_stopping or self.travelling.locked()
 
-    async def enter(self, wanted: Mode, input: Json) -> None:
+    def is_coming(self, machine: Machine) -> bool:
+        """Return whether a workflow is just beginning, for lines to go to."""
+        return self._is_starting and not is_chat(machine) and machine.run.id not in self._started_as
+
+    def follow(self, machine: Machine) -> Callable[[], Run]:
+        """Return what tells how a run stands, also once another machine goes on with it here."""
+        newest = machine
+
+        def stands() -> Run:
+            nonlocal newest
+            active = self.active()
+            if active is not None and active.run.id == newest.run.id:
+                newest = active
+            return newest.run
+
+        return stands
+
+    async def addressee(self) -> Machine:
+        """Return the run that words are for, a new chat where there is none yet."""
+        machine = self.active()
+        if machine is not None and not is_done(machine):
+            self._ended = None
+            return machine
+        self.go_home()
+        self._ended = None
+        name = self.mode.name
+        machine = self.chats.get(name)
+        if machine is not None and not is_done(machine):
+            return machine
+        equipment = self.runs.equipment
+        self._check_role(name)
+        library = equipment.library
+        role, guidance = library.roles()[name], library.guidance()
+        definition = chat_definition(name, role, equipment.tools, guidance)
+        machine = await equipment.engine.start(definition, allowed=self._allowed)
+        self.chats[name] = machine
+        return machine
+
+    # --- going elsewhere --------------------------------------------------------------------
+
+    async def enter(self, wanted: Mode, input: Json = None) -> None:
         """Go to a mode: to a role, or to a workflow, which starts with `input`.
 
         Raises:
             MidstreamError: it is not there to go to; nothing changed.
         """
-        async with self._to.in_order:
-            self._sessions.has_chosen()
-            left = self._to.active()
-            if await self._to.open(wanted, input):
-                self._to.choose_mode(wanted)
-            if left is not None and left is not self._to.active():
+        async with self.in_order:
+            self.is_choosing = False
+            left = self.active()
+            if await self.open(wanted, input):
+                self._choose_mode(wanted)
+            if left is not None and left is not self.active():
                 self._leave_behind(left)
 
-    async def stop_workflow(self) -> None:
-        """End the active workflow and go back to the role it was started from."""
-        async with self._to.in_order:
-            machine = self._to.workflow
-            if machine is None or machine.run.is_over:
-                raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
-            self._to.is_ending = True
-            try:
-                await machine.stop()
-            finally:
-                self._to.is_ending = False
-            self._to.go_home()
+    async def open(self, wanted: Mode, input: Json) -> bool:
+        """Make ready what a mode speaks to; return whether it is there to be spoken to.
 
-    async def turn_to(self, machine: Machine, *, is_told: bool) -> None:
-        """Let lines go to a run, and show where it stands, unless a person was told (`is_told`)."""
-        async with self._to.in_order:
-            self._sessions.has_chosen()
-            left = self._to.active()
+        A workflow that has ended at once is not.
+        """
+        if wanted.kind == "role":
+            self._check_role(wanted.name)
+            self.home, self._ended = wanted, None
+            return True
+        if input is not None or not self._returns_to(wanted.name):
+            machine = await self._start(wanted.name, input)
+            self.workflow, self._ended = (None, machine) if machine.run.is_over else (machine, None)
+        return self.workflow is not None
+
+    async def turn_to(self, machine: Machine, *, is_told: bool = False) -> None:
+        """Let lines go to a run, and show where it stands; of a chat not if `is_told` already."""
+        async with self.in_order:
+            self.is_choosing = False
+            left = self.active()
             self.recall(machine)
-            self._to.place(machine)
+            self.place(machine)
             if left is not None and left is not machine:
                 self._leave_behind(left)
                 self._on_screen.discard(left.run.id)
             if is_chat(machine):
-                self._show_past(machine)
+                self._show_history(machine)
             if not (is_told and is_chat(machine)):
                 was_cut = machine.run.id in self._cut
-                self._face.say(here_line(machine.run, was_cut=was_cut), kind="note")
+                self.ui.say(here_line(machine.run, was_cut=was_cut), kind="note")
             self._cut.discard(machine.run.id)
-            self._face.turned_to(machine.run.id, where(machine.run).questions)
+            self.ui.turned_to(machine.run.id, where(machine.run).questions)
 
     async def turn_home(self) -> None:
         """Let lines go to the role again; a run of another process is watched no more."""
-        async with self._to.in_order:
-            machine = self._to.active()
-            if self._to.mode.kind == "workflow":
-                self._to.go_home()
+        async with self.in_order:
+            machine = self.active()
+            if self.mode.kind == "workflow":
+                self.go_home()
             else:
-                self._to.chats.pop(self._to.mode.name, None)
+                self.chats.pop(self.mode.name, None)
             if machine is not None:
-                await self._background.forget(machine)
-            self._face.refresh()
+                await self.runs.forget(machine)
+            self.ui.refresh()
 
     async def clear(self) -> None:
         """Leave the chat of the current role as it is, and begin a new one with the next line."""
-        self._sessions.has_chosen()
-        async with self._to.in_order:
-            name = self._to.mode.name if self._to.mode.kind == "role" else self._to.home.name
-            machine = self._to.chats.get(name)
-            if (
-                machine is not None
-                and not is_done(machine)
-                and machine not in self._background.watched()
-            ):
+        self.is_choosing = False
+        async with self.in_order:
+            name = self.mode.name if self.mode.kind == "role" else self.home.name
+            machine = self.chats.get(name)
+            if machine is not None and not (is_done(machine) or self.runs.is_watched(machine)):
                 # Before the chat is out of sight: what that cuts off is shown.
                 await machine.halt()
-            self._to.chats.pop(name, None)
+            self.chats.pop(name, None)
             if machine is not None:
                 self._on_screen.discard(machine.run.id)
-            if machine in self._background.watched():
-                await self._background.forget(machine)
+                await self.runs.forget(machine)
             back = "" if machine is None else " /sessions goes back to the one before."
-            self._face.say(f"A new chat with {name} begins.{back}", kind="note")
-            self._face.refresh()
+            self.ui.say(f"A new chat with {name} begins.{back}", kind="note")
+            self.ui.refresh()
 
-    def _show_past(self, machine: Machine) -> None:
-        if machine.run.id not in self._on_screen:
-            self._on_screen.add(machine.run.id)
-            self._face.past(machine.run)
-            self._tell_outdated(machine)
+    async def stop_workflow(self) -> None:
+        """End the active workflow and go back to the role it was started from."""
+        async with self.in_order:
+            machine = self.workflow
+            if machine is None or machine.run.is_over:
+                raise UserMistake("No workflow is active.", hint="/workflow NAME starts one.")
+            self._is_stopping = True
+            try:
+                await machine.stop()
+            finally:
+                self._is_stopping = False
+            self.go_home()
+
+    def place(self, machine: Machine) -> None:
+        """Make a run the one its mode speaks to, and that the mode."""
+        self.know(machine)
+        self._ended = None
+        if is_chat(machine):
+            self.home = Mode("role", name_of(machine).removeprefix("role:"))
+            self._choose_mode(self.home)
+        else:
+            self.workflow = machine
+            self._choose_mode(Mode("workflow", self._started_as[machine.run.id]))
+
+    def know(self, machine: Machine) -> None:
+        """Let a run be found by what it was started as: a chat by its role from now on."""
+        if is_chat(machine):
+            self.chats[name_of(machine).removeprefix("role:")] = machine
+        else:
+            self._started_as.setdefault(machine.run.id, found_as(machine))
+
+    def go_home(self) -> None:
+        """Let lines go to the role again, if they go to a workflow."""
+        if self.mode.kind == "workflow":
+            if self.workflow is not None and self.workflow.run.is_over:
+                self._ended = self.workflow
+            self.workflow = None
+            ended = self.mode
+            self._set_mode(self.home)
+            # Nobody chose a role now: the file says again what it did before the workflow was chosen.
+            if self._saved == ended:
+                self._save(self._saved_role)
+
+    # --- what is on the screen --------------------------------------------------------------
+
+    def began(self, id: str) -> None:
+        """Know that the UI hears of a run from its first event on."""
+        self._known.add(id)
+        self._on_screen.add(id)
+
+    def recall(self, machine: Machine) -> None:
+        """Let the UI know of a run that began where nobody listened."""
+        if machine.run.id not in self._known:
+            self._known.add(machine.run.id)
+            self.ui.recall(machine.run)
+
+    def comes_back(self, machine: Machine, *, was_cut: bool) -> None:
+        """Show the history of a kept chat before anything else of it, and know how it ended there."""
+        if was_cut:
+            self._cut.add(machine.run.id)
+        self._show_history(machine)
+
+    def has_seen(self, id: str) -> None:
+        """Know that a person has the history of a chat before them: it is not shown again."""
+        self._on_screen.add(id)
+
+    def notify(self, more: Sequence[str] = ()) -> None:
+        """Say what is wrong with files read so far, each thing once: reading more brings more."""
+        for notice in (*self._config.notices, *more):
+            if notice not in self._notified:
+                self._notified.add(notice)
+                self.ui.say(notice, kind="warning")
+
+    async def saved(self) -> None:
+        """Return when the mode is written down."""
+        if self._saving is not None:
+            await self._saving
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _check_role(self, name: str) -> None:
+        roles = self.runs.equipment.library.roles()
+        if name not in roles:
+            raise UserMistake(f"There is no role {name!r}.", hint=did_you_mean(name, roles))
+
+    def _returns_to(self, name: str) -> bool:
+        """Turn to a running workflow of that name, of several to the next; False if none is running."""
+        running = [
+            machine
+            for machine in reversed(self.runs.own())
+            if not (is_done(machine) or is_chat(machine))
+            and self._started_as.get(machine.run.id) == name
+        ]
+        if not running:
+            return False
+        shown = [number for number, machine in enumerate(running) if machine is self.active()]
+        self.workflow = running[(shown[0] + 1) % len(running) if shown else 0]
+        self.ui.say(f"Back to {run_line(self.workflow.run)}", kind="note")
+        self.ui.turned_to(self.workflow.run.id, where(self.workflow.run).questions)
+        return True
+
+    async def _start(self, name: str, input: Json) -> Machine:
+        equipment = self.runs.equipment
+        definition, handlers = await equipment.library.load(name)
+        self.notify()  # reading the files may have brought notices
+        self._is_starting = True
+        try:
+            machine = await equipment.engine.start(
+                definition, handlers=handlers, input=input, allowed=self._allowed
+            )
+            self._started_as[machine.run.id] = name
+        finally:
+            self._is_starting = False
+        return machine
 
     def _leave_behind(self, machine: Machine) -> None:
         if is_done(machine) or is_chat(machine):
             return
-        way = f"/workflow {self._to.started_as(machine)}"
-        if machine in self._background.watched():
-            way = f"/attach {self._background.short(machine.run.id)}"
-        name = self._background.named(machine)
-        words = f"{name} goes on in the background: {way} returns to it."
-        self._face.say(words, kind="note")
+        way = f"/workflow {self._started_as.get(machine.run.id, name_of(machine))}"
+        if self.runs.is_watched(machine):
+            way = f"/attach {self.runs.short(machine.run.id)}"
+        words = f"{self.runs.named(machine)} goes on in the background: {way} returns to it."
+        self.ui.say(words, kind="note")
 
-    def _tell_outdated(self, machine: Machine) -> None:
+    def _show_history(self, machine: Machine) -> None:
+        if machine.run.id not in self._on_screen:
+            self._on_screen.add(machine.run.id)
+            self.ui.past(machine.run)
+            self._warn_if_outdated(machine)
+
+    def _warn_if_outdated(self, machine: Machine) -> None:
         """Say that a chat follows the AGENTS.md it began with, where that is another one now."""
-        definition, library = machine.run.definition, self._to.equipped().library
+        definition, library = machine.run.definition, self.runs.equipment.library
         if definition is not None and is_outdated(definition, library.guidance()):
             words = f"{AGENTS_FILE} has changed: this chat still follows the version it began with."
-            self._face.say(f"{words} /clear begins a chat with the new version.", kind="note")
+            self.ui.say(f"{words} /clear begins a chat with the new version.", kind="note")
+
+    def _choose_mode(self, mode: Mode) -> None:
+        """Change the mode as a person wants it, and write it down soon."""
+        self._set_mode(mode)
+        if not self.is_beginning:
+            if mode.kind == "role":
+                self._saved_role = mode
+            self._save(mode)
+
+    def _set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self._config.set_mode(mode, save=False)
+        if (machine := self.active()) is not None:
+            self.ui.turned_to(machine.run.id, ())
+        self.ui.refresh()
+
+    def _save(self, mode: Mode | None) -> None:
+        self._saved = mode
+        self._is_unsaved = True
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_mode())
+
+    async def _save_mode(self) -> None:
+        """Write the mode down off the loop; one that changed meanwhile is written after it."""
+        while self._is_unsaved:
+            self._is_unsaved = False
+            notice = await in_thread(partial(self._config.save_mode, self._saved))
+            await in_thread(partial(remember_coder, self._config))
+            if notice:
+                self.ui.say(notice, kind="warning")

@@ -2,46 +2,46 @@
 
 import hashlib
 
+from midstream.app.ui import UI
 from midstream.config.manager import ConfigManager
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.config.trust_preview import told_files
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import STDIN, is_terminal
 
 
-class Trusting:
+class TrustRequest:
     """Lets files of the workspace take part that were not there, or others, when midstream began.
 
     Args:
         config: what is trusted is read through it from then on.
-        face: where the files are shown.
+        ui: where the files are shown.
     """
 
-    def __init__(self, config: ConfigManager, face: Face) -> None:
+    def __init__(self, config: ConfigManager, ui: UI) -> None:
         self._config = config
-        self._face = face
+        self._ui = ui
         self._store = TrustStore(config.state_dir)
         self._shown: TrustStatus | None = None
 
     async def look(self) -> None:
-        """Show the files and what has changed of them; `say_yes` is then about these."""
+        """Show the files and what has changed of them; `agree` is then about these."""
         status = await in_thread(lambda: self._store.status(self._config.workspace))
         if status.kind == "no_files":
-            self._face.say("This workspace has no files of its own to trust.")
+            self._ui.say("This workspace has no files of its own to trust.")
             return
         if status.kind == "trusted" and self._config.grant is not None:
             await in_thread(lambda: self._config.trust(self._store.grant(status)))
-            self._face.say("This workspace is trusted as it stands.")
+            self._ui.say("This workspace is trusted as it stands.")
             return
         lines = await in_thread(lambda: [*told_files(status, self._store)])
         self._shown = status
-        self._face.say("\n".join(["This workspace has its own files:", *map("".join, lines)]))
+        self._ui.say("\n".join(["This workspace has its own files:", *map("".join, lines)]))
         # Not put into the line: an Enter too many would be a yes to what nobody has read.
-        self._face.say(f"/trust {_code(status)} trusts exactly these files.", kind="note")
+        self._ui.say(f"/trust {_code(status)} trusts exactly these files.", kind="note")
 
-    async def say_yes(self, code: str) -> None:
+    async def agree(self, code: str) -> None:
         """Trust the files that were shown with this code.
 
         Raises:
@@ -66,9 +66,9 @@ class Trusting:
             )
         await in_thread(lambda: self._config.trust(self._store.grant(status)))
         if self._config.is_untrusted:
-            self._face.say("Trusted. This console still only reads: restart midstream.")
+            self._ui.say("Trusted. This console still only reads: restart midstream.")
             return
-        self._face.say(
+        self._ui.say(
             "Trusted. Roles and workflows can be used now, tools and settings after a restart."
         )
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.app.ui import UI
 from midstream.cli.output import FAILED, FINISHED
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
@@ -16,7 +17,6 @@ from midstream.config.open_settings import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import MidstreamError
 from midstream.language.mode import Mode
-from midstream.runtime.ports import Face
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,
@@ -85,7 +85,7 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
     face = line_face(STDOUT, is_json=options.is_json)
     async with _opened(config, options, face) as app:
         await face.run(app)
-        if face.lost is None and not app.is_leaving:
+        if face.lost is None and not app.session.is_leaving:
             await app.settled()
             for line in app.standing():
                 face.say(line)
@@ -97,7 +97,7 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    config: ConfigManager, options: Options, face: Face, *, is_paced: bool = False
+    config: ConfigManager, options: Options, face: UI, *, is_paced: bool = False
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
@@ -160,7 +160,8 @@ async def _equip(
     is_paced: bool,
 ) -> None:
     from midstream.app.commands.permission_commands import without_sandbox
-    from midstream.app.destinations import HOME, Equipment
+    from midstream.app.runs import Equipment
+    from midstream.app.switching import HOME
     from midstream.models.model_names import is_offline
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
@@ -174,21 +175,21 @@ async def _equip(
         made = parts(config, options, is_paced=is_paced)
         return made, WorkspaceRuns(made.engine, made.library)
 
-    made, keeping = await in_thread(load)
+    made, repository = await in_thread(load)
     loaded.append(made)
     if made.mcp is not None:
-        made.mcp.servers.told = app.tell
+        made.mcp.servers.told = app.session.ui.say
     if is_paced and not is_welcomed and _goes_on(options) is None and str(config.mode) == HOME:
-        from midstream.app.onboarding import told_coder
+        from midstream.app.onboarding import coder_hint
 
         with contextlib.suppress(MidstreamError):
-            if words := await told_coder(config, await keeping.listing()):
-                app.tell(words)
+            if words := await coder_hint(config, await repository.listing()):
+                app.session.ui.say(words)
     unknown = unknown_tool(options.allowed, made.tools)
     await app.equip(
         Equipment(
             engine=made.engine,
-            keeping=keeping,
+            repository=repository,
             library=made.library,
             models=made.models,
             tools=made.tools,
@@ -201,9 +202,9 @@ async def _equip(
         ),
     )
     await in_thread(lambda: made.sandbox.unfit(options.workspace))
-    app.look_again()
+    app.session.ui.refresh()
     if words := without_sandbox(made.permissions):
-        app.tell(words)
+        app.session.ui.say(words)
     if not all(map(is_offline, made.client.describe().values())):
         await made.client.warm_up()  # half of all the memory is for models that are asked
 
@@ -216,11 +217,11 @@ async def _welcomed(app: "AICoderConsole", config: ConfigManager, options: Optio
     """
     if options.continues or options.resumes is not None or not is_new(config):
         return False
-    from midstream.app.onboarding import told_welcome
+    from midstream.app.onboarding import welcome_text
     from midstream.views.welcome_screen import CODER
 
-    text = await told_welcome(config, "", width=columns() - 2)
-    app.tell(text)
+    text = await welcome_text(config, "", width=columns() - 2)
+    app.session.ui.say(text)
     await in_thread(lambda: remember_welcome(config))
     if CODER in text:
         await in_thread(lambda: remember_coder(config))

@@ -34,7 +34,9 @@ from midstream.language.errors import (
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, chat_definition
-from midstream.runtime.ports import Engine, Library, Machine
+from midstream.runtime.engine.local import LocalEngine
+from midstream.runtime.ports import Machine
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.safety.capability import SHOWN, quoted
 from midstream.safety.rules import capability_of, covers, is_told_by_name
 from midstream.system.offloop import in_thread
@@ -52,8 +54,8 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def play(
-    engine: Engine,
-    library: Library,
+    engine: LocalEngine,
+    library: WorkflowLibrary,
     name: str,
     given: Given,
     *,
@@ -90,8 +92,8 @@ async def play(
 
 
 async def chat_once(
-    engine: Engine,
-    library: Library,
+    engine: LocalEngine,
+    library: WorkflowLibrary,
     tools: dict[str, ToolSpec],
     prompt: str,
     given: Given,
@@ -160,7 +162,7 @@ class Asking:
     the end of the time there is to answer.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: LocalEngine) -> None:
         self._asked = asyncio.Event()
         engine.listen(self._hear)
 

@@ -12,7 +12,7 @@ from midstream.app.assembly import Options, SystemClock, bells, journal_path, op
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.remote import RemoteMachine
-from midstream.runtime.ports.storage import Store
+from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import HANGUPS, run_until_signalled
 

@@ -17,7 +17,7 @@ from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
-from midstream.runtime.ports.storage import KeptRun, Letter
+from midstream.runtime.storage import KeptRun, Letter
 from midstream.views.amounts import time_of_day
 from midstream.views.lanes import Lane, lanes
 from midstream.views.run_status import where

@@ -30,7 +30,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.resume import refused, stop_here
-from midstream.runtime.ports.storage import KeptRun, Store
+from midstream.runtime.storage import KeptRun, Store
 
 STOPPED_FROM_OUTSIDE = "stopped by midstream stop"
 

@@ -60,7 +60,11 @@ class ModelChoice:
         self._remember(name, level)
 
     async def doubts(self, name: str) -> str:
-        """Return what speaks against a name that may be right all the same; see the port `Models`."""
+        """Return what speaks against a name that may be right all the same, "" where nothing does.
+
+        Raises:
+            UserMistake: no model can be meant by that name, or its provider is not set up.
+        """
         require_key(checked_among(name, self.names()), self._environ)
         return await in_thread(partial(doubts_about, name, self._environ))
 
@@ -78,7 +82,7 @@ class ModelChoice:
         return tuple(dict.fromkeys((*self._here.names, *known_names(self._environ))))
 
     async def look_here(self) -> None:
-        """Ask servers on this machine which models they have, and load the list; see the port `Models`."""
+        """Ask servers on this machine which models they have, and load the list for `names`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._here.look())
             group.create_task(in_thread(load))

@@ -31,7 +31,7 @@ UNTRUSTED = "not trusted as it stands: /trust shows it"
 
 
 class WorkflowLibrary:
-    """The roles and workflows of the settings' layers. See the port `Library`.
+    """The roles and workflows of the settings' layers.
 
     Args:
         config: where the files are; what is not trusted is not read.
@@ -58,7 +58,12 @@ class WorkflowLibrary:
         return untrusted | {name: one.problem or one.description for name, one in found.items()}
 
     async def load(self, name: str) -> tuple[Definition, ScriptHandlers]:
-        """Return a workflow and the handlers of its script, read and imported off the loop."""
+        """Return a workflow and the handlers of its script, read and imported off the loop.
+
+        Raises:
+            UserMistake: there is no workflow of that name.
+            AuthorMistake: its files have problems; the message lists all of them.
+        """
         return await self._load(name, ())
 
     def read(self, name: str, above: tuple[str, ...] = ()) -> Definition:

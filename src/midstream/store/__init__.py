@@ -1,4 +1,4 @@
-"""Stores: what keeps runs, in memory and in SQLite; `midstream.runtime.ports.storage` says what one
+"""Stores: what keeps runs, in memory and in SQLite; `midstream.runtime.storage` says what one
 owes.
 
 Begin with `sqlite`, which puts the parts together: `facts` and `rows` are its tables, `writer` the

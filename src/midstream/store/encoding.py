@@ -14,7 +14,7 @@ from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.events import AnyFact, Fact, HandlerRan, StateTransition
 from midstream.core.notices import Envelope
 from midstream.language.errors import AuthorMistake, OurBug
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 
 MAX_FACT_BYTES = 64 * 1024 * 1024
 """The largest fact that is kept. Larger contents belong on the shelf."""

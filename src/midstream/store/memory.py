@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store.encoding import body_of, checked, letter_body
 from midstream.store.refusals import (
     closed,
@@ -68,7 +68,7 @@ class _Contents:
 
 
 class MemoryStore:
-    """See `midstream.runtime.ports.storage.Store`."""
+    """See `midstream.runtime.storage.Store`."""
 
     def __init__(self) -> None:
         self.is_lasting = False

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.ports.storage import Claim, KeptRun, Letter
+from midstream.runtime.storage import Claim, KeptRun, Letter
 from midstream.store.encoding import letter_body, seal
 from midstream.store.facts import (
     Head,

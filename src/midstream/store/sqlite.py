@@ -20,7 +20,7 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.runtime.ports.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileShelf
@@ -33,7 +33,7 @@ from midstream.system.offloop import in_thread
 
 
 class SqliteStore:
-    """See `midstream.runtime.ports.storage.Store`. Made by `opened`."""
+    """See `midstream.runtime.storage.Store`. Made by `opened`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What every store keeps (`runtime.ports.storage.Store`), as tests: subclass it and give it fixtures.
+"""What every store keeps (`runtime.storage.Store`), as tests: subclass it and give it fixtures.
 
     class TestMyStore(StoreContract):
         @pytest.fixture
@@ -37,7 +37,7 @@ from midstream.language.errors import (
     WorldTrouble,
 )
 from midstream.language.spec import Definition, State, Workflow
-from midstream.runtime.ports.storage import KeptRun, Letter, Store
+from midstream.runtime.storage import KeptRun, Letter, Store
 from midstream.testing.contracts import JournalContract, fact, facts, soon
 
 Another: TypeAlias = Callable[[], Awaitable[Store]]

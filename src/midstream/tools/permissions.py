@@ -14,7 +14,7 @@ SWITCHABLE = ("plan", "ask", "auto")
 
 
 class Permissions:
-    """The policy of the moment, as `ToolManager` asks for it at each call; see the port `Permits`.
+    """The policy of the moment, as `ToolManager` asks for it at each call.
 
     Only a person changes it: by a command, by their settings. No tool can reach it.
 

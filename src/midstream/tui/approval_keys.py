@@ -10,9 +10,9 @@ marked by itself. What allows something takes a key that cannot be a piece of wh
 import asyncio
 from typing import Final
 
+from midstream.app.ui import Console
 from midstream.core.call_notes import COMMAND
 from midstream.core.question import Decision
-from midstream.runtime.ports import Desk
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.cards import approval_choices
@@ -29,7 +29,7 @@ class ApprovalKeys:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from midstream.app.ui import Status
 from midstream.core.question import Question
-from midstream.runtime.ports import Status
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
 from midstream.tui.event_lines import question_lines

@@ -12,8 +12,8 @@ import msgspec
 from midstream.core.conversation import ToolCall
 from midstream.core.events import ToolCalled, ToolReturned
 from midstream.core.notices import FileChanged
-from midstream.runtime.ports import ChangedFile
 from midstream.tui.styled_lines import BOLD, CYAN, DIM, GREEN, MAGENTA, RED, Fragment, Line
+from midstream.views.side_effects import ChangedFile
 
 MAX_ROWS: Final = 20
 MARK: Final = "  ┊ "

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from midstream.app.ui import Console, Submitted
 from midstream.core.branch_address import address_of, as_typed
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
 from midstream.language.names import Policy
-from midstream.runtime.ports import Desk, Submitted
 from midstream.tui.answering import Answered
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.dialog import Dialog, UnclearLine
@@ -50,7 +50,7 @@ class Delivery:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,
@@ -77,7 +77,7 @@ class Delivery:
         is_echoed: bool = False,
         policy: Policy | None = None,
     ) -> None:
-        """Hand over a line; see `Desk.submit`. `is_echoed`: it stands above the prompt already."""
+        """Hand over a line; see `Console.submit`. `is_echoed`: it stands above the prompt already."""
         # A line that may turn out unclear is echoed when it is not: it may stay in the editor. One
         # that interrupts stands behind what it cuts off.
         status = self._desk.status()

@@ -8,7 +8,7 @@ import asyncio
 
 import msgspec
 
-from midstream.runtime.ports import Desk
+from midstream.app.ui import Console
 from midstream.tui.approval_keys import ApprovalKeys
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.card_keys import CardKeys
@@ -28,7 +28,7 @@ class Sending:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
+from midstream.app.ui import Console, Status
 from midstream.core.branch_address import address_of
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
 from midstream.language.mode import CHAT, mode_words
-from midstream.runtime.ports import Desk, Status
 from midstream.safety.sanitize import sanitized
 from midstream.tui import card_body, cards
 from midstream.tui.choice_list import Choosing
@@ -52,7 +52,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(
-    desk: Desk,
+    desk: Console,
     dialog: Dialog,
     *,
     live: LiveText,

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from prompt_toolkit.layout import Layout
 
+from midstream.app.ui import Console
 from midstream.core.question import Question
-from midstream.runtime.ports import Desk
 from midstream.tui.card_keys import CardKeys
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
@@ -46,7 +46,7 @@ class Frames:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

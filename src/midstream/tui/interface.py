@@ -22,13 +22,13 @@ from typing import Final, TextIO
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
+from midstream.app.ui import Console, InFull
 from midstream.config.editing_mode import Editing
 from midstream.config.notifications import Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.runtime.ports import ChangedFile, Desk, InFull
 from midstream.tui.answering import Answering
 from midstream.tui.approval_keys import ApprovalKeys
 from midstream.tui.background_tasks import UnderWay
@@ -55,6 +55,7 @@ from midstream.tui.side_keys import Aside
 from midstream.tui.stop_keys import Stopping
 from midstream.tui.title import AWAY_S, Calls, folder_name
 from midstream.tui.turn_keys import TurnKeys
+from midstream.views.side_effects import ChangedFile
 
 FRESH_S: Final = 0.4
 """A key decides only on what has been on the screen for so long when it is pressed."""
@@ -100,7 +101,7 @@ class ConsoleInterface:
         """
         self._fresh_s = fresh_s
         self._folder = folder_name(folder)
-        self._desk: Desk | None = None
+        self._desk: Console | None = None
         self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
         self._calls = Calls(notifications, away_s=away_s)
         self._display = Display(
@@ -170,7 +171,7 @@ class ConsoleInterface:
     # --- what is shown ----------------------------------------------------------------------
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
-        """Show an event of a run; see `Face.show`."""
+        """Show an event of a run; see `UI.show`."""
         self._scrollback.add(Behind(envelope) if is_behind else envelope)
         self._may_outlive(envelope)
         if self._display.is_running:
@@ -179,38 +180,38 @@ class ConsoleInterface:
         self._undelivered.heard(envelope)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
-        """Show the console's own words; see `Face.say`."""
+        """Show the console's own words; see `UI.say`."""
         self._scrollback.say(text, kind=kind)
 
     def recall(self, run: Run) -> None:
-        """Know how a run stands; see `Face.recall`."""
+        """Know how a run stands; see `UI.recall`."""
         self._scrollback.add(self._narrator.recall(run))
         self._calls.recall(run)
 
     def past(self, run: Run) -> None:
-        """Show the last turns of a chat; see `Face.past`."""
+        """Show the last turns of a chat; see `UI.past`."""
         self._scrollback.add(self._narrator.past(run))
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
-        """Print what a run did meanwhile, and again what no card can hold; see `Face.turned_to`."""
+        """Print what a run did meanwhile, and again what no card can hold; see `UI.turned_to`."""
         self._scrollback.add(self._narrator.kept(run))
         self._scrollback.covered()
 
     def show_in_full(self, what: InFull) -> None:
-        """Show results and reasoning in full; see `Face.show_in_full`."""
+        """Show results and reasoning in full; see `UI.show_in_full`."""
         if what == "last":
             self._scrollback.add(self._narrator.last_in_full())
         else:
             self._narrator.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
-        """Show what became of files; see `Face.show_changes`."""
+        """Show what became of files; see `UI.show_changes`."""
         from midstream.tui.changed_lines import changed_lines
 
         self._scrollback.add([*changed_lines(changes)])
 
     def hand(self, words: str) -> None:
-        """Put words into the editor; see `Face.hand`."""
+        """Put words into the editor; see `UI.hand`."""
         self.editor.offer(words)
         if self.editor.is_empty and not self._dialog.is_open and not self.editor.is_away:
             self.editor.up()
@@ -219,7 +220,7 @@ class ConsoleInterface:
         self.refresh()
 
     def copy(self, text: str) -> bool:
-        """Put a text into the clipboard; see `Face.copy`."""
+        """Put a text into the clipboard; see `UI.copy`."""
         from midstream.tui.clipboard import copying
 
         sequence = copying(text, os.environ)
@@ -227,7 +228,7 @@ class ConsoleInterface:
         return bool(sequence)
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
-        """Keep the graph of a run above the prompt; see `Face.follow`."""
+        """Keep the graph of a run above the prompt; see `UI.follow`."""
         self._following.follow(run)
         self.refresh()
         return True
@@ -238,7 +239,7 @@ class ConsoleInterface:
 
     # --- from the first key to the last -----------------------------------------------------
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, desk: Console) -> None:
         """Read lines and hand them to the desk until the person leaves or the terminal is gone.
 
         SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
@@ -290,7 +291,7 @@ class ConsoleInterface:
         self._leaving.heed_no_more()
         self._display.close()
 
-    def _at(self, desk: Desk) -> tuple[Actions, Frames]:
+    def _at(self, desk: Console) -> tuple[Actions, Frames]:
         """Return what the keys do at a desk, and what is drawn of it."""
         dialog, editor, scrollback = self._dialog, self.editor, self._scrollback
         own, under_way, fresh_s = self._own, self._under_way, self._fresh_s

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from midstream.app.ui import Console, InFull, Submitted
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.names import Json
-from midstream.runtime.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import Kind
 from midstream.tui.pipe_writer import QueueWriter
 from midstream.tui.plain_lines import STDIN, STDOUT, LineReader, PlainFace, unread
+from midstream.views.side_effects import ChangedFile
 
 
 class JsonFace:
@@ -42,11 +43,11 @@ class JsonFace:
             tell()
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
-        """Show an event of a run; see `Face.show`."""
+        """Show an event of a run; see `UI.show`."""
         self._write(to_dict(envelope))
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
-        """Show the console's own words; see `Face.say`."""
+        """Show the console's own words; see `UI.say`."""
         self._write({"type": "console", "kind": kind, "text": text})
 
     def recall(self, run: Run) -> None:
@@ -56,18 +57,18 @@ class JsonFace:
         """Do nothing: who reads along has the events of then."""
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
-        """Say what became of files; see `Face.show_changes`."""
+        """Say what became of files; see `UI.show_changes`."""
         for each in changes:
             told: dict[str, Json] = {"type": "console", "kind": "diff"}
             held: dict[str, Json] = msgspec.to_builtins(each.diff)
             self._write(told | held | {"note": each.note})
 
     def hand(self, words: str) -> None:
-        """Say words that may be sent again; see `Face.hand`."""
+        """Say words that may be sent again; see `UI.hand`."""
         self._write({"type": "console", "kind": "words", "text": words})
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
-        """Say what is being asked; see `Face.turned_to`."""
+        """Say what is being asked; see `UI.turned_to`."""
         for question in questions:
             asked: dict[str, Json] = msgspec.to_builtins(question)
             self._write(
@@ -88,7 +89,7 @@ class JsonFace:
         """Keep nothing above a prompt: there is none."""
         return False
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, desk: Console) -> None:
         """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
         await self._reader.run(desk)
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from midstream.app.ui import Console, OwnCommandEnded
 from midstream.language.errors import MidstreamError
-from midstream.runtime.ports import Desk, OwnCommandEnded
 from midstream.safety.sanitize import sanitized
 from midstream.tui.editor import Editor, Typed
 from midstream.tui.styled_lines import CYAN, DIM, Line, Row, clipped, rows
@@ -70,7 +70,7 @@ class OwnShell:
         """Return whether a command runs now."""
         return self._running is not None
 
-    def enter(self, desk: Desk | None, tasks: asyncio.TaskGroup | None) -> None:
+    def enter(self, desk: Console | None, tasks: asyncio.TaskGroup | None) -> None:
         """Run what stands in the line behind the `!`; an `!` alone puts the last output into it."""
         command = self._editor.buffer.text[1:].strip()
         if not command:
@@ -84,7 +84,7 @@ class OwnShell:
             self._echo(self._editor.take())
             self._start(desk, command, tasks)
 
-    def _start(self, desk: Desk, command: str, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, desk: Console, command: str, tasks: asyncio.TaskGroup) -> None:
         self._command, self._open = command, ""
         self._began = asyncio.get_running_loop().time()
         self._stop = asyncio.Event()
@@ -117,7 +117,7 @@ class OwnShell:
             self._open = ""
             self._changed()
 
-    async def _run(self, desk: Desk, command: str) -> None:
+    async def _run(self, desk: Console, command: str) -> None:
         ended = await desk.own_command(command, stop=self._stop, hears=self._hear)
         self._last = _Offer(command=command, ended=ended)
         # Nobody wants to say that nothing was printed, unless that is the trouble.

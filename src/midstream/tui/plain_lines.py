@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
+from midstream.app.ui import Console, InFull, Submitted
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.mode import mode_words
-from midstream.runtime.ports import ChangedFile, Desk, InFull, Submitted
 from midstream.system.own_process import columns, is_terminal, own_redactor
 from midstream.tui.changed_lines import changed_lines
 from midstream.tui.event_lines import (
@@ -27,6 +27,7 @@ from midstream.tui.event_renderer import Narrator
 from midstream.tui.line_reader import lines_from
 from midstream.tui.pipe_writer import QueueWriter
 from midstream.tui.styled_lines import Line, rows, to_plain
+from midstream.views.side_effects import ChangedFile
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -61,13 +62,13 @@ class LineReader:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._reading.cancel)
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, desk: Console) -> None:
         """Return when the lines have ended, the desk said to leave, or `stop` was called."""
         self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
             self._reading = group.create_task(self._read(desk))
 
-    async def _read(self, desk: Desk) -> None:
+    async def _read(self, desk: Console) -> None:
         async for line in lines_from(self._fd, between=desk.answered):
             if not line.strip():
                 continue
@@ -119,7 +120,7 @@ class PlainFace:
         return self._writer.lost
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
-        """Show an event of a run; see `Face.show`."""
+        """Show an event of a run; see `UI.show`."""
         self._print(self._narrator.told(envelope, is_behind=is_behind))
         if not self._settles:
             self._settles = True
@@ -127,38 +128,38 @@ class PlainFace:
             _soon(self._settle)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
-        """Show the console's own words; see `Face.say`."""
+        """Show the console's own words; see `UI.say`."""
         # What is said comes after what was heard: an interruption is summed up first.
         self._print(self._narrator.settle())
         self._writer.write(self._laid(own_words(own_redactor().redacted(text), kind)))
 
     def recall(self, run: Run) -> None:
-        """Know how a run stands; see `Face.recall`."""
+        """Know how a run stands; see `UI.recall`."""
         self._print(self._narrator.recall(run))
 
     def past(self, run: Run) -> None:
-        """Print the last turns of a chat; see `Face.past`."""
+        """Print the last turns of a chat; see `UI.past`."""
         self._print(self._narrator.past(run))
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
-        """Print what a run did meanwhile, and asks; see `Face.turned_to`."""
+        """Print what a run did meanwhile, and asks; see `UI.turned_to`."""
         self._print(self._narrator.kept(run))
         for question in questions:
             self._print([*question_lines(question)])
 
     def show_in_full(self, what: InFull) -> None:
-        """Print results and reasoning in full; see `Face.show_in_full`."""
+        """Print results and reasoning in full; see `UI.show_in_full`."""
         if what == "last":
             self._print(self._narrator.last_in_full())
         else:
             self._narrator.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
-        """Print what became of files; see `Face.show_changes`."""
+        """Print what became of files; see `UI.show_changes`."""
         self._print([*changed_lines(changes)])
 
     def hand(self, words: str) -> None:
-        """Print words that may be sent again; see `Face.hand`."""
+        """Print words that may be sent again; see `UI.hand`."""
         self.say(f"They were: {words}", kind="note")
 
     def refresh(self) -> None:
@@ -172,7 +173,7 @@ class PlainFace:
         """Keep nothing above a prompt: there is none that stays in its place."""
         return False
 
-    async def run(self, desk: Desk) -> None:
+    async def run(self, desk: Console) -> None:
         """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
         if self._is_terminal and self._is_typed:
             # Nothing is drawn here that could say it.

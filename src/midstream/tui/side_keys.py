@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from midstream.app.ui import Console
 from midstream.language.errors import MidstreamError
-from midstream.runtime.ports import Desk
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
@@ -26,7 +26,7 @@ class Aside:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

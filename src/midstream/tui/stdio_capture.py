@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from fcntl import ioctl
 
-from midstream.runtime.ports import Face
+from midstream.app.ui import UI
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
 
@@ -65,7 +65,7 @@ class Told(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def redirected(face: Face) -> Iterator[None]:
+def redirected(face: UI) -> Iterator[None]:
     """Tell what is printed through a face, for as long as this lasts. Enter it on the loop."""
     loop = asyncio.get_running_loop()
     out = Told(face.say, loop)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from midstream.runtime.ports import Desk
+from midstream.app.ui import Console
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.card_keys import CardKeys
 from midstream.tui.delivery import Delivery
@@ -20,7 +20,7 @@ class Stopping:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

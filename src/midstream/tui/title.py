@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from midstream.app.ui import Status
 from midstream.config.notifications import Notifications
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.runtime.ports import Status
 from midstream.safety.sanitize import controlled, sanitized
 from midstream.tui.styled_lines import clipped
 from midstream.views.calls_in_words import beginning

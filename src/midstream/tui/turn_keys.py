@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from midstream.runtime.ports import Desk
+from midstream.app.ui import Console
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.dialog import Dialog
 from midstream.tui.editor import Editor
@@ -20,7 +20,7 @@ class TurnKeys:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Console,
         dialog: Dialog,
         editor: Editor,
         *,

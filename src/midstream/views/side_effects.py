@@ -46,6 +46,18 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
     diff: str
 
 
+class ChangedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has made of a file, from what it held first to what it holds now.
+
+    `note` is what a person should know besides, such as "changed by others since" or why nothing can
+    be compared. `is_same`: it holds what it held.
+    """
+
+    diff: FileDiff
+    note: str = ""
+    is_same: bool = False
+
+
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a file: SHA-256 in hex, None where there is no file.
 

@@ -20,7 +20,7 @@ from tables import table
 
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
-from midstream.runtime.ports.storage import Letter
+from midstream.runtime.storage import Letter
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 

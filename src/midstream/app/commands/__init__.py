@@ -1,1 +1,1 @@
-"""Commands: lines that start with a slash, acting through the port `Operator`."""
+"""Commands: lines that start with a slash, acting on the session."""

@@ -1,30 +1,31 @@
 """Commands about chats: the list of them, their names, and a long one made short."""
 
+from midstream.app.agents_file_draft import write_agents_file
 from midstream.app.commands.command import Command
-from midstream.runtime.ports import Operator
+from midstream.app.session import Session
 
 
-async def _sessions(operator: Operator, argument: str) -> None:
+async def _sessions(session: Session, argument: str) -> None:
     if argument:
-        await operator.sessions.go(argument)
+        await session.chats.go(argument)
     else:
-        operator.tell("\n".join(await operator.sessions.lines()))
+        session.ui.say("\n".join(await session.chats.lines()))
 
 
-async def _rename(operator: Operator, argument: str) -> None:
-    await operator.sessions.rename(argument)
+async def _rename(session: Session, argument: str) -> None:
+    await session.chats.rename(argument)
 
 
-async def _compact(operator: Operator, argument: str) -> None:
-    await operator.sessions.compact(argument)
+async def _compact(session: Session, argument: str) -> None:
+    await session.chats.compact(argument)
 
 
-async def _init(operator: Operator, argument: str) -> None:
-    await operator.init(argument)
+async def _init(session: Session, argument: str) -> None:
+    await write_agents_file(session, argument)
 
 
-def _names(operator: Operator) -> list[tuple[str, str]]:
-    return operator.sessions.names()
+def _names(session: Session) -> list[tuple[str, str]]:
+    return session.chats.names()
 
 
 CHAT_COMMANDS = (

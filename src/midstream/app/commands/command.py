@@ -1,32 +1,32 @@
-"""What a command is: a name, words for `/help`, and an async function of the operator."""
+"""What a command is: a name, words for `/help`, and an async function of the session."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
 
-from midstream.runtime.ports import Operator
+from midstream.app.session import Session
 
-Action: TypeAlias = Callable[[Operator, str], Awaitable[None]]
+Action: TypeAlias = Callable[[Session, str], Awaitable[None]]
 """Does the command; the string is what followed its name, trimmed."""
 
-Complete: TypeAlias = Callable[[Operator], list[tuple[str, str]]]
+Complete: TypeAlias = Callable[[Session], list[tuple[str, str]]]
 """Returns (word, description) pairs the first argument may be."""
 
 
-def _nothing(_operator: Operator) -> list[tuple[str, str]]:
+def _nothing(_session: Session) -> list[tuple[str, str]]:
     return []
 
 
-Then: TypeAlias = Callable[[Operator, str], list[tuple[str, str]]]
+Then: TypeAlias = Callable[[Session, str], list[tuple[str, str]]]
 """Returns the same for the argument after those given, which are one string."""
 
 
-def _nothing_then(_operator: Operator, _before: str) -> list[tuple[str, str]]:
+def _nothing_then(_session: Session, _before: str) -> list[tuple[str, str]]:
     return []
 
 
-Learn: TypeAlias = Callable[[Operator], Awaitable[None]]
+Learn: TypeAlias = Callable[[Session], Awaitable[None]]
 """Finds out what the arguments may be besides; both are asked again after it."""
 
 

@@ -1,12 +1,18 @@
 """`/config`: the settings, where each comes from, and changing one; `/welcome`, `/doctor`."""
 
+from functools import partial
 from typing import Final
 
 from midstream.app.commands.command import Command
+from midstream.app.onboarding import welcome_text
+from midstream.app.session import Session
+from midstream.app.settings_changes import changed
+from midstream.app.trust_request import TrustRequest
+from midstream.config.permission_rules import PERMISSION_MODE
 from midstream.config.settings import CURRENT_MODE, MODELS
-from midstream.config.user_settings import FEW_VALUES
+from midstream.config.user_settings import FEW_VALUES, explained, where
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Operator
+from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -15,7 +21,7 @@ KINDS: Final = ("role", "workflow")
 _VERBS: Final = ("list", "get", "set", "unset", "edit")
 
 
-async def _config(operator: Operator, argument: str) -> None:
+async def _config(session: Session, argument: str) -> None:
     first, _, rest = argument.partition(" ")
     # As on the command line, too: who has read its help types its words.
     verb, key, value = "", first, rest.strip()
@@ -30,21 +36,21 @@ async def _config(operator: Operator, argument: str) -> None:
     if verb == "list" or not key:
         if verb not in ("", "list"):
             raise UserMistake(f"/config {verb} takes a key.", hint="/config lists them.")
-        operator.tell(_listed(operator))
+        session.ui.say(_listed(session))
         return
     value = value.strip()
     if verb == "unset":
-        operator.tell(await operator.configured(key, None))
+        session.ui.say(await configure(session, key, None))
     elif verb == "get" or not value:
         if verb == "set":
             raise UserMistake("The value is missing.", hint=f"/config {key} VALUE")
-        operator.tell(operator.explained(key))
+        session.ui.say(explained(session.config, key))
     else:
-        operator.tell(await operator.configured(key, value))
+        session.ui.say(await configure(session, key, value))
 
 
-def _listed(operator: Operator) -> str:
-    rows = [(key, f"{value}  ({where})") for key, value, where in operator.settings()]
+def _listed(session: Session) -> str:
+    rows = [(s.key, f"{s.value}  ({where(s)})") for s in session.config.explain()]
     # Two columns are the console's own, before each of its lines.
     width = min(columns() - 2, _WIDEST)
     return f"{two_columns(rows, width=width)}\n\n{_WAYS}"
@@ -53,40 +59,58 @@ def _listed(operator: Operator) -> str:
 _WAYS: Final = "/config KEY VALUE sets one, /config unset KEY takes it out again."
 
 
-async def _doctor(operator: Operator, argument: str) -> None:
-    operator.tell("Checking programs, models and the sandbox ...")
-    await operator.examine()
+async def _doctor(session: Session, argument: str) -> None:
+    session.ui.say("Checking programs, models and the sandbox ...")
+    if session.doctor is None:
+        raise UserMistake("/doctor is not available here.", hint="Run midstream doctor in a shell.")
+    session.ui.say(await in_thread(partial(session.doctor, columns() - 2)))
 
 
-async def _trust(operator: Operator, argument: str) -> None:
-    await operator.trust(argument)
+async def _trust(session: Session, argument: str) -> None:
+    session.trust_request = session.trust_request or TrustRequest(session.config, session.ui)
+    await (session.trust_request.agree(argument) if argument else session.trust_request.look())
 
 
-async def _welcome(operator: Operator, argument: str) -> None:
-    await operator.welcome()
+async def _welcome(session: Session, argument: str) -> None:
+    model = session.equipment.models.describe() if session.runs.is_loaded else ""
+    session.ui.say(await welcome_text(session.config, model, width=columns() - 2))
 
 
-def _keys(operator: Operator) -> list[tuple[str, str]]:
-    found = {key: f"{value} ({where})" for key, value, where in operator.settings()}
-    return [*found.items(), ("unset", "remove a setting from your own file")]
+async def configure(session: Session, key: str, value: str | None) -> str:
+    """Do what `changed` does, off the loop; what can count at once does."""
+    told = await in_thread(lambda: changed(session.config, key, value))
+    if key == PERMISSION_MODE:
+        wanted, permits = session.config.value(PERMISSION_MODE), session.equipment.permits
+        if permits.mode != wanted:
+            permits.switch(wanted)
+        return f"{explained(session.config, key)}\nIt is in effect now."
+    return told
 
 
-def _then(operator: Operator, before: str) -> list[tuple[str, str]]:
+def _keys(session: Session) -> list[tuple[str, str]]:
+    found = [(s.key, f"{s.value} ({where(s)})") for s in session.config.explain()]
+    return [*found, ("unset", "remove a setting from your own file")]
+
+
+def _then(session: Session, before: str) -> list[tuple[str, str]]:
     if before in ("get", "set", "unset"):
-        return _keys(operator)[:-1]
+        return _keys(session)[:-1]
     key = before.removeprefix("set ").strip()
     if key.partition(".")[0] == MODELS:
-        return [(name, "") for name in dict.fromkeys(_models(operator))]
+        return [(name, "") for name in dict.fromkeys(_models(session))]
     if key == CURRENT_MODE:
-        names = [*operator.library.roles()], [*operator.library.workflows()]
+        names = [*session.equipment.library.roles()], [*session.equipment.library.workflows()]
         return [
             (f"{kind}:{name}", "") for kind, of in zip(KINDS, names, strict=True) for name in of
         ]
     return [(value, "") for value in FEW_VALUES.get(key, ())]
 
 
-def _models(operator: Operator) -> list[str]:
-    return [*(name for _, name in operator.models.known()), *operator.models.names()]
+def _models(session: Session) -> list[str]:
+    return [
+        *(name for _, name in session.equipment.models.known()),
+        *session.equipment.models.names(),
+    ]
 
 
 CONFIG_COMMANDS: Final = (

@@ -4,26 +4,26 @@ from midstream.app.commands.command import Command
 from midstream.app.commands.config_command import CONFIG_COMMANDS
 from midstream.app.commands.mode_commands import WIDEST
 from midstream.app.commands.model_command import MODEL_COMMAND
+from midstream.app.session import Session
 from midstream.language.spec import ToolSpec
-from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
 
-async def _exit(operator: Operator, argument: str) -> None:
-    operator.leave()
+async def _exit(session: Session, argument: str) -> None:
+    session.is_leaving = True
 
 
-async def _clear(operator: Operator, argument: str) -> None:
-    await operator.clear()
+async def _clear(session: Session, argument: str) -> None:
+    await session.switching.clear()
 
 
-async def _tools(operator: Operator, argument: str) -> None:
+async def _tools(session: Session, argument: str) -> None:
     rows = [
         (name, f"{_freedom(spec)} · {_first_line(spec.description)}")
-        for name, spec in sorted(operator.tools().items())
+        for name, spec in sorted(session.equipment.tools.items())
     ]
-    operator.tell(two_columns(rows, width=min(columns(), WIDEST) - 2))
+    session.ui.say(two_columns(rows, width=min(columns(), WIDEST) - 2))
 
 
 def _freedom(spec: ToolSpec) -> str:

@@ -6,8 +6,8 @@ from textwrap import wrap
 from typing import Final
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.spending import (
@@ -25,7 +25,7 @@ _WIDEST: Final = 120
 _DAY_S: Final = 86_400.0
 
 
-async def _cost(operator: Operator, argument: str) -> None:
+async def _cost(session: Session, argument: str) -> None:
     if argument not in ("", DAYS):
         raise UserMistake(
             f"/cost takes {DAYS} or nothing, not {argument!r}.", hint=f"/cost, or /cost {DAYS}."
@@ -34,16 +34,16 @@ async def _cost(operator: Operator, argument: str) -> None:
     now = time.time()
     today = _midnight(now)
     since = today - (SHOWN_DAYS - 1) * _DAY_S if argument else today
-    spent = await operator.runs.spent(since=since)
+    spent = await session.background.spent(since=since)
     if argument:
         lines = days_lines([each for each in spent if each.at >= since], width=width)
     else:
-        own = {machine.run.id for machine in operator.machines()}
+        own = {machine.run.id for machine in session.runs.all()}
         lines = cost_lines(spent, own=own, today=today, width=width)
-        active = operator.active()
+        active = session.active()
         budgets = [] if active is None else budget_lines(active.run)
         lines += ["", *_wrapped(budgets or [_NO_BUDGET], width)]
-    operator.tell("\n".join(lines))
+    session.ui.say("\n".join(lines))
 
 
 _ALL_TODAY: Final = "All of it was today, and no other run of this folder spent anything."
@@ -120,5 +120,5 @@ COST_COMMAND: Final = Command(
     arguments=f"[{DAYS}]",
     summary="what was spent, by run, agent, model and day, and the budget left",
     action=_cost,
-    complete=lambda _operator: [(DAYS, "by day")],
+    complete=lambda _session: [(DAYS, "by day")],
 )

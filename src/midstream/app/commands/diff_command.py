@@ -6,12 +6,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.runtime.ports import ChangedFile, Operator
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.cells import cells, clipped, one_line, padded
+from midstream.views.side_effects import ChangedFile
 
 STAT: Final = "--stat"
 MAX_LINES: Final = 200
@@ -22,26 +23,26 @@ _WIDEST: Final = 120
 _BAR: Final = 20
 
 
-async def _diff(operator: Operator, argument: str) -> None:
-    changes = await operator.past.changes()
+async def _diff(session: Session, argument: str) -> None:
+    changes = await session.history.changes()
     differing = [each for each in changes if not each.is_same]
     if not changes:
-        operator.tell("This run has written no file. What commands did is not recorded.")
+        session.ui.say("This run has written no file. What commands did is not recorded.")
     elif argument == STAT:
-        operator.tell("\n".join(stat_lines(differing, width=_width())))
+        session.ui.say("\n".join(stat_lines(differing, width=_width())))
     elif argument:
-        operator.show_changes([_named(argument, changes)])
+        session.ui.show_changes([_named(argument, changes)])
     elif not differing:
-        operator.tell(
+        session.ui.say(
             f"{counted(len(changes), 'file')} written, but all the same as before the run."
         )
     else:
-        operator.show_changes(capped(differing[:MAX_FILES]))
-        tell_rest(operator, changes, differing)
+        session.ui.show_changes(capped(differing[:MAX_FILES]))
+        tell_rest(session, changes, differing)
 
 
 def tell_rest(
-    operator: Operator, changes: Sequence[ChangedFile], differing: Sequence[ChangedFile]
+    session: Session, changes: Sequence[ChangedFile], differing: Sequence[ChangedFile]
 ) -> None:
     """Say which files are not shown."""
     left = len(differing) - MAX_FILES
@@ -49,7 +50,7 @@ def tell_rest(
     parts = [f"+{left} more files: /diff {STAT} lists them" if left > 0 else ""]
     parts += [f"{counted(same, 'file')} written, but the same as before" if same else ""]
     if any(parts):
-        operator.tell("; ".join(part for part in parts if part) + ".")
+        session.ui.say("; ".join(part for part in parts if part) + ".")
 
 
 def capped(changes: Sequence[ChangedFile], most: int = MAX_LINES) -> list[ChangedFile]:
@@ -124,9 +125,9 @@ def _named(name: str, changes: Sequence[ChangedFile]) -> ChangedFile:
     raise UserMistake(f"This run has not written {name}.", hint=did_you_mean(wanted, by_path))
 
 
-def _files(operator: Operator) -> list[tuple[str, str]]:
+def _files(session: Session) -> list[tuple[str, str]]:
     """Return what `/diff` may be of: the files the run wrote."""
-    names = [name for name in operator.past.written() if name == one_line(name)]
+    names = [name for name in session.history.written() if name == one_line(name)]
     return [*((name, "") for name in names), (STAT, "only how many lines")]
 
 

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import Final
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean, nearest
-from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -44,10 +44,10 @@ class CommandHandler:
     """Finds and runs commands, and completes them."""
 
     def __init__(
-        self, operator: Operator, *, topics: Mapping[str, Callable[[], str]] | None = None
+        self, session: Session, *, topics: Mapping[str, Callable[[], str]] | None = None
     ) -> None:
         """Make one. `topics` are what `/help` tells of besides commands, such as the keys."""
-        self._operator = operator
+        self._session = session
         self._topics = topics or {}
 
     @cached_property
@@ -89,7 +89,7 @@ class CommandHandler:
         if argument and not command.arguments:
             hint = "Leave it out, or send it as a line of its own."
             raise UserMistake(f"/{command.name} takes nothing, not {argument!r}.", hint=hint)
-        await command.action(self._operator, argument)
+        await command.action(self._session, argument)
 
     def can_be_mended(self, line: str) -> bool:
         """Return whether a refused `/line` may be done if it is written otherwise.
@@ -116,9 +116,9 @@ class CommandHandler:
         if command is None:
             return ()
         before, space, word = argument.rpartition(" ")
-        pairs = command.complete(self._operator)
+        pairs = command.complete(self._session)
         if space:
-            pairs = command.then(self._operator, before.strip())
+            pairs = command.then(self._session, before.strip())
         return tuple(p for p in pairs if p[0].casefold().startswith(word.casefold()))
 
     def _first(self) -> tuple[tuple[str, str], ...]:
@@ -129,7 +129,7 @@ class CommandHandler:
         *named, last = ((f"/{name}", self.commands[name].summary) for name in FIRST)
         return (*named, (last[0], more))
 
-    def _helped(self, _operator: Operator) -> list[tuple[str, str]]:
+    def _helped(self, _session: Session) -> list[tuple[str, str]]:
         named = [(name, command.summary) for name, command in sorted(self.commands.items())]
         return [*((topic, "") for topic in (_ALL, *self._topics)), *named]
 
@@ -139,31 +139,31 @@ class CommandHandler:
         command = self._by_word.get(name.casefold())
         if not space or command is None or command.learn is None:
             return False
-        await command.learn(self._operator)
+        await command.learn(self._session)
         return True
 
-    async def _help(self, operator: Operator, argument: str) -> None:
+    async def _help(self, session: Session, argument: str) -> None:
         if argument in self._topics:
-            operator.tell(self._topics[argument]())
+            session.ui.say(self._topics[argument]())
             return
         # Two columns are the console's own, before each of its lines.
         width = min(columns() - 2, _WIDEST)
         if argument == _ALL:
-            operator.tell(self._all(width))
+            session.ui.say(self._all(width))
             return
         if argument:
             command = self._by_word.get(argument.removeprefix("/").casefold())
             if command is None:
                 hint = did_you_mean(argument, self._by_word)
                 raise UserMistake(f"There is no command /{argument}.", hint=hint)
-            operator.tell(f"/{command.name} {command.arguments}".strip() + f": {command.summary}")
+            session.ui.say(f"/{command.name} {command.arguments}".strip() + f": {command.summary}")
             return
         from midstream.app.commands.table import FIRST, GROUPS
 
         more = [(title, " ".join(f"/{name}" for name in names)) for title, names in GROUPS.items()]
         first = [(f"/{name}", self.commands[name].summary) for name in FIRST]
         parts = (first, more, _BESIDES)
-        operator.tell("\n\n".join(two_columns(rows, width=width) for rows in parts))
+        session.ui.say("\n\n".join(two_columns(rows, width=width) for rows in parts))
 
     def _all(self, width: int) -> str:
         """Return every command with what it does, the first first, the others by group."""

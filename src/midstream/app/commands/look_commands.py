@@ -5,10 +5,13 @@ import re
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from midstream.app.commands.command import Command
 from midstream.app.commands.graph_command import NONE_ACTIVE, workflow_before
-from midstream.app.commands.run_summary import run_line
+from midstream.app.run_sentences import run_line
+from midstream.app.session import Session
+from midstream.config.private_files import make_private
 from midstream.core.branch_address import living
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
@@ -16,7 +19,8 @@ from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
-from midstream.runtime.ports import Operator
+from midstream.runtime.engine.run_file import write_new
+from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
@@ -37,35 +41,35 @@ def _width() -> int:
     return min(columns(), _WIDEST) - 2
 
 
-def _active(operator: Operator) -> Run | None:
-    machine = operator.active()
+def _active(session: Session) -> Run | None:
+    machine = session.active()
     return None if machine is None or machine.run.definition is None else machine.run
 
 
-def _asked(operator: Operator) -> Run:
-    run = _active(operator)
+def _asked(session: Session) -> Run:
+    run = _active(session)
     if run is None:
         raise UserMistake("Nothing has been said yet.", hint="/runs lists kept runs.")
     return run
 
 
-def _shown(operator: Operator) -> Run | None:
+def _shown(session: Session) -> Run | None:
     """Return the run `/state` is about: a workflow that has just ended, else the active run."""
-    ended = operator.ended()
-    return _active(operator) if ended is None else ended.run
+    ended = session.switching.ended()
+    return _active(session) if ended is None else ended.run
 
 
-async def _state(operator: Operator, argument: str) -> None:
+async def _state(session: Session, argument: str) -> None:
     if argument:
-        operator.tell(_value(_shown(operator) or _asked(operator), argument))
+        session.ui.say(_value(_shown(session) or _asked(session), argument))
         return
-    run = _shown(operator)
-    words = NONE_ACTIVE if operator.ended() is not None else ""
+    run = _shown(session)
+    words = NONE_ACTIVE if session.switching.ended() is not None else ""
     if run is None:
-        words = f"Mode {operator.mode}. Nothing has been said yet."
-        run = await workflow_before(operator)
+        words = f"Mode {session.switching.mode}. Nothing has been said yet."
+        run = await workflow_before(session)
         if run is None:
-            operator.tell(words)
+            session.ui.say(words)
             return
         words = f"{words} {NONE_ACTIVE}"
     drawing = partial(state_tree, run, title=run_line(run), now=time.time())
@@ -74,7 +78,7 @@ async def _state(operator: Operator, argument: str) -> None:
         lines.insert(0, words)
     if run.common_data:
         lines.append(f"/state KEY shows a value, /state {DATA} all of it.")
-    operator.tell("\n".join(lines))
+    session.ui.say("\n".join(lines))
 
 
 def _value(run: Run, key: str) -> str:
@@ -90,12 +94,12 @@ def _value(run: Run, key: str) -> str:
     return text if left_out <= 0 else f"{text[:_SHOWN_DATA]}\n... (+{left_out} characters)"
 
 
-def _keys(operator: Operator) -> list[tuple[str, str]]:
-    run = _shown(operator)
+def _keys(session: Session) -> list[tuple[str, str]]:
+    run = _shown(session)
     return [] if run is None else [(key, "") for key in (*run.common_data, DATA)]
 
 
-async def _history(operator: Operator, argument: str) -> None:
+async def _history(session: Session, argument: str) -> None:
     most = _TURNS
     if argument == "all":
         most = 1_000_000
@@ -105,17 +109,17 @@ async def _history(operator: Operator, argument: str) -> None:
                 f"{argument!r} is not a number of turns.", hint="/history 50, or all."
             )
         most = int(argument)
-    run = _asked(operator)
+    run = _asked(session)
     # A long run has many facts, and large contexts: what counts them does so off the loop.
-    turns = await in_thread(partial(history_of, await operator.past.facts()))
+    turns = await in_thread(partial(history_of, await session.history.facts()))
     if not turns:
-        operator.tell(f"No turn yet: {run_line(run)}")
+        session.ui.say(f"No turn yet: {run_line(run)}")
         return
-    operator.tell("\n".join(history_lines(turns, width=_width(), most=most, now=time.time())))
+    session.ui.say("\n".join(history_lines(turns, width=_width(), most=most, now=time.time())))
 
 
-async def _context(operator: Operator, argument: str) -> None:
-    run = _asked(operator)
+async def _context(session: Session, argument: str) -> None:
+    run = _asked(session)
     places = [run, *living(run)]
     if argument:
         known = {name for place in places for name in agents_of(place)}
@@ -130,44 +134,45 @@ async def _context(operator: Operator, argument: str) -> None:
         found = [(place, agent) for place, agent in asked if agent]
         found = found or [(run, agent) for agent in agents_of(run)[:1]]
     if not found:
-        operator.tell("The run has no agents: nothing is sent to a model.")
+        session.ui.say("The run has no agents: nothing is sent to a model.")
         return
     lines: list[str] = []
     for place, agent in found[:_SHOWN_FILLINGS]:
         filling = await in_thread(partial(filling_of, place, agent))
-        model, window = await operator.models.window(filling.level)
+        model, window = await session.equipment.models.window(filling.level)
         lines += [""] * bool(lines)
         lines += filling_lines(filling, model=model, window=window, width=_width())
     if len(found) > _SHOWN_FILLINGS:
         lines.append(f"+{len(found) - _SHOWN_FILLINGS} more at work; /context AGENT shows one.")
-    operator.tell("\n".join(lines))
+    session.ui.say("\n".join(lines))
 
 
 _SHOWN_FILLINGS = 4
 
 
-def _agents(operator: Operator) -> list[tuple[str, str]]:
-    run = _active(operator)
+def _agents(session: Session) -> list[tuple[str, str]]:
+    run = _active(session)
     return [] if run is None else [(name, "") for name in agents_of(run)]
 
 
-async def _verbose(operator: Operator, argument: str) -> None:
+async def _verbose(session: Session, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise UserMistake(
             f"/verbose takes on or off, not {argument!r}.", hint="Without an argument it switches."
         )
-    is_on = operator.verbose(None if not argument else argument == "on")
-    if is_on:
-        operator.tell("Results of tools and reasoning are shown in full. /verbose off: one line.")
+    session.is_verbose = argument == "on" if argument else not session.is_verbose
+    session.ui.show_in_full("on" if session.is_verbose else "off")
+    if session.is_verbose:
+        session.ui.say("Results of tools and reasoning are shown in full. /verbose off: one line.")
     else:
-        operator.tell("Results of tools are one line; Ctrl-O (or /last) shows the last in full.")
+        session.ui.say("Results of tools are one line; Ctrl-O (or /last) shows the last in full.")
 
 
 _REPLY, _CODE = "reply", "code"
 _FENCE = re.compile(r" *+(```++|~~~++)([^`]*+)")
 
 
-async def _copy(operator: Operator, argument: str) -> None:
+async def _copy(session: Session, argument: str) -> None:
     what, _, number = (
         argument.partition(" ") if argument.startswith(_CODE) else (_REPLY, "", argument)
     )
@@ -175,8 +180,8 @@ async def _copy(operator: Operator, argument: str) -> None:
         raise UserMistake(
             f"/copy takes no {argument!r}.", hint="/copy, /copy 2, /copy code, /copy code 2."
         )
-    _asked(operator)
-    found = [text for text in map(_words, await operator.past.facts()) if text]
+    _asked(session)
+    found = [text for text in map(_words, await session.history.facts()) if text]
     if what == _CODE:
         found = [block for text in found for block in _fenced(text)]
     at = int(number or 1)
@@ -186,7 +191,21 @@ async def _copy(operator: Operator, argument: str) -> None:
             hint=f"/copy counts from the last one back; there are {len(found)}.",
         )
     text = found[-at]
-    operator.tell(f"{counted(len(text.splitlines()), 'line')} {await operator.copy(text)}.")
+    where = "in the clipboard"
+    if not session.ui.copy(text):
+        where = f"in {await in_thread(partial(_write_copy, session.config.state_dir, text))}"
+    session.ui.say(f"{counted(len(text.splitlines()), 'line')} {where}.")
+
+
+def _write_copy(state_dir: Path, text: str) -> Path:
+    """Put a text into a new file, where there is no clipboard; return its path."""
+    folder = state_dir / "exports"
+    make_private(folder)
+    number = 1
+    while (path := folder / f"copy-{number}.md").exists():
+        number += 1
+    write_new(path, [sanitized(text).encode("utf-8", "replace")])
+    return path
 
 
 def _words(envelope: Envelope) -> str:
@@ -211,13 +230,17 @@ def _fenced(text: str) -> Iterator[str]:
             fence, inside = found[1], []
 
 
+async def _last(session: Session, argument: str) -> None:
+    session.ui.show_in_full("last")
+
+
 READING_COMMANDS = (
     Command(
         name="copy",
         arguments="[code] [N]",
         summary="the last reply, or block of code, or the Nth last, into the clipboard or a file",
         action=_copy,
-        complete=lambda _operator: [("code", "the last block of code")],
+        complete=lambda _session: [("code", "the last block of code")],
     ),
     Command(
         name="state",
@@ -244,15 +267,11 @@ READING_COMMANDS = (
         arguments="[on | off]",
         summary="show results of tools and reasoning in full, or on one line",
         action=_verbose,
-        complete=lambda _operator: [("on", "in full"), ("off", "on one line")],
+        complete=lambda _session: [("on", "in full"), ("off", "on one line")],
     ),
     Command(
         name="last",
         summary="show the last tool result or reasoning in full; again: the one before (Ctrl-O)",
-        action=lambda operator, _argument: _last(operator),
+        action=_last,
     ),
 )
-
-
-async def _last(operator: Operator) -> None:
-    operator.show_last()

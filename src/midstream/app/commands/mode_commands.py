@@ -2,8 +2,9 @@
 
 from midstream.app.commands.command import Command
 from midstream.app.commands.permission_commands import WORDS
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Operator
+from midstream.language.mode import Mode
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -11,43 +12,43 @@ WIDEST = 120
 """Columns a table takes at most."""
 
 
-async def _mode(operator: Operator, argument: str) -> None:
+async def _mode(session: Session, argument: str) -> None:
     if not argument:
-        operator.tell(str(operator.mode))
+        session.ui.say(str(session.switching.mode))
     elif argument in WORDS:
         raise UserMistake(
             f"{argument} is a permission mode; /mode is for the role or workflow you talk to.",
             hint=f"/permissions {argument} chooses it; Shift-Tab goes through them.",
         )
     else:
-        await operator.enter(argument)
+        await session.switching.enter(Mode.parse(argument))
 
 
-async def _role(operator: Operator, argument: str) -> None:
+async def _role(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which role?", hint="/role NAME; /roles lists them.")
-    await operator.enter(f"role:{argument}")
+    await session.switching.enter(Mode.parse(f"role:{argument}"))
 
 
-async def _roles(operator: Operator, argument: str) -> None:
-    roles = operator.library.roles()
-    operator.tell(_table({name: role.description or role.level for name, role in roles.items()}))
+async def _roles(session: Session, argument: str) -> None:
+    roles = session.equipment.library.roles()
+    session.ui.say(_table({name: role.description or role.level for name, role in roles.items()}))
 
 
-async def _workflow(operator: Operator, argument: str) -> None:
+async def _workflow(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which workflow?", hint="/workflow NAME [input]; /workflows lists them.")
     name, _, input = argument.partition(" ")
     if name == "stop" and not input:
-        await operator.stop_workflow()
+        await session.switching.stop_workflow()
     else:
-        await operator.enter(f"workflow:{name}", input.strip() or None)
+        await session.switching.enter(Mode.parse(f"workflow:{name}"), input.strip() or None)
 
 
-async def _workflows(operator: Operator, argument: str) -> None:
-    found = operator.library.workflows()
+async def _workflows(session: Session, argument: str) -> None:
+    found = session.equipment.library.workflows()
     way = "\n  /workflow NAME starts one." if found else ""
-    operator.tell(f"{_table(found)}{way}")
+    session.ui.say(f"{_table(found)}{way}")
 
 
 def _table(rows: dict[str, str]) -> str:
@@ -57,18 +58,23 @@ def _table(rows: dict[str, str]) -> str:
     return two_columns(sorted(rows.items()), width=min(columns(), WIDEST) - 2)
 
 
-def _modes(operator: Operator) -> list[tuple[str, str]]:
-    roles = [(f"role:{name}", "chat") for name in sorted(operator.library.roles())]
-    workflows = sorted(operator.library.workflows().items())
+def _modes(session: Session) -> list[tuple[str, str]]:
+    roles = [(f"role:{name}", "chat") for name in sorted(session.equipment.library.roles())]
+    workflows = sorted(session.equipment.library.workflows().items())
     return [*roles, *((f"workflow:{name}", words) for name, words in workflows)]
 
 
-def _role_names(operator: Operator) -> list[tuple[str, str]]:
-    return [(name, role.description) for name, role in sorted(operator.library.roles().items())]
+def _role_names(session: Session) -> list[tuple[str, str]]:
+    return [
+        (name, role.description) for name, role in sorted(session.equipment.library.roles().items())
+    ]
 
 
-def _workflow_names(operator: Operator) -> list[tuple[str, str]]:
-    return [*sorted(operator.library.workflows().items()), ("stop", "end the active workflow")]
+def _workflow_names(session: Session) -> list[tuple[str, str]]:
+    return [
+        *sorted(session.equipment.library.workflows().items()),
+        ("stop", "end the active workflow"),
+    ]
 
 
 MODE_COMMANDS = (

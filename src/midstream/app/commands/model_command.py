@@ -4,9 +4,9 @@ from textwrap import fill
 from typing import Final
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
@@ -19,25 +19,25 @@ _WAYS: Final = (
 )
 
 
-async def _model(operator: Operator, argument: str) -> None:
+async def _model(session: Session, argument: str) -> None:
     words = argument.split()
     if not words:
-        operator.tell(_standing(operator))
+        session.ui.say(_standing(session))
         return
-    level, name = _meant(operator, words)
-    doubts = "" if name is None else await operator.models.doubts(name)
-    operator.models.use(name, level)
-    lines = [f"From the next request on:\n{_levels(operator)}", doubts]
-    operator.tell("\n".join(line for line in lines if line))
+    level, name = _meant(session, words)
+    doubts = "" if name is None else await session.equipment.models.doubts(name)
+    session.equipment.models.use(name, level)
+    lines = [f"From the next request on:\n{_levels(session)}", doubts]
+    session.ui.say("\n".join(line for line in lines if line))
 
 
-def _meant(operator: Operator, words: list[str]) -> tuple[str | None, str | None]:
+def _meant(session: Session, words: list[str]) -> tuple[str | None, str | None]:
     """Return the level (None: all) and the model (None: what the settings name) a line names.
 
     Raises:
         UserMistake: it names none.
     """
-    levels = [level for level, _, _ in operator.models.levels()]
+    levels = [level for level, _, _ in session.equipment.models.levels()]
     if len(words) > 2:
         raise UserMistake("These are too many words: /model takes a level and a model.", hint=_WAYS)
     if len(words) == 2 and words[0] not in levels:
@@ -50,23 +50,25 @@ def _meant(operator: Operator, words: list[str]) -> tuple[str | None, str | None
     return level, None if words[-1] == DEFAULT else words[-1]
 
 
-def _standing(operator: Operator) -> str:
-    offered = [name for label, name in operator.models.known() if label not in _named(operator)]
+def _standing(session: Session) -> str:
+    offered = [
+        name for label, name in session.equipment.models.known() if label not in _named(session)
+    ]
     others = f"Also: {', '.join(offered)}." if offered else ""
     width = _width()
     text = [fill(line, width) for line in (others, _WAYS) if line]
-    return "\n".join([_levels(operator), *text])
+    return "\n".join([_levels(session), *text])
 
 
-def _named(operator: Operator) -> set[str]:
-    return {level for level, _, _ in operator.models.levels()}
+def _named(session: Session) -> set[str]:
+    return {level for level, _, _ in session.equipment.models.levels()}
 
 
-def _levels(operator: Operator) -> str:
+def _levels(session: Session) -> str:
     """Return a line for each level: what answers, what the settings say instead, who uses it."""
-    roles = operator.library.roles()
+    roles = session.equipment.library.roles()
     rows: list[tuple[str, str]] = []
-    for level, used, setting in operator.models.levels():
+    for level, used, setting in session.equipment.models.levels():
         own = [name for name, role in sorted(roles.items()) if role.level == level]
         more = f" and {len(own) - _SHOWN_ROLES} more" if len(own) > _SHOWN_ROLES else ""
         whose = f" · {', '.join(own[:_SHOWN_ROLES])}{more}" if own else ""
@@ -80,24 +82,24 @@ def _width() -> int:
     return max(20, min(columns(), _WIDEST) - 2)
 
 
-def _first(operator: Operator) -> list[tuple[str, str]]:
-    levels = [(level, f"now {used}") for level, used, _ in operator.models.levels()]
-    return [*levels, *_names(operator)]
+def _first(session: Session) -> list[tuple[str, str]]:
+    levels = [(level, f"now {used}") for level, used, _ in session.equipment.models.levels()]
+    return [*levels, *_names(session)]
 
 
-def _second(operator: Operator, before: str) -> list[tuple[str, str]]:
-    return _names(operator) if before in _named(operator) else []
+def _second(session: Session, before: str) -> list[tuple[str, str]]:
+    return _names(session) if before in _named(session) else []
 
 
-async def _learn(operator: Operator) -> None:
-    await operator.models.look_here()
+async def _learn(session: Session) -> None:
+    await session.equipment.models.look_here()
 
 
-def _names(operator: Operator) -> list[tuple[str, str]]:
+def _names(session: Session) -> list[tuple[str, str]]:
     labels: dict[str, list[str]] = {}
-    for label, name in operator.models.known():
+    for label, name in session.equipment.models.known():
         labels.setdefault(name, []).append(label)
-    others = [(name, "") for name in operator.models.names() if name not in labels]
+    others = [(name, "") for name in session.equipment.models.names() if name not in labels]
     named = [(name, ", ".join(found)) for name, found in labels.items()]
     return [*named, (DEFAULT, "what the settings name"), *others]
 

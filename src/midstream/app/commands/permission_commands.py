@@ -1,12 +1,16 @@
 """Commands about permissions: what may happen unasked, what was granted, and taking it back."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Machine, Operator, Permits
+from midstream.runtime.ports import Machine
 from midstream.safety.rules import in_words, known_rule
+
+if TYPE_CHECKING:
+    from midstream.tools.permissions import Permissions
 
 WORDS = {
     "plan": "only looks: it changes nothing and runs only a few read-only commands",
@@ -27,7 +31,7 @@ _BRIEFLY: Final = {
 }
 
 
-def without_sandbox(permits: Permits) -> str:
+def without_sandbox(permits: "Permissions") -> str:
     """Return a sentence on `auto` where commands have no whole sandbox, "" elsewhere."""
     if permits.mode != "auto" or permits.sandbox in (None, "full") or permits.is_untrusted:
         return ""
@@ -42,7 +46,7 @@ def without_sandbox(permits: Permits) -> str:
     )
 
 
-def next_mode(permits: Permits) -> str:
+def next_mode(permits: "Permissions") -> str:
     """Go to the next mode of `CYCLE`, from any other to its first; return which it is, in a line.
 
     Raises:
@@ -61,20 +65,20 @@ def next_mode(permits: Permits) -> str:
     return _BRIEFLY[wanted]
 
 
-async def _permissions(operator: Operator, argument: str) -> None:
+async def _permissions(session: Session, argument: str) -> None:
     word, _, what = argument.partition(" ")
     if word == "revoke" and what.strip():
-        await _revoke(operator, what.strip())
+        await _revoke(session, what.strip())
     elif word == "revoke":
         raise UserMistake(
             "Which grant is to be taken back?",
             hint="/permissions lists them by number, /permissions revoke NUMBER takes one back.",
         )
     elif argument in WORDS:
-        operator.permits.switch(argument)
-        lacks = without_sandbox(operator.permits)
-        does = WORDS[operator.permits.mode].partition(",")[0] if lacks else WORDS[argument]
-        operator.tell(f"From now on midstream {does}. {lacks}".rstrip())
+        session.equipment.permits.switch(argument)
+        lacks = without_sandbox(session.equipment.permits)
+        does = WORDS[session.equipment.permits.mode].partition(",")[0] if lacks else WORDS[argument]
+        session.ui.say(f"From now on midstream {does}. {lacks}".rstrip())
     elif argument:
         raise UserMistake(
             f"/permissions does not know {argument!r}.",
@@ -82,11 +86,11 @@ async def _permissions(operator: Operator, argument: str) -> None:
             "/permissions revoke NUMBER takes a grant back.",
         )
     else:
-        operator.tell("\n".join(_lines(operator)))
+        session.ui.say("\n".join(_lines(session)))
 
 
-def _lines(operator: Operator) -> list[str]:
-    permits = operator.permits
+def _lines(session: Session) -> list[str]:
+    permits = session.equipment.permits
     if permits.is_untrusted:
         return ["The workspace is not trusted: only its files are read. midstream trust shows it."]
     lines = [
@@ -100,7 +104,7 @@ def _lines(operator: Operator) -> list[str]:
         lines += [
             f"  {kind:<5} {text.ljust(width)}  {_whose(text, file)}" for kind, text, file in rules
         ]
-    granted = _granted(operator)
+    granted = _granted(session)
     if granted:
         lines.append("granted by you, until the run ends:")
         lines += [
@@ -130,13 +134,13 @@ def _name(run: Run) -> str:
     return "" if run.definition is None else run.definition.workflow.workflow_name
 
 
-def _granted(operator: Operator) -> list[tuple[Machine, str]]:
-    living = [machine for machine in operator.machines() if not machine.run.is_over]
+def _granted(session: Session) -> list[tuple[Machine, str]]:
+    living = [machine for machine in session.runs.all() if not machine.run.is_over]
     return [(machine, text) for machine in living for text in machine.run.allowed]
 
 
-async def _revoke(operator: Operator, what: str) -> None:
-    granted = _granted(operator)
+async def _revoke(session: Session, what: str) -> None:
+    granted = _granted(session)
     if what.isascii() and what.isdigit() and 1 <= int(what) <= len(granted):
         chosen = [granted[int(what) - 1]]
     else:
@@ -145,11 +149,11 @@ async def _revoke(operator: Operator, what: str) -> None:
         raise UserMistake(f"There is no grant {what!r}.", hint="/permissions lists them by number.")
     for machine, text in chosen:
         await machine.revoke(text)
-        operator.tell(f"Taken back: {text}. midstream asks about it again.")
+        session.ui.say(f"Taken back: {text}. midstream asks about it again.")
 
 
-def _completed(operator: Operator) -> list[tuple[str, str]]:
-    granted = _granted(operator)
+def _completed(session: Session) -> list[tuple[str, str]]:
+    granted = _granted(session)
     modes = [(mode, WORDS[mode]) for mode in CYCLE]
     return [*modes, *((f"revoke {number}", text) for number, (_, text) in enumerate(granted, 1))]
 

@@ -3,32 +3,32 @@
 from midstream.app.commands.command import Command
 from midstream.app.commands.cost_command import COST_COMMAND
 from midstream.app.commands.graph_command import GRAPH_COMMAND
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
-from midstream.runtime.ports import Operator
 from midstream.views.run_status import is_at_work
 
 
-async def _queue(operator: Operator, argument: str) -> None:
-    await _say(operator, argument, "queue")
+async def _queue(session: Session, argument: str) -> None:
+    await _say(session, argument, "queue")
 
 
-async def _steer(operator: Operator, argument: str) -> None:
-    await _say(operator, argument, "steer")
+async def _steer(session: Session, argument: str) -> None:
+    await _say(session, argument, "steer")
 
 
-async def _interrupt(operator: Operator, argument: str) -> None:
-    await _say(operator, argument, "interrupt")
+async def _interrupt(session: Session, argument: str) -> None:
+    await _say(session, argument, "interrupt")
 
 
-async def _say(operator: Operator, words: str, policy: Policy) -> None:
+async def _say(session: Session, words: str, policy: Policy) -> None:
     if not words:
         raise UserMistake("The text is missing.", hint=f"/{policy} TEXT")
-    await operator.say(words, policy)
+    await session.input.say(words, policy)
 
 
-async def _stop(operator: Operator, argument: str) -> None:
-    machine = operator.active()
+async def _stop(session: Session, argument: str) -> None:
+    machine = session.active()
     if machine is None or not is_at_work(machine.run):
         raise UserMistake(
             "Nothing is running.", hint="/runs lists earlier runs and those in other processes."

@@ -3,19 +3,20 @@
 from typing import cast
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import did_you_mean
-from midstream.runtime.ports import Choice, Operator
+from midstream.runtime.storage import Choice
 
 CHOICES = ("old", "new", "stop")
 
 
-async def _runs(operator: Operator, argument: str) -> None:
-    lines = await operator.runs.lines()
-    operator.tell("\n".join(lines) or "Nothing has run yet.")
+async def _runs(session: Session, argument: str) -> None:
+    lines = await session.background.lines()
+    session.ui.say("\n".join(lines) or "Nothing has run yet.")
 
 
-async def _resume(operator: Operator, argument: str) -> None:
+async def _resume(session: Session, argument: str) -> None:
     run, _, choice = argument.partition(" ")
     if run in CHOICES and not choice:
         run, choice = "", run
@@ -24,45 +25,45 @@ async def _resume(operator: Operator, argument: str) -> None:
         # A name may be of several words, with a choice behind it.
         name, _, last = argument.rpartition(" ")
         for called, behind in ((argument, ""), (name, last.casefold())):
-            if behind in ("", *CHOICES) and await operator.sessions.is_name(called):
-                await operator.runs.resume(called, cast(Choice, behind))
+            if behind in ("", *CHOICES) and await session.chats.is_name(called):
+                await session.background.resume(called, cast(Choice, behind))
                 return
         hint = did_you_mean(choice, CHOICES)
         raise UserMistake(f"{choice!r} is not old, new or stop.", hint=hint)
-    await operator.runs.resume(run, cast(Choice, choice))
+    await session.background.resume(run, cast(Choice, choice))
 
 
-async def _attach(operator: Operator, argument: str) -> None:
+async def _attach(session: Session, argument: str) -> None:
     if not argument:
         raise UserMistake("Which run?", hint="/attach RUN; /runs lists them.")
-    await operator.runs.attach(argument)
+    await session.background.attach(argument)
 
 
-async def _detach(operator: Operator, argument: str) -> None:
-    await operator.runs.detach()
+async def _detach(session: Session, argument: str) -> None:
+    await session.background.detach()
 
 
-async def _send(operator: Operator, argument: str) -> None:
+async def _send(session: Session, argument: str) -> None:
     run, _, text = argument.partition(" ")
     if not text.strip():
         raise UserMistake("The run and the text are missing.", hint="/send RUN TEXT")
-    await operator.runs.send(run, text.strip())
+    await session.background.send(run, text.strip())
 
 
-async def _answer(operator: Operator, argument: str) -> None:
+async def _answer(session: Session, argument: str) -> None:
     run, _, text = argument.partition(" ")
     if run.startswith("#"):
         run, text = "", argument
     if not text.strip():
         raise UserMistake("What is the answer?", hint="/answer RUN TEXT, or /answer #2 TEXT here.")
-    await operator.runs.answer(run, text.strip())
+    await session.background.answer(run, text.strip())
 
 
-def _names(operator: Operator) -> list[tuple[str, str]]:
-    return operator.runs.names()
+def _names(session: Session) -> list[tuple[str, str]]:
+    return session.background.names()
 
 
-def _choices(_operator: Operator, before: str) -> list[tuple[str, str]]:
+def _choices(_session: Session, before: str) -> list[tuple[str, str]]:
     if " " in before or before in CHOICES:
         return []
     words = ("its workflow as it was", "its workflow as it is now", "end it")

@@ -1,34 +1,34 @@
 """Commands that go back in time: a copy of a run as it was, and taking back the last turn."""
 
 from midstream.app.commands.command import Command
+from midstream.app.session import Session
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import Operator
 from midstream.system.own_process import columns
 from midstream.views.cells import clipped, one_line
 
 
-async def _fork(operator: Operator, argument: str) -> None:
+async def _fork(session: Session, argument: str) -> None:
     if argument and not (argument.isascii() and argument.isdigit()):
         raise UserMistake(
             f"{argument!r} is not an event number.", hint="/fork SEQ, such as /fork 12."
         )
-    await operator.past.fork(int(argument) if argument else None)
+    await session.history.fork(int(argument) if argument else None)
 
 
-async def _undo(operator: Operator, argument: str) -> None:
+async def _undo(session: Session, argument: str) -> None:
     if argument not in ("", KEEP):
         raise UserMistake(f"/undo takes {KEEP} or nothing, not {argument!r}.", hint=_AGAIN)
-    await operator.past.undo(keeps_files=argument == KEEP)
+    await session.history.undo(keeps_files=argument == KEEP)
 
 
-async def _redo(operator: Operator, argument: str) -> None:
+async def _redo(session: Session, argument: str) -> None:
     if argument:
         raise UserMistake(f"/redo takes nothing, not {argument!r}.", hint=_AGAIN)
-    await operator.past.redo()
+    await session.history.redo()
 
 
-async def _back(operator: Operator, argument: str) -> None:
-    turns = await operator.past.turns()
+async def _back(session: Session, argument: str) -> None:
+    turns = await session.history.turns()
     if not turns:
         raise UserMistake(
             "No turn of this run began with a line of yours.",
@@ -42,18 +42,18 @@ async def _back(operator: Operator, argument: str) -> None:
         ]
         if len(turns) > _SHOWN:
             lines.append(f"     +{len(turns) - _SHOWN} older")
-        operator.tell("\n".join((*lines, "/back N goes back to before turn N, files too.")))
+        session.ui.say("\n".join((*lines, "/back N goes back to before turn N, files too.")))
         return
     if not argument.isdecimal() or len(argument) > 9 or not 0 < int(argument) <= len(turns):
         raise UserMistake(
             f"/back takes a number from 1 (the last turn) to {len(turns)}, not {argument!r}.",
             hint="/back lists the turns.",
         )
-    await operator.past.back(turns[int(argument) - 1])
+    await session.history.back(turns[int(argument) - 1])
 
 
-async def _export(operator: Operator, argument: str) -> None:
-    operator.tell(await operator.past.export(argument))
+async def _export(session: Session, argument: str) -> None:
+    session.ui.say(await session.history.export(argument))
 
 
 _SHOWN = 20
@@ -61,8 +61,8 @@ KEEP = "--keep-files"
 _AGAIN = "It goes one turn at a time; type it again for another."
 
 
-async def _put_back(operator: Operator, argument: str) -> None:
-    await operator.past.put_back()
+async def _put_back(session: Session, argument: str) -> None:
+    await session.history.put_back()
 
 
 TRAVEL_COMMANDS = (
@@ -77,7 +77,7 @@ TRAVEL_COMMANDS = (
         arguments=f"[{KEEP}]",
         summary="take back the last turn of the run, and what it did to files",
         action=_undo,
-        complete=lambda _operator: [
+        complete=lambda _session: [
             (KEEP, "files stay as they are now, only the conversation goes back")
         ],
     ),

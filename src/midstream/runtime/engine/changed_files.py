@@ -8,13 +8,13 @@ from pathlib import Path
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
-from midstream.runtime.ports import ChangedFile, Shelf
+from midstream.runtime.ports import Shelf
 from midstream.safety.capability import forbids_secrets
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of
 from midstream.system.workspace_paths import locate, require_allowed
-from midstream.views.side_effects import FileChange, FileDiff, short_path, side_effects
+from midstream.views.side_effects import ChangedFile, FileChange, FileDiff, short_path, side_effects
 
 
 async def changed_files(shelf: Shelf, facts: Sequence[Envelope]) -> tuple[ChangedFile, ...]:

@@ -20,12 +20,12 @@ from midstream.runtime.engine.mailbox import Postman, deliver
 from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
 from midstream.runtime.engine.time_travel import is_unbound
 from midstream.runtime.ports import Handlers, World
-from midstream.runtime.ports.storage import Store
 from midstream.runtime.state_machine import WorkflowStateMachine, new_run_id
+from midstream.runtime.storage import Store
 
 
 class LocalEngine:
-    """Starts runs, takes up those a process left, and keeps them until it closes. See `Engine`.
+    """Starts runs, takes up those a process left, and keeps them until it closes.
 
     Args:
         world: the adapters to act through.

@@ -14,7 +14,7 @@ from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.runtime.engine.wakeup import Doorbell
 from midstream.runtime.ports import Machine
-from midstream.runtime.ports.storage import Letter, Store
+from midstream.runtime.storage import Letter, Store
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a ring: rings may be lost."""

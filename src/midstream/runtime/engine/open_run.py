@@ -10,7 +10,7 @@ from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.nearest import nearest
-from midstream.runtime.ports.storage import KeptRun, Store
+from midstream.runtime.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.views.listing import named_like
 

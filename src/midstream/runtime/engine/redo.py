@@ -30,7 +30,7 @@ from midstream.runtime.engine.time_travel import (
     turn_began,
     whole_facts,
 )
-from midstream.runtime.ports.storage import KeptRun, Store
+from midstream.runtime.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.views.side_effects import PUT_BACK, FileChange, short_path
 from midstream.views.turns import turns_of

@@ -25,7 +25,7 @@ from midstream.language.names import Policy
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.wakeup import ring
 from midstream.runtime.ports import Clock, Receipt
-from midstream.runtime.ports.storage import Letter, LetterKind, Store
+from midstream.runtime.storage import Letter, LetterKind, Store
 from midstream.runtime.user_words import only_question, readable
 
 LOOK_EVERY_S = 0.25

@@ -13,7 +13,7 @@ from midstream.core.events import Fact
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, UserMistake
-from midstream.runtime.ports.storage import Snapshots, Store
+from midstream.runtime.storage import Snapshots, Store
 from midstream.system.offloop import in_thread
 from midstream.views.difference import Difference, first_difference
 

@@ -29,9 +29,10 @@ from midstream.language.spec import Definition, chat_definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.time_travel import has_foreign_past
-from midstream.runtime.ports import Clock, Handlers, Library, Machine
-from midstream.runtime.ports.storage import KeptRun, Letter, Store
+from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
+from midstream.runtime.storage import KeptRun, Letter, Store
+from midstream.runtime.workflow_library import WorkflowLibrary
 
 Choice: TypeAlias = Literal["ask", "old", "new"]
 """What a run goes on with where its workflow has changed: ask, the pinned copy, or today's."""
@@ -50,7 +51,7 @@ class _Now(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def take_up(
-    engine: LocalEngine, library: Library, id: str, *, choice: Choice = "ask"
+    engine: LocalEngine, library: WorkflowLibrary, id: str, *, choice: Choice = "ask"
 ) -> WorkflowStateMachine:
     """Return a run of the store that goes on in this process.
 
@@ -267,7 +268,7 @@ def _calls_of(run: Run) -> Iterator[OpenCall]:
 # --- what has changed ---------------------------------------------------------------------------
 
 
-async def _now(engine: LocalEngine, library: Library, pinned: Definition) -> _Now:
+async def _now(engine: LocalEngine, library: WorkflowLibrary, pinned: Definition) -> _Now:
     """Return what a run's workflow or role is now."""
     if pinned.kind == "chat":
         return _chat_now(pinned, library, engine)
@@ -280,7 +281,7 @@ async def _now(engine: LocalEngine, library: Library, pinned: Definition) -> _No
     return _Now(definition=definition, handlers=handlers)
 
 
-def _chat_now(pinned: Definition, library: Library, engine: LocalEngine) -> _Now:
+def _chat_now(pinned: Definition, library: WorkflowLibrary, engine: LocalEngine) -> _Now:
     name = _role_of(pinned.roles)
     roles = library.roles()
     if name not in roles:

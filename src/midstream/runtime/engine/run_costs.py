@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from midstream.language.errors import JournalDamaged
-from midstream.runtime.ports.storage import KeptRun, Store
+from midstream.runtime.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.views.spending import Spent, spent_in
 

@@ -36,8 +36,8 @@ from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.runtime.ports.storage import KeptRun, Store
 from midstream.runtime.state_machine import new_run_id
+from midstream.runtime.storage import KeptRun, Store
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor

@@ -34,12 +34,13 @@ from midstream.runtime.engine.time_travel import (
     put_back,
     whole_facts,
 )
-from midstream.runtime.ports import ChangedFile, Choice, Library, Machine
-from midstream.runtime.ports.storage import KeptRun
+from midstream.runtime.ports import Machine
+from midstream.runtime.storage import Choice, KeptRun
+from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import own_redactor
 from midstream.views.cells import clipped, one_line
-from midstream.views.side_effects import in_words, short_path
+from midstream.views.side_effects import ChangedFile, in_words, short_path
 from midstream.views.spending import Spent
 from midstream.views.transcript import markdown_of
 from midstream.views.turns import Turn, turns_of
@@ -60,7 +61,7 @@ class WorkspaceRuns:
         library: what workflows and roles are now.
     """
 
-    def __init__(self, engine: LocalEngine, library: Library) -> None:
+    def __init__(self, engine: LocalEngine, library: WorkflowLibrary) -> None:
         self._engine = engine
         self._library = library
         self._last_fork: Fork | None = None

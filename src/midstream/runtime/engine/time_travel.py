@@ -47,8 +47,8 @@ from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.runtime.engine.created_folders import folders_away, place_of, standing
 from midstream.runtime.ports import Shelf
-from midstream.runtime.ports.storage import Store
 from midstream.runtime.state_machine import new_run_id
+from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.system.workspace_paths import Place

@@ -15,7 +15,6 @@ import msgspec
 
 from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
-from midstream.runtime.ports import McpAsked
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Tool
 from midstream.tools.mcp.offers import Offer, difference, shown, visible
@@ -24,6 +23,15 @@ from midstream.tools.mcp.servers import McpServers, Standing
 
 CODE_S: Final = 600.0
 """How long a code counts."""
+
+
+class McpAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked to approve of an MCP server: `text` is all of it, `code` what a yes gives
+    back. Without a code there is nothing to approve, and the text says why.
+    """
+
+    text: str
+    code: str = ""
 
 
 class _Open(msgspec.Struct, frozen=True):

@@ -1,16 +1,25 @@
-"""The console as its faces use it."""
+"""The two halves of a conversation with a person: a UI shows things, and hands lines to the console.
+
+A terminal, plain lines and JSON lines are UIs; whoever writes another one fulfils `UI` and uses `Console`.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
-from typing import Literal, Protocol
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
+from midstream.core.run import Run
 from midstream.language.names import Policy
 from midstream.views.lanes import Lane
+from midstream.views.side_effects import ChangedFile
 from midstream.views.turns import Turn
 from midstream.views.undelivered import Waiting
+
+InFull: TypeAlias = Literal["on", "off", "last"]
+"""Which tool results and reasoning are shown in full, which else have a line or nothing."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a line a face handed over.
+    """What became of a line a UI handed over.
 
     `taken`: it is on its way. `unclear`: it was begun before the open question `question` was on the
     screen; ask with one key whether it is the answer or a new instruction, the text kept, and submit
@@ -77,8 +86,8 @@ class OwnCommandEnded(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Desk(Protocol):
-    """The console as its faces use it: where lines go and what the screen should say."""
+class Console(Protocol):
+    """The console as a UI uses it: where lines go and what the screen should say."""
 
     def status(self) -> Status:
         """Return what the bottom line says now."""
@@ -159,4 +168,57 @@ class Desk(Protocol):
         """
 
     async def go_back(self, turn: Turn) -> None:
-        """Go on in a copy of the active run from before a turn; its words come to `Face.hand`."""
+        """Go on in a copy of the active run from before a turn; its words come to `UI.hand`."""
+
+
+class UI(Protocol):
+    """Where the console shows things: a terminal, plain lines, JSON lines."""
+
+    def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
+        """Show an event of a run. Returns at once; drawing may come later.
+
+        `is_behind`: lines do not go to that run. What it does is kept until they do (`turned_to`),
+        or, once it has ended, until the last is asked for in full.
+        """
+
+    def say(self, text: str, *, kind: Literal["info", "note", "warning", "error"] = "info") -> None:
+        """Show the console's own words (they may hold foreign text: sanitize before drawing)."""
+
+    def recall(self, run: Run) -> None:
+        """Know how a run stands whose events begin in the middle. Nothing is shown of it."""
+
+    def past(self, run: Run) -> None:
+        """Show the last turns of a chat that is gone on with, so that a person sees where they were."""
+
+    def turned_to(self, run: str, questions: Sequence[Question]) -> None:
+        """Show what a run did and asked before the lines went to it, where nothing else shows it."""
+
+    def show_changes(self, changes: Sequence[ChangedFile]) -> None:
+        """Show what became of files, each with its difference."""
+
+    def hand(self, words: str) -> None:
+        """Put words into the editor, to be changed and sent again; nothing typed there is lost."""
+
+    def refresh(self) -> None:
+        """Draw the status anew: the mode, the state or the open questions changed."""
+
+    def show_in_full(self, what: InFull) -> None:
+        """Show tool results and reasoning in full from now on (`on`) or not (`off`), or the `last`.
+
+        The `last` again, with nothing new since, is the one before it.
+        """
+
+    def copy(self, text: str) -> bool:
+        """Put a text into the person's clipboard; return False where that cannot be done for sure."""
+
+    def follow(self, run: Callable[[], Run] | None) -> bool:
+        """Keep the graph of a workflow's run above the prompt while it goes on; None: no more.
+
+        Return whether there is a place for it. It goes by itself once the run is over or left.
+        """
+
+    async def run(self, console: Console) -> None:
+        """Read lines and hand them to the console until the person leaves or the input ends."""
+
+    async def close(self) -> None:
+        """Return once everything shown has been written."""

@@ -3,50 +3,39 @@
 from collections.abc import Collection
 
 from midstream.app.background_runs import Background
-from midstream.app.chats import Sessions
-from midstream.app.destinations import Addressing
-from midstream.app.inbox import Inbox
+from midstream.app.chats import Chats
 from midstream.app.open_questions import run_and_question, screen_id
-from midstream.app.run_past import Past
 from midstream.app.run_sentences import way_past
+from midstream.app.switching import Switching
+from midstream.app.ui import Submitted
 from midstream.core.branch_address import address_of, addressees, gone, only_agent, shared_names
 from midstream.core.routing import Answer, Returned, Unclear, route
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
-from midstream.runtime.ports import Face, Machine, Receipt, Submitted
+from midstream.runtime.ports import Machine, Receipt
+from midstream.views.undelivered import Waiting, kept, waiting
 
 
-class Saying:
-    """Hands words to the run they are for.
+class Input:
+    """Hands words to the run they are for, and knows which of them wait there.
 
     Args:
-        to: where lines go.
-        face: where it is told.
-        background: the runs that are not on the screen.
-        past: going back in time; that may be under way.
-        sessions: the chats; the next line may choose one.
-        inbox: remembers the lines that wait.
+        switching: what lines go to.
+        background: tells of words for a run nobody runs.
+        chats: the next line may choose one.
         source: whose the lines are, for the record.
     """
 
     def __init__(
-        self,
-        to: Addressing,
-        face: Face,
-        background: Background,
-        past: Past,
-        sessions: Sessions,
-        inbox: Inbox,
-        *,
-        source: str = "user",
+        self, switching: Switching, background: Background, chats: Chats, *, source: str = "user"
     ) -> None:
-        self._source = source
-        self._to = to
-        self._face = face
+        self._switching = switching
+        self._ui = switching.ui
         self._background = background
-        self._past = past
-        self._sessions = sessions
-        self._inbox = inbox
+        self._chats = chats
+        self._source = source
+        # What was sent to a run nobody runs, by run and id: its inbox does not know of it.
+        self._sent: dict[str, dict[str, str]] = {}
 
     async def take(
         self,
@@ -57,17 +46,18 @@ class Saying:
         as_new: bool,
         policy: Policy | None,
     ) -> Submitted:
-        """Take a line that is no command; see the port `Desk`.
+        """Take a line that is no command; see `Console.submit`.
 
         Raises:
             MidstreamError: it cannot be taken; nothing changed.
         """
-        if self._sessions.is_choosing:
-            await self._sessions.go(words.strip())
+        if self._switching.is_choosing:
+            await self._chats.go(words.strip())
             return Submitted(kind="taken")
-        await self._past.arrived()
-        async with self._to.in_order:
-            machine = await self._to.addressee()
+        async with self._switching.travelling:
+            pass  # whoever goes back or forward has arrived
+        async with self._switching.in_order:
+            machine = await self._switching.addressee()
             own = [id.removeprefix(f"{machine.run.id}/") for id in seen]
             if question is not None:
                 run, question = run_and_question(question)
@@ -108,8 +98,9 @@ class Saying:
             reason = " ".join(filter(None, (receipt.reason, way_out)))
             return Submitted(kind="returned", reason=reason)
         self._background.tell_kept(machine, receipt)
-        self._inbox.note(machine, receipt, words)
-        self._face.refresh()
+        if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox.lines:
+            self._sent.setdefault(machine.run.id, {})[receipt.input_id] = words
+        self._ui.refresh()
         return Submitted(kind="taken")
 
     async def say(self, text: str, policy: Policy) -> None:
@@ -118,12 +109,33 @@ class Saying:
         Raises:
             UserMistake: it takes none now; nothing changed.
         """
-        async with self._to.in_order:
-            machine = await self._to.addressee()
+        async with self._switching.in_order:
+            machine = await self._switching.addressee()
             receipt = await machine.say(text, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
-        self._face.refresh()
+        self._ui.refresh()
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Return the lines of the active run that were taken and not yet delivered, the oldest first."""
+        machine = self._switching.active()
+        if machine is None or machine.run.is_over:
+            return ()
+        sent = self._sent.get(machine.run.id, {}).items()
+        left = (kept(id, text) for id, text in sent if id not in machine.run.inbox.lines)
+        return (*waiting(machine.run), *left)
+
+    async def take_back(self) -> str | None:
+        """Withdraw the newest line that waits and return it, None if it is too late for that."""
+        machine = self._switching.active()
+        for line in reversed(self.waiting()):
+            if machine is not None and line.can_be_withdrawn:
+                await machine.withdraw(line.id)
+                self._sent.get(machine.run.id, {}).pop(line.id, None)
+                record = machine.run.inbox.lines.get(line.id)
+                is_back = record is None or record.disposition == "withdrawn"
+                return line.text if is_back else None
+        return None
 
 
 def _for_the_agent(machine: Machine, words: str) -> str | None:

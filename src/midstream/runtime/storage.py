@@ -42,6 +42,12 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.was_cut and not (self.summary.asking or self.summary.awaits_input)
 
 
+Choice: TypeAlias = Literal["", "old", "new", "stop"]
+"""What a kept run follows whose workflow has changed since: its old copy, the new one, neither (it
+ends). "": nobody has chosen yet.
+"""
+
+
 class Catalogue(Protocol):
     """Which runs there are, and making new ones out of old ones."""
 

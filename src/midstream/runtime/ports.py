@@ -1,0 +1,383 @@
+"""What a run acts through, as small contracts others may fulfil: models, tools, storage, time; and the run.
+
+An adapter is done when it passes its contract in `midstream.testing.contracts`. What keeps runs beyond
+their process is in `storage`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from midstream.core.conversation import Message
+from midstream.core.data_edits import Edit
+from midstream.core.events import ContextChange, Usage
+from midstream.core.inputs import RequestedCall
+from midstream.core.notices import Envelope
+from midstream.core.question import Decision
+from midstream.core.run import Run
+from midstream.language.names import Json, Outcome, Policy
+from midstream.language.spec import ToolSpec
+from midstream.safety.capability import Capability, forbids_secrets
+from midstream.safety.redaction import Redactor, Withheld
+from midstream.views.side_effects import FileDiff
+
+if TYPE_CHECKING:
+    from midstream.safety.rules import Rule
+
+# --- models ------------------------------------------------------------------------------------
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model.
+
+    `messages` are as the agent sees them: its own words as `assistant`, one result for each call.
+    `level` is base, smart or fast; `model` (such as `openai:gpt-5`) overrides what the level names.
+    With `must_call` the model has to call one of `tools`. What follows `must_call` tells the offline
+    model where in which workflow it is; `visit` counts entries into the state from 1, `request` the
+    requests of this turn from 1.
+    """
+
+    agent: str
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    level: str = "base"
+    model: str | None = None
+    must_call: bool = False
+    workflow: str = ""
+    state: str = ""
+    visit: int = 1
+    request: int = 1
+    common_data: dict[str, Json] = {}
+    variables: dict[str, Json] = {}
+    input: Json = None
+
+
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's whole reply. `calls` are checked against the tools' schemas (`problem`)."""
+
+    text: str
+    calls: tuple[RequestedCall, ...] = ()
+    usage: Usage | None = None
+
+
+class ReplyListener(Protocol):
+    """Hears a reply as it streams. Every method returns at once."""
+
+    def text(self, delta: str) -> None:
+        """Hear the next piece of the reply's words."""
+
+    def thinking(self, delta: str) -> None:
+        """Hear the next piece of the model's reasoning."""
+
+    def calling(self) -> None:
+        """Hear that the model has begun to ask for a tool."""
+
+    def status(self, text: str) -> None:
+        """Hear what the request is doing, such as waiting to retry."""
+
+
+class Model(Protocol):
+    """Models of all providers behind one method. Cancelling the call closes the stream."""
+
+    async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
+        """Return the reply to one request, its words told to `listener` as they come.
+
+        Raises:
+            WorldTrouble: the provider failed for good, or the stream was cut off.
+            UserMistake: the model cannot be used as configured (no key, unknown name).
+        """
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended, and what the model is told."""
+
+    outcome: Outcome
+    text: str
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to become of a call before it is made.
+
+    `asks` are the capabilities a person has to grant (`exec: make test`), none unless `kind` is
+    "ask"; `shows` is exactly what would happen, as it is put before the person: an argv, a
+    difference of a file. `reason` says which rule asks or refuses, `hint` how a person could allow it.
+    """
+
+    kind: Literal["allow", "ask", "deny"] = "allow"
+    asks: tuple[str, ...] = ()
+    shows: str = ""
+    reason: str = ""
+    hint: str = ""
+
+
+class Changing(Protocol):
+    """Records that a file is about to change; see `ToolContext`."""
+
+    def __call__(
+        self, path: Path, before: bytes | None, after: bytes | None, folders: Sequence[Path] = (), /
+    ) -> Awaitable[None]:
+        """Return once it is written down."""
+        ...
+
+
+async def _unrecorded(
+    path: Path, before: bytes | None, after: bytes | None, folders: Sequence[Path] = (), /
+) -> None:
+    """Record nothing: what a context does that no run stands behind."""
+
+
+def keeps_nothing(command: Capability) -> "tuple[Rule, ...]":
+    """Keep a command from reading nothing: what a context does that no policy stands behind."""
+    return ()
+
+
+def _unseen(diff: FileDiff) -> None:
+    """Tell nobody what was done to a file."""
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running tool may use. `stop` is set when the call should end softly, soon.
+
+    `progress` hears pieces of output while the tool runs; it may be called from any thread.
+    `changing(path, before, after)` is to be awaited right before a file's contents are replaced (None:
+    there is no such file before, or after): they are recorded so that the change can be taken back.
+    Where it raises, the file must be left as it is. Folders above it that are not there yet and will be
+    made for it come as a fourth argument, outermost first: undo takes those away again that are empty
+    then. `granted` are the capabilities a person has granted to this call or to the run; what the call
+    would do beyond them and the rules is refused.
+
+    `binds` is the digest of the plan this call was judged by (`tools.base.Planned`), "" where nobody
+    judged it: a tool that writes does so only if what it is about to do has the same. `forbids(request)`
+    says why policy keeps the call from one thing, such as a file a search came upon, "" where it does
+    not; it may be called from any thread. `kept_from(command)` are the rules on reading that hold for
+    what a command reads without naming it. `changed(diff)` hears what was done to a file once it is done,
+    from any thread.
+    """
+
+    workspace: Path
+    run: str
+    agent: str
+    stop: asyncio.Event
+    progress: Callable[[str], None]
+    changing: Changing = _unrecorded
+    granted: tuple[str, ...] = ()
+    binds: str = ""
+    forbids: Callable[[Capability], str] = forbids_secrets
+    kept_from: "Callable[[Capability], tuple[Rule, ...]]" = keeps_nothing
+    changed: Callable[[FileDiff], None] = _unseen
+
+
+class Tools(Protocol):
+    """The tools a run may call, by name."""
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """Return what each tool is, by name."""
+
+    async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
+        """Return what is to become of a call of a tool whose spec is `reviewed`. Changes nothing.
+
+        Never raises but `CancelledError`: a call that cannot be understood is asked about.
+        """
+
+    async def call(
+        self, name: str, arguments: dict[str, Json], context: ToolContext
+    ) -> ToolOutcome:
+        """Return how the call ended. Never raises but `CancelledError`; cancelling kills the call
+        and everything it started.
+        """
+
+
+class Validator(Protocol):
+    """Checks a value against a JSON Schema."""
+
+    def __call__(self, value: Json, schema: dict[str, Json]) -> str:
+        """Return why the value does not fit, "" when it does."""
+
+
+# --- handlers ----------------------------------------------------------------------------------
+
+
+class HandlerResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a handler did and, for a transition handler, the state it returned."""
+
+    changed: dict[str, Json] = {}
+    removed: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    variables: dict[str, Json] = {}
+    contexts: tuple[ContextChange, ...] = ()
+    chosen: Json = None
+
+
+class Handlers(Protocol):
+    """The functions of a workflow's script."""
+
+    async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+        """Return what the handler of that name did. `log` hears its lines, on the loop.
+
+        Raises:
+            AuthorMistake: it raised, took too long, is missing, or left what is not JSON.
+        """
+
+
+# --- the journal, and contents too large for it ------------------------------------------------
+
+
+class Journal(Protocol):
+    """Facts of runs, in order, appended and never changed."""
+
+    async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
+        """Keep the facts after position `expected` (how many the run has). All or none.
+
+        Raises:
+            JournalMoved: the run has more or fewer facts, or is another process's now.
+            JournalFull: there is no room; it may be tried again.
+            WorldTrouble: it cannot be written.
+
+        Whatever is raised, nothing was kept.
+        """
+
+    async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
+        """Return the run's facts after position `after`, in order; none for an unknown run.
+
+        `upto` is the last position to return, None: all there are.
+
+        Raises:
+            JournalDamaged: one of them is not what was written. Up to the one before, all is whole.
+        """
+
+    async def runs(self) -> list[str]:
+        """Return the ids of all runs, the oldest first."""
+
+
+class Shelf(Protocol):
+    """Large or old contents beside the journal, by what they are: put twice, kept once."""
+
+    async def put(self, data: bytes) -> str:
+        """Return the key (SHA-256, in hex) once the data is safe on the disk.
+
+        Raises:
+            JournalFull: there is no room.
+        """
+
+    async def get(self, key: str) -> bytes:
+        """Return the data of a key.
+
+        Raises:
+            WorldTrouble: it is missing, or not what was put there.
+        """
+
+    def where(self, key: str) -> str:
+        """Return where a person finds the data of a key, such as a file's path."""
+
+
+# --- all of it ---------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """The time. Tests have one that jumps (`midstream.testing.fakes.JumpingClock`)."""
+
+    def now(self) -> float:
+        """Return the time in seconds since 1970 (UTC). Somebody may set it, on or back."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow, from wherever: their differences are how long things took."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The adapters a machine acts through. Shared by all machines of a process.
+
+    `redactor` takes secrets out of what is journaled and shown; `withheld` remembers, in memory alone,
+    what stood in the calls that are yet to be made.
+    """
+
+    model: Model
+    tools: Tools
+    journal: Journal
+    shelf: Shelf
+    clock: Clock
+    validate: Validator
+    workspace: Path
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+    withheld: Withheld = msgspec.field(default_factory=Withheld)
+
+
+# --- a run under way ---------------------------------------------------------------------------
+
+
+Listener: TypeAlias = Callable[[Envelope], None] | Callable[[Envelope], Awaitable[None]]
+"""Hears events after they are journaled. One that raises or hangs never harms the run."""
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a line right after it was taken. The same id gives the same receipt.
+
+    `handling` is `answer`, a policy, or `reject` with the `reason`.
+    """
+
+    input_id: str
+    handling: str
+    reason: str = ""
+
+
+class Machine(Protocol):
+    """A run under way, as faces and commands use it."""
+
+    @property
+    def run(self) -> Run:
+        """Return the run as it stands."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether this machine does nothing more: its run has ended, or goes on elsewhere."""
+
+    async def say(
+        self,
+        text: str,
+        *,
+        question: str | None = None,
+        unasked: bool = False,
+        policy: Policy | None = None,
+        source: str = "user",
+        id: str | None = None,
+    ) -> Receipt:
+        """Give the run a line of the user; see `WorkflowStateMachine.say`."""
+
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet."""
+
+    async def halt(self) -> None:
+        """Stop the current turn and hold."""
+
+    async def approve(self, question: str, decision: Decision) -> None:
+        """Decide on a tool call that waits for approval; see `WorkflowStateMachine.approve`."""
+
+    async def revoke(self, permission: str) -> None:
+        """Take back what was granted for the rest of the run."""
+
+    async def compact(self, note: str = "") -> None:
+        """Have the older turns summarised; see `WorkflowStateMachine.compact`."""
+
+    async def rename(self, name: str) -> None:
+        """Give the run a name; "" takes it away."""
+
+    async def stop(self, reason: str = "stopped by the user") -> None:
+        """End the run; returns when it has ended."""
+
+    async def unsuspend(self) -> None:
+        """Let a suspended run go on, or one that was halted, where it was cut."""
+
+    async def wait(self) -> Run:
+        """Return the run once it has ended."""
+
+    async def settled(self) -> Run:
+        """Return the run once it has ended or only a person can move it on."""
