@@ -31,7 +31,7 @@ async def _chatted(path: Path, facts: int) -> str:
     """Leave a chat of so many facts in a store; return its id."""
     store = SqliteStore.opened(path)
     model = ScriptedModel(lambda request: "A reply of some length. " * 8)
-    engine = LocalEngine(fake_world(model, journal=store, shelf=store), store)
+    engine = LocalEngine(fake_world(model, journal=store, blobs=store), store)
     machine = await engine.start(chat_definition("dude", Role(), {}))
     while machine.run.seq < facts:
         await machine.settled()
@@ -47,7 +47,7 @@ async def _taken_up(path: Path, id: str) -> float:
     gc.collect()
     began = perf_counter()
     store = SqliteStore.opened(path)
-    world = fake_world(ScriptedModel("Well."), journal=store, shelf=store)
+    world = fake_world(ScriptedModel("Well."), journal=store, blobs=store)
     engine = LocalEngine(world, store)
     await engine.resume(id)
     took = perf_counter() - began
@@ -136,7 +136,7 @@ async def _wait(count: int, seconds: float) -> None:
 
     with tempfile.TemporaryDirectory(dir=stores()) as folder:
         store = SqliteStore.opened(Path(folder) / "journal.db")
-        world = fake_world(Forgetful(reply), journal=store, shelf=store)
+        world = fake_world(Forgetful(reply), journal=store, blobs=store)
         engine = LocalEngine(world, store, bells=Path(folder) / "journal.db.d")
 
         async def park(first: int, last: int) -> None:

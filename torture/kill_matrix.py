@@ -158,7 +158,7 @@ async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
         PureModel(flow, see),
         tools=LedgerTools(ledger, fuse),
         journal=store,
-        shelf=store,
+        blobs=store,
         clock=SystemClock(),
     )
     engine = LocalEngine(world, store, bells=folder / "journal.db.d")

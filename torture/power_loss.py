@@ -2,7 +2,7 @@
 
 A disk that loses power has what was synced, and of the rest anything: kept, dropped, or torn within a
 sector's bounds, in any combination. At every cut between two operations some of these disks are built;
-each has to open, and to hold every fact, letter and shelf key acknowledged before the cut.
+each has to open, and to hold every fact, letter and blob key acknowledged before the cut.
 """
 
 # ruff: noqa: N802 - SQLite's own names of what a file system does

@@ -210,7 +210,7 @@ class Scene:
             self.model,
             tools=self.tools,
             journal=self.store,
-            shelf=self.store,
+            blobs=self.store,
             clock=self.clock,
         )
         self.engine = LocalEngine(world, self.store)

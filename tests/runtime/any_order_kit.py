@@ -422,7 +422,7 @@ class Console:
                 self.puppets,
                 tools=self.puppets,
                 journal=store,
-                shelf=store,
+                blobs=store,
                 clock=disk.clock,
                 validate=fits_type,
             ),

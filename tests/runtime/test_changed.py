@@ -8,7 +8,7 @@ from travel_kit import CHAT, DEADLINE_S
 from midstream.core.events import AnyFact, FileWritten, RunStarted, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.changed_files import changed_files
-from midstream.testing.fakes import FakeShelf, define
+from midstream.testing.fakes import FakeBlobStore, define
 from midstream.views.side_effects import PUT_BACK, ChangedFile
 
 
@@ -17,7 +17,7 @@ class Story:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shelf = FakeShelf()
+        self.blobs = FakeBlobStore()
         self.facts: list[AnyFact] = [
             RunStarted(workflow="test", definition=define(CHAT), workspace=str(folder))
         ]
@@ -26,7 +26,7 @@ class Story:
         self, name: str, before: str | None, after: str | None, *, call_id: str = ""
     ) -> None:
         keys = [
-            None if text is None else await self.shelf.put(text.encode())
+            None if text is None else await self.blobs.put(text.encode())
             for text in (before, after)
         ]
         path = self.folder / name
@@ -43,7 +43,7 @@ class Story:
     async def changed(self) -> tuple[ChangedFile, ...]:
         facts = [Envelope(run="r", at=1.0, event=e, seq=n) for n, e in enumerate(self.facts, 1)]
         async with asyncio.timeout(DEADLINE_S):
-            return await changed_files(self.shelf, facts)
+            return await changed_files(self.blobs, facts)
 
 
 def told(changed: tuple[ChangedFile, ...]) -> list[tuple[str, str, str]]:
@@ -101,7 +101,7 @@ async def test_what_going_back_put_back_is_no_change_of_the_run(tmp_path: Path) 
 async def test_what_cannot_be_compared_says_why(tmp_path: Path) -> None:
     story = Story(tmp_path)
     await story.wrote("lost.txt", "one\n", "two\n")
-    story.shelf.kept.clear()
+    story.blobs.kept.clear()
     await story.wrote("data.bin", "a\0b", "a\0c")
 
     lost, data = await story.changed()
@@ -109,4 +109,4 @@ async def test_what_cannot_be_compared_says_why(tmp_path: Path) -> None:
     assert lost.diff.diff == ""
     assert lost.note
     assert data.diff.diff == "[not text: 3 bytes before, 3 bytes after]"
-    assert await changed_files(story.shelf, []) == ()
+    assert await changed_files(story.blobs, []) == ()

@@ -46,7 +46,7 @@ def words(run: Run) -> list[str]:
 
 def engine_over(store: MemoryStore, *more: str) -> LocalEngine:
     replies = [*(f"reply-{n} {LONG}" for n in range(1, 5)), *more]
-    return LocalEngine(fake_world(ScriptedModel(*replies), journal=store, shelf=store), store)
+    return LocalEngine(fake_world(ScriptedModel(*replies), journal=store, blobs=store), store)
 
 
 async def test_going_back_before_a_summary_gives_the_whole_conversation_again() -> None:
@@ -94,7 +94,7 @@ async def test_a_compact_chat_goes_on_in_the_next_process_and_keeps_its_name() -
         await engine.close()
 
         own = store.beside()
-        world = fake_world(ScriptedModel("More."), journal=own, shelf=own)
+        world = fake_world(ScriptedModel("More."), journal=own, blobs=own)
         later = LocalEngine(world, own)
         again = await later.resume(machine.id)
         assert (again.run.name, words(again.run)) == ("zoo", compact)
@@ -106,7 +106,7 @@ async def test_a_compact_chat_goes_on_in_the_next_process_and_keeps_its_name() -
 async def test_another_process_has_a_chat_compacted_and_renamed(place: Place) -> None:
     owner = place.open()
     replies = [*(f"reply-{n} {LONG}" for n in range(1, 5)), "They talked."]
-    world = fake_world(ScriptedModel(*replies), journal=owner, shelf=owner)
+    world = fake_world(ScriptedModel(*replies), journal=owner, blobs=owner)
     engine = LocalEngine(world, owner, bells=place.bells)
     async with asyncio.timeout(DEADLINE_S):
         machine = await talked(engine, "a", "b", "c", "d")
@@ -139,7 +139,7 @@ async def test_a_model_that_cannot_take_all_of_it_is_shown_the_newer_part() -> N
                 return ModelReply(text="They talked.")
             return ModelReply(text=f"reply {'word ' * 3_000}")
 
-    engine = LocalEngine(fake_world(Small(), journal=store, shelf=store), store)
+    engine = LocalEngine(fake_world(Small(), journal=store, blobs=store), store)
     async with asyncio.timeout(DEADLINE_S):
         machine = await talked(engine, *"abcdefghijkl")
         await machine.compact()
@@ -152,7 +152,7 @@ async def test_a_model_that_cannot_take_all_of_it_is_shown_the_newer_part() -> N
 async def test_nobody_compacts_a_chat_that_nobody_runs(place: Place) -> None:
     owner = place.open()
     replies = [f"reply-{n} {LONG}" for n in range(1, 5)]
-    world = fake_world(ScriptedModel(*replies), journal=owner, shelf=owner)
+    world = fake_world(ScriptedModel(*replies), journal=owner, blobs=owner)
     engine = LocalEngine(world, owner, bells=place.bells)
     async with asyncio.timeout(DEADLINE_S):
         machine = await talked(engine, "a", "b", "c", "d")

@@ -39,7 +39,7 @@ async def written(
 
 
 async def with_a_write(store: MemoryStore) -> str:
-    """Return a chat in which a file was written; what it held is on the shelf."""
+    """Return a chat in which a file was written; what it held is in the blob store."""
     id = await chatted(store, "one")
     facts = await store.read(id)
     fact = FileWritten(call_id="c1", path="/w/a", before=await store.put(b"old\n"), after=None)
@@ -89,7 +89,7 @@ async def test_contents_that_are_lost_are_counted(tmp_path: Path) -> None:
     async with asyncio.timeout(DEADLINE_S):
         store = MemoryStore()
         id = await with_a_write(store)
-        store._contents.shelf.clear()
+        store._contents.blobs.clear()
 
         made = await exported(store, id, made_by="x", with_files=True)
 

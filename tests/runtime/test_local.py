@@ -36,7 +36,7 @@ def engine_of(
 ) -> LocalEngine:
     """Return an engine over a store in memory."""
     store = store or MemoryStore()
-    return LocalEngine(fake_world(model, tools=tools, journal=store, shelf=store), store)
+    return LocalEngine(fake_world(model, tools=tools, journal=store, blobs=store), store)
 
 
 async def test_runs_go_on_side_by_side_and_do_not_mix() -> None:

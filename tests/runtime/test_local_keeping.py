@@ -58,7 +58,7 @@ class Process:
         self.model = ScriptedModel(*script)
         self.told = Chronicle()
         self.tools = tools or FakeTools()
-        world = fake_world(self.model, tools=self.tools, journal=store, shelf=store)
+        world = fake_world(self.model, tools=self.tools, journal=store, blobs=store)
         self.engine = LocalEngine(world, store)
         self.engine.listen(self.told)
 
@@ -478,7 +478,7 @@ async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> No
     async with shared() as store:
         one, two = Process(store, asks("Which?"), says("x", gate=Gate())), Process(store.beside())
         two.model = ScriptedModel("Done.")
-        two.engine.world = fake_world(two.model, journal=two.store, shelf=two.store)
+        two.engine.world = fake_world(two.model, journal=two.store, blobs=two.store)
         machine = await one.start()
         await machine.settled()
         letter = Letter(id="a", run=machine.id, at=1.0, text="src", question="q1")

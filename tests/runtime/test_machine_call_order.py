@@ -128,7 +128,7 @@ async def lived(folder: Path, journal: Mortal, mode: str) -> Lived:
     for name in FILES:
         (folder / name).write_text("It is count 0.\n", encoding="utf-8")
     tools = ToolManager(policy=lambda: PERSON[mode])
-    world = fake_world(Batch(), tools=tools, journal=journal, shelf=MemoryStore(), workspace=folder)
+    world = fake_world(Batch(), tools=tools, journal=journal, blobs=MemoryStore(), workspace=folder)
     definition = define(PLAIN, tools=tools)
     async with asyncio.timeout(DEADLINE_S):
         machine = WorkflowStateMachine(definition, world, id="r")

@@ -1,4 +1,4 @@
-"""Values that break stores: normalised, capped with the whole on the shelf, or refused in words.
+"""Values that break stores: normalised, capped with the whole in the blob store, or refused in words.
 
 Whatever a model, a tool, a handler or a person sends, each fact can be written and read again (the
 scene folds the run from its facts as bytes), and the run goes on or fails with an error of its author.
@@ -22,7 +22,7 @@ from midstream.runtime import json_values, text_limits
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import ToolOutcome
 from midstream.runtime.user_words import value_of
-from midstream.testing.fakes import FakeShelf, FakeTool, Gate, Scripted, asks, call, says
+from midstream.testing.fakes import FakeBlobStore, FakeTool, Gate, Scripted, asks, call, says
 
 
 def deep(levels: int) -> Json:
@@ -84,19 +84,19 @@ def short(monkeypatch: pytest.MonkeyPatch) -> int:
     return 100
 
 
-def shelf_of(here: Scene) -> FakeShelf:
-    shelf = here.machine._world.shelf
-    assert isinstance(shelf, FakeShelf)
-    return shelf
+def blobs_of(here: Scene) -> FakeBlobStore:
+    blobs = here.machine._world.blobs
+    assert isinstance(blobs, FakeBlobStore)
+    return blobs
 
 
 def is_capped(text: str, whole: str, here: Scene) -> bool:
-    """Return whether a text is the ends of the whole, and the shelf has all of it."""
+    """Return whether a text is the ends of the whole, and the blob store has all of it."""
     ends = text.startswith(whole[:50]) and text.endswith(whole[-50:])
     return (
         ends
         and f"{len(whole)} characters" in text
-        and whole.encode() in shelf_of(here).kept.values()
+        and whole.encode() in blobs_of(here).kept.values()
     )
 
 
@@ -119,7 +119,7 @@ async def test_the_words_of_a_reply_are_made_readable(sent: str, kept: str) -> N
     written(here)
 
 
-async def test_a_long_reply_is_capped_and_the_whole_is_on_the_shelf(short: int) -> None:
+async def test_a_long_reply_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
     async with scene(PLAIN, says(whole)) as here:
         await here.machine.start("tidy")
@@ -130,7 +130,7 @@ async def test_a_long_reply_is_capped_and_the_whole_is_on_the_shelf(short: int) 
 async def test_a_reply_of_a_hundred_megabytes_ends_a_turn_like_any_other() -> None:
     whole = "x" * 100_000_000
     async with scene(PLAIN, Scripted(pieces=()), whole[:1]) as here:
-        text = await text_limits.capped(whole, shelf_of(here))
+        text = await text_limits.capped(whole, blobs_of(here))
         assert len(text) < text_limits.MAX_TEXT + 200
         assert f"{len(whole)} characters" in text
         await here.machine.start("tidy")
@@ -212,7 +212,7 @@ async def test_the_error_of_a_model_is_kept_short_and_readable() -> None:
 # --- tools ----------------------------------------------------------------------------------------
 
 
-async def test_a_long_result_is_capped_and_the_whole_is_on_the_shelf(short: int) -> None:
+async def test_a_long_result_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
     look = FakeTool(name="look", answer=whole)
     async with scene(PLAIN, call("look"), "Done.", tools=[look]) as here:
@@ -224,13 +224,13 @@ async def test_a_long_result_is_capped_and_the_whole_is_on_the_shelf(short: int)
 async def test_a_long_result_that_finds_no_room_is_cut_and_the_call_has_not_failed(
     short: int,
 ) -> None:
-    class Full(FakeShelf):
+    class Full(FakeBlobStore):
         async def put(self, data: bytes) -> str:
             raise JournalFull("There is no room.")
 
     shell = FakeTool(name="shell", effect="once", answer="\ud800" + "x" * 500)
     async with scene(PLAIN, call("shell"), "Done.", tools=[shell]) as here:
-        here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Full())
+        here.machine._world = msgspec.structs.replace(here.machine._world, blobs=Full())
         await here.machine.start("tidy")
         await here.machine.wait()
         (returned,) = here.told.of(e.ToolReturned)
@@ -358,7 +358,7 @@ async def test_a_line_is_made_readable(line: str) -> None:
     written(here)
 
 
-async def test_a_long_line_is_capped_and_the_whole_is_on_the_shelf(short: int) -> None:
+async def test_a_long_line_is_capped_and_the_whole_is_in_the_blob_store(short: int) -> None:
     whole = "".join(f"{n} " for n in range(300))
     async with scene(RESUMING, asks("Which?"), "Done.") as here:
         await here.machine.start("tidy")
@@ -370,12 +370,12 @@ async def test_a_long_line_is_capped_and_the_whole_is_on_the_shelf(short: int) -
 
 
 async def test_a_long_line_that_finds_no_room_is_refused(short: int) -> None:
-    class Full(FakeShelf):
+    class Full(FakeBlobStore):
         async def put(self, data: bytes) -> str:
             raise JournalFull("There is no room.")
 
     async with scene(RESUMING, asks("Which?"), "Done.") as here:
-        here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Full())
+        here.machine._world = msgspec.structs.replace(here.machine._world, blobs=Full())
         await here.machine.start("tidy")
         await here.machine.settled()
         with pytest.raises(JournalFull):

@@ -39,8 +39,8 @@ from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import STALL_RETRY_S, WorkflowStateMachine
 from midstream.testing.fakes import (
     Chronicle,
+    FakeBlobStore,
     FakeJournal,
-    FakeShelf,
     FakeTool,
     FakeTools,
     Gate,
@@ -799,13 +799,13 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def writing(here: Scene, tools: Writing) -> FakeShelf:
-    """Give the scene these tools, and return its shelf."""
+async def writing(here: Scene, tools: Writing) -> FakeBlobStore:
+    """Give the scene these tools, and return its blob store."""
     world = msgspec.structs.replace(here.machine._world, tools=tools)
     here.machine._world = world
-    shelf = world.shelf
-    assert isinstance(shelf, FakeShelf)
-    return shelf
+    blobs = world.blobs
+    assert isinstance(blobs, FakeBlobStore)
+    return blobs
 
 
 TOOLS = [FakeTool(name="write", effect="once")]
@@ -814,7 +814,7 @@ TOOLS = [FakeTool(name="write", effect="once")]
 async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> None:
     tools = Writing()
     async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, is_journaled=False) as here:
-        shelf = await writing(here, tools)
+        blobs = await writing(here, tools)
         await here.machine.start("tidy")
         await here.machine.wait()
 
@@ -822,7 +822,7 @@ async def test_what_a_file_held_is_kept_and_journaled_before_it_changes() -> Non
         assert written == e.FileWritten(
             call_id="call_1", path="/w/a.txt", before=digest(b"old"), after=digest(b"new")
         )
-        assert shelf.kept == {digest(b"old"): b"old"}
+        assert blobs.kept == {digest(b"old"): b"old"}
         kinds = here.told.kinds()
         assert kinds.index("file_written") < kinds.index("tool_returned")
 
@@ -832,7 +832,7 @@ async def test_a_call_that_was_halted_meanwhile_writes_nothing() -> None:
     tools = Writing()
     tools.files.clear()
 
-    class Slow(FakeShelf):
+    class Slow(FakeBlobStore):
         async def put(self, data: bytes) -> str:
             await gate.passed()
             return await super().put(data)
@@ -847,7 +847,7 @@ async def test_a_call_that_was_halted_meanwhile_writes_nothing() -> None:
         is_journaled=False,
     ) as here:
         await writing(here, tools)
-        here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Slow())
+        here.machine._world = msgspec.structs.replace(here.machine._world, blobs=Slow())
         await here.machine.start("tidy")
         await gate.reached()
         await here.machine.say("no", unasked=True)
@@ -889,19 +889,19 @@ async def test_a_halted_tool_that_ignores_its_cancellation_is_refused() -> None:
         assert not here.told.of(e.FileWritten)
 
 
-@pytest.mark.parametrize("where", ["shelf", "journal"])
+@pytest.mark.parametrize("where", ["blobs", "journal"])
 async def test_without_room_a_file_is_left_as_it_is(where: str) -> None:
     journal, gate = FakeJournal(), Gate()
     tools = Writing(gate=gate)
 
-    class Full(FakeShelf):
+    class Full(FakeBlobStore):
         async def put(self, data: bytes) -> str:
             raise FULL
 
     async with scene(PLAIN, call("write"), "Done.", tools=TOOLS, journal=journal) as here:
         await writing(here, tools)
-        if where == "shelf":
-            here.machine._world = msgspec.structs.replace(here.machine._world, shelf=Full())
+        if where == "blobs":
+            here.machine._world = msgspec.structs.replace(here.machine._world, blobs=Full())
         await here.machine.start("tidy")
         await gate.reached()
         if where == "journal":

@@ -65,7 +65,7 @@ async def test_a_journal_another_process_holds_on_to_fails_no_run(
     async with asyncio.timeout(DEADLINE_S):
         store = SqliteStore.opened(path)
         model = ScriptedModel(says("Done.", gate=gate))
-        world = fake_world(model, journal=store, shelf=store, clock=clock)
+        world = fake_world(model, journal=store, blobs=store, clock=clock)
         engine = LocalEngine(world, store)
         engine.listen(told)
         engine.listen(hear)

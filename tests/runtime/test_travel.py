@@ -33,7 +33,7 @@ from midstream.runtime.engine.time_travel import (
     undo,
 )
 from midstream.store.memory import MemoryStore
-from midstream.testing.fakes import Chronicle, FakeShelf, Gate, ScriptedModel, call, calls, says
+from midstream.testing.fakes import Chronicle, FakeBlobStore, Gate, ScriptedModel, call, calls, says
 from midstream.views.side_effects import FileChange
 
 # --- forks ------------------------------------------------------------------------------------
@@ -349,16 +349,16 @@ def key(data: bytes) -> str:
 
 
 class Folder:
-    """A workspace and a shelf; `wrote` writes a file as a run would have recorded it."""
+    """A workspace and a blob store; `wrote` writes a file as a run would have recorded it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.shelf = FakeShelf()
+        self.blobs = FakeBlobStore()
 
     def wrote(self, name: str, before: bytes | None, after: bytes | None) -> FileChange:
         file = self.path / name
         if before is not None:
-            self.shelf.kept[key(before)] = before
+            self.blobs.kept[key(before)] = before
         if after is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(after)
@@ -371,7 +371,7 @@ class Folder:
 
     async def back(self, *changes: FileChange) -> list[tuple[str, str]]:
         async with asyncio.timeout(DEADLINE_S):
-            returned = await put_back(self.shelf, changes, self.path)
+            returned = await put_back(self.blobs, changes, self.path)
         return [(one.result, one.why) for one in returned]
 
 
@@ -394,11 +394,11 @@ async def test_files_go_back_to_what_they_held(folder: Folder) -> None:
     assert held == {"changed.txt": b"old", "removed.txt": b"old"}
 
 
-async def test_what_is_replaced_is_kept_on_the_shelf_first(folder: Folder) -> None:
+async def test_what_is_replaced_is_kept_in_the_blob_store_first(folder: Folder) -> None:
     await folder.back(folder.wrote("a.txt", b"old", b"new"), folder.wrote("b.txt", None, b"b"))
 
-    assert folder.shelf.kept[key(b"new")] == b"new"
-    assert folder.shelf.kept[key(b"b")] == b"b"
+    assert folder.blobs.kept[key(b"new")] == b"new"
+    assert folder.blobs.kept[key(b"b")] == b"b"
 
 
 async def test_permissions_stay(folder: Folder) -> None:
@@ -453,7 +453,7 @@ async def test_a_write_that_was_never_made_does_not_keep_the_file_from_going_bac
 
 async def test_contents_that_are_not_kept_any_more_leave_the_file(folder: Folder) -> None:
     change = folder.wrote("a.txt", b"old", b"new")
-    folder.shelf.kept.clear()
+    folder.blobs.kept.clear()
 
     ((result, why),) = await folder.back(change)
 
@@ -511,13 +511,13 @@ async def test_a_folder_in_a_files_place_is_left(folder: Folder) -> None:
 
 
 async def test_all_are_looked_at_before_the_first_is_changed(folder: Folder) -> None:
-    class Watched(FakeShelf):
+    class Watched(FakeBlobStore):
         async def get(self, wanted: str) -> bytes:
             seen.append((folder.path / "a.txt").read_bytes())
             return await super().get(wanted)
 
     seen: list[bytes] = []
-    folder.shelf = Watched()
+    folder.blobs = Watched()
     changes = (folder.wrote("a.txt", b"A", b"a"), folder.wrote("b.txt", b"B", b"b"))
 
     await folder.back(*changes)
@@ -527,7 +527,7 @@ async def test_all_are_looked_at_before_the_first_is_changed(folder: Folder) -> 
 
 
 async def test_a_file_somebody_saves_while_others_go_back_is_left(folder: Folder) -> None:
-    class Busy(FakeShelf):
+    class Busy(FakeBlobStore):
         async def put(self, data: bytes) -> str:
             (folder.path / "b.txt").write_bytes(b"theirs")
             return await super().put(data)
@@ -539,7 +539,7 @@ async def test_a_file_somebody_saves_while_others_go_back_is_left(folder: Folder
             return await super().get(wanted)
 
     looked: list[str] = []
-    folder.shelf = Busy()
+    folder.blobs = Busy()
     changes = [folder.wrote(f"{name}.txt", name.upper().encode(), name.encode()) for name in "abc"]
 
     assert await folder.back(*changes) == [
@@ -555,7 +555,7 @@ async def test_a_file_somebody_saves_while_others_go_back_is_left(folder: Folder
 async def test_the_report_names_each_file_in_order(folder: Folder) -> None:
     one, two = folder.wrote("1", b"x", b"y"), folder.wrote("2", None, b"y")
 
-    returned = await put_back(folder.shelf, (two, one), folder.path)
+    returned = await put_back(folder.blobs, (two, one), folder.path)
 
     assert returned == (
         Returned(path=two.path, result="removed"),

@@ -99,7 +99,7 @@ def store_engine(
     tools: Tools | None = None,
     workspace: Path = Path("/nowhere"),
 ) -> LocalEngine:
-    world = fake_world(model, tools=tools, journal=store, shelf=store, workspace=workspace)
+    world = fake_world(model, tools=tools, journal=store, blobs=store, workspace=workspace)
     return LocalEngine(world, store)
 
 

@@ -273,7 +273,7 @@ async def test_a_file_cut_in_half_is_told(tmp_path: Path) -> None:
             await store.read("r")
 
 
-async def test_a_damaged_content_on_the_shelf_is_trouble_until_it_is_put_again(
+async def test_a_damaged_content_in_the_blob_store_is_trouble_until_it_is_put_again(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path / "journal.db") as store:

@@ -69,7 +69,7 @@ class Play:
             model=model,
             tools=ToolManager(policy=lambda: Policy(mode=mode)),
             journal=store,
-            shelf=store,
+            blobs=store,
             clock=RealClock(),
             validate=validate,
             workspace=workspace,

@@ -167,8 +167,8 @@ class _Clock:
         self._rung.add(key)
 
 
-class _Shelf:
-    """A shelf in memory."""
+class _Blobs:
+    """A blob store in memory."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -187,7 +187,7 @@ class _Shelf:
 
     def where(self, key: str) -> str:
         """Return where the data is."""
-        return f"shelf:{key}"
+        return f"shelf:{key}"  # recorded rehearsals have it in their messages
 
 
 class Puppet:
@@ -269,7 +269,7 @@ class _Life:
             model=self,
             tools=self,
             journal=self._notebook,
-            shelf=_Shelf(),
+            blobs=_Blobs(),
             clock=_Clock(self),
             validate=validate,
             workspace=Path("/nowhere"),

@@ -23,7 +23,7 @@ from midstream.language.names import Json, Outcome
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
-from midstream.runtime.ports import Clock, Handlers, Shelf, ToolContext
+from midstream.runtime.ports import BlobStore, Clock, Handlers, ToolContext
 from midstream.runtime.ports import World as World
 from midstream.runtime.redact_results import (
     WITHHELD,
@@ -161,7 +161,7 @@ async def call_tool(
         agent=effect.agent,
         stop=flight.stop,
         progress=lambda text: call_soon(loop, flight.progress, call.id, call.name, text),
-        changing=partial(_changing, flight, world.shelf, put),
+        changing=partial(_changing, flight, world.blobs, put),
         changed=lambda diff: call_soon(loop, flight.changed, call.id, diff),
         granted=(*exact_grants(call.name, effect.granted, run, world), *allowed),
     )
@@ -185,7 +185,7 @@ async def call_tool(
 
 async def _changing(
     flight: StreamingEffect,
-    shelf: Shelf,
+    blobs: BlobStore,
     put: Put,
     path: Path,
     before: bytes | None,
@@ -199,7 +199,7 @@ async def _changing(
         raise WorldTrouble(
             f"{name} was left as it is: its name is no Unicode text.", hint="Rename it."
         )
-    held = None if before is None else await shelf.put(before)
+    held = None if before is None else await blobs.put(before)
     then = None if after is None else await in_thread(lambda: hashlib.sha256(after).hexdigest())
     made = tuple(str(folder) for folder in folders if folder in path.parents)
     await put(inputs.FileChanging(key=flight.key, path=name, before=held, after=then, folders=made))

@@ -256,7 +256,7 @@ class Journal(Protocol):
         """Return the ids of all runs, the oldest first."""
 
 
-class Shelf(Protocol):
+class BlobStore(Protocol):
     """Large or old contents beside the journal, by what they are: put twice, kept once."""
 
     async def put(self, data: bytes) -> str:
@@ -303,7 +303,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     model: Model
     tools: Tools
     journal: Journal
-    shelf: Shelf
+    blobs: BlobStore
     clock: Clock
     validate: Validator
     workspace: Path

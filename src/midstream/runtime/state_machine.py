@@ -298,7 +298,7 @@ class WorkflowStateMachine:
             UserMistake: several questions are open and nothing says which is meant; nothing was said.
             JournalFull: there is no room to keep the words; nothing was said.
         """
-        text = await capped(text, self._world.shelf)
+        text = await capped(text, self._world.blobs)
         if policy not in (None, *get_args(Policy)):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
         if self._run.visit.phase == "new":

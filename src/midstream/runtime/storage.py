@@ -13,7 +13,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.names import Json, Policy
-from midstream.runtime.ports import Journal, Shelf
+from midstream.runtime.ports import BlobStore, Journal
 from midstream.views.listing import Summary
 
 
@@ -195,7 +195,7 @@ class Snapshots(Protocol):
         """Delete the snapshots of one run, or all."""
 
 
-class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, Shelf, Protocol):
+class Store(Journal, Catalogue, Inbox, Ownership, Snapshots, BlobStore, Protocol):
     """Everything that keeps runs, in one place."""
 
     @property

@@ -2,7 +2,7 @@
 
 from midstream.language.errors import WorldTrouble
 from midstream.runtime.long_texts import PIECE, LongText, long_text
-from midstream.runtime.ports import Shelf, World
+from midstream.runtime.ports import BlobStore, World
 from midstream.runtime.redact_results import without_secrets
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor
@@ -15,8 +15,8 @@ MAX_ERROR = 10_000
 """Characters of an error that are kept of it."""
 
 
-async def capped(text: str, shelf: Shelf) -> str:
-    """Return a readable text a conversation can hold; the whole of a larger one goes on the shelf.
+async def capped(text: str, blobs: BlobStore) -> str:
+    """Return a readable text a conversation can hold; the whole of a larger one goes in the blob store.
 
     Raises:
         JournalFull: there is no room for it.
@@ -26,7 +26,7 @@ async def capped(text: str, shelf: Shelf) -> str:
     long = await in_thread(lambda: long_text(text, MAX_TEXT))
     if long.length <= MAX_TEXT:
         return long.start
-    return _between(long, f"the whole is in {shelf.where(await shelf.put(long.whole))}")
+    return _between(long, f"the whole is in {blobs.where(await blobs.put(long.whole))}")
 
 
 async def kept(text: str, world: World) -> str:
@@ -36,7 +36,7 @@ async def kept(text: str, world: World) -> str:
     """
     clean = await without_secrets(text, world.redactor)
     try:
-        return await capped(clean, world.shelf)
+        return await capped(clean, world.blobs)
     except WorldTrouble as error:
         long = await in_thread(lambda: long_text(clean, MAX_TEXT))
         why = short(error.what, world.redactor)

@@ -16,7 +16,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
-class FileShelf:
+class FileBlobStore:
     """A folder of contents.
 
     Args:

@@ -17,7 +17,7 @@ from midstream.language.errors import AuthorMistake, OurBug
 from midstream.runtime.storage import Letter
 
 MAX_FACT_BYTES = 64 * 1024 * 1024
-"""The largest fact that is kept. Larger contents belong on the shelf."""
+"""The largest fact that is kept. Larger contents belong in the blob store."""
 
 _ENCODER = msgspec.json.Encoder()
 _LETTER = msgspec.json.Decoder(Letter)

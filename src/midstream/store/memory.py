@@ -57,7 +57,7 @@ class _Contents:
         self.delivered: set[tuple[str, str]] = set()
         self.leases: dict[str, str] = {}
         self.snapshots: dict[str, tuple[int, bytes, dict[str, bytes]]] = {}
-        self.shelf: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
         self.owners: dict[str, MemoryStore] = {}
         self.owners_made = 0
 
@@ -280,7 +280,7 @@ class MemoryStore:
         self._refuse_closed()
         return self._contents.living(run)
 
-    # --- snapshots and the shelf ----------------------------------------------------------------
+    # --- snapshots and the blob store -------------------------------------------------------------
 
     async def keep_snapshot(
         self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
@@ -308,15 +308,15 @@ class MemoryStore:
         """Return the key of the data."""
         self._refuse_closed()
         key = hashlib.sha256(data).hexdigest()
-        self._contents.shelf[key] = data
+        self._contents.blobs[key] = data
         return key
 
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
         self._refuse_closed()
-        if key not in self._contents.shelf:
+        if key not in self._contents.blobs:
             raise WorldTrouble(f"The contents {key[:16]} are missing.", hint="Nothing is lost.")
-        return self._contents.shelf[key]
+        return self._contents.blobs[key]
 
     def where(self, key: str) -> str:
         """Return what a person can say of the data: it is nowhere but in this process."""

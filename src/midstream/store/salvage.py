@@ -62,7 +62,7 @@ class Salvage(msgspec.Struct, frozen=True, kw_only=True):
 def salvage(path: Path) -> Salvage:
     """Put what is whole of a journal into a new one in its place; keep the old file. Blocking.
 
-    The folder beside it stays: contents on the shelf are named by their checksums.
+    The folder beside it stays: contents in the blob store are named by their checksums.
 
     Raises:
         UserMistake: there is nothing, or a midstream that runs has it open; nothing was changed.

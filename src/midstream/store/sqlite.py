@@ -6,7 +6,7 @@
     finally:
         await store.aclose()
 
-Beside the file stands a folder `<file>.d` with the locks of the owners and the shelf. All work is
+Beside the file stands a folder `<file>.d` with the locks of the owners and the blob store. All work is
 done in threads: one writes, with group commit, one reads, one watches. What an append has returned
 from is on the disk (`synchronous=FULL`). A store may be used from any event loop of its process.
 """
@@ -23,7 +23,7 @@ from midstream.language.errors import MidstreamError, WorldTrouble
 from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Letter
 from midstream.store import facts as journal
 from midstream.store import rows, schema
-from midstream.store.blob_store import FileShelf
+from midstream.store.blob_store import FileBlobStore
 from midstream.store.commit_watch import Watch
 from midstream.store.file_guard import Guard
 from midstream.store.owners import Owners
@@ -45,7 +45,9 @@ class SqliteStore:
         watching: apsw.Connection,
     ) -> None:
         self._owners = owners
-        self._shelf = FileShelf(Path(f"{path}.d") / "shelf", owners.me)
+        self._blobs = FileBlobStore(
+            Path(f"{path}.d") / "shelf", owners.me
+        )  # as older ones named it
         self._waiting = rows.Waiting()
         self._guard = guard
         self._is_closed = self._was_lost = False
@@ -54,7 +56,7 @@ class SqliteStore:
         committing = Committing(path, guard, self._watch.note)
         self._writer = Worker("midstream-journal", writing, committing)
         self._reader = Worker("midstream-reading", reading, Reading(path))
-        self._shelf.sweep(owners.is_alive)
+        self._blobs.sweep(owners.is_alive)
 
     @classmethod
     def opened(cls, path: Path, vfs: str | None = None) -> "SqliteStore":
@@ -187,7 +189,7 @@ class SqliteStore:
         """Return the living owner of a run, "" if there is none."""
         return await self._reader.submit(partial(rows.living_owner, run=run, owners=self._owners))
 
-    # --- snapshots and the shelf ----------------------------------------------------------------
+    # --- snapshots and the blob store -------------------------------------------------------------
 
     async def keep_snapshot(
         self, run: str, seq: int, data: bytes, pages: Mapping[str, bytes] = NO_PAGES
@@ -213,15 +215,15 @@ class SqliteStore:
 
     async def put(self, data: bytes) -> str:
         """Return the key once the data is safe on the disk."""
-        return await in_thread(partial(self._shelf.put, data), name="midstream-shelf")
+        return await in_thread(partial(self._blobs.put, data), name="midstream-blobs")
 
     async def get(self, key: str) -> bytes:
         """Return the data of a key."""
-        return await in_thread(partial(self._shelf.get, key), name="midstream-shelf")
+        return await in_thread(partial(self._blobs.get, key), name="midstream-blobs")
 
     def where(self, key: str) -> str:
         """Return the path of the file with the data of a key."""
-        return self._shelf.where(key)
+        return self._blobs.where(key)
 
     # --- the whole ------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from midstream.language.errors import JournalMoved, WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.runtime.ports import (
+    BlobStore,
     Clock,
     Journal,
     Model,
@@ -41,7 +42,6 @@ from midstream.runtime.ports import (
     ModelRequest,
     ReplyListener,
     Review,
-    Shelf,
     ToolContext,
     ToolOutcome,
     Tools,
@@ -403,8 +403,8 @@ class FakeJournal:
         return list(self._runs)
 
 
-class FakeShelf:
-    """A shelf in memory. See the port `Shelf`."""
+class FakeBlobStore:
+    """A blob store in memory. See the port `BlobStore`."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -423,7 +423,7 @@ class FakeShelf:
 
     def where(self, key: str) -> str:
         """Return where the data is."""
-        return f"shelf:{key[:12]}"
+        return f"blobs:{key[:12]}"
 
 
 # --- a world, a definition, and what happened in it -----------------------------------------------
@@ -434,7 +434,7 @@ def fake_world(
     *,
     tools: Tools | None = None,
     journal: Journal | None = None,
-    shelf: Shelf | None = None,
+    blobs: BlobStore | None = None,
     clock: Clock | None = None,
     validate: Validator | None = None,
     workspace: Path = Path("/nowhere"),
@@ -444,7 +444,7 @@ def fake_world(
         model=model or ScriptedModel(),
         tools=tools or FakeTools(),
         journal=journal or FakeJournal(),
-        shelf=shelf or FakeShelf(),
+        blobs=blobs or FakeBlobStore(),
         clock=clock or JumpingClock(),
         validate=validate or fits_type,
         workspace=workspace,

@@ -967,10 +967,12 @@ class StoreContract(JournalContract):
         assert await store.snapshot("c") is None
         assert await store.read("a") == [fact("a", 1)]
 
-    # --- the shelf ------------------------------------------------------------------------------
+    # --- the blob store ---------------------------------------------------------------------------
 
     @soon
-    async def test_what_is_put_on_the_shelf_is_there(self, store: Store, another: Another) -> None:
+    async def test_what_is_put_in_the_blob_store_is_there(
+        self, store: Store, another: Another
+    ) -> None:
         for data in (b"", b"hello", bytes(range(256)) * 5000):
             key = await store.put(data)
 
@@ -987,7 +989,7 @@ class StoreContract(JournalContract):
         assert await store.get(keys[0]) == b"same" * 1000
 
     @soon
-    async def test_what_is_not_on_the_shelf_is_trouble(self, store: Store) -> None:
+    async def test_what_is_not_in_the_blob_store_is_trouble(self, store: Store) -> None:
         for key in ("0" * 64, "", "../../etc/passwd", "0" * 63 + "\n", "Z" * 64):
             assert isinstance(await error_of(store.get(key)), WorldTrouble)
 

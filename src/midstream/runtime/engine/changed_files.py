@@ -8,7 +8,7 @@ from pathlib import Path
 from midstream.core.events import RunStarted
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
-from midstream.runtime.ports import Shelf
+from midstream.runtime.ports import BlobStore
 from midstream.safety.capability import forbids_secrets
 from midstream.system.diff import file_diff
 from midstream.system.offloop import in_thread
@@ -17,7 +17,7 @@ from midstream.system.workspace_paths import locate, require_allowed
 from midstream.views.side_effects import ChangedFile, FileChange, FileDiff, short_path, side_effects
 
 
-async def changed_files(shelf: Shelf, facts: Sequence[Envelope]) -> tuple[ChangedFile, ...]:
+async def changed_files(blobs: BlobStore, facts: Sequence[Envelope]) -> tuple[ChangedFile, ...]:
     """Return the files a run wrote, in the order it first did, each as it differs from before.
 
     A file that holds again what it held before the run is in it, with a difference of nothing. What
@@ -28,13 +28,13 @@ async def changed_files(shelf: Shelf, facts: Sequence[Envelope]) -> tuple[Change
         return ()
     workspace = Path(started.workspace)
     files = (await in_thread(partial(side_effects, facts, 0))).files
-    return tuple([await _changed(shelf, change, workspace) for change in files])
+    return tuple([await _changed(blobs, change, workspace) for change in files])
 
 
-async def _changed(shelf: Shelf, change: FileChange, workspace: Path) -> ChangedFile:
+async def _changed(blobs: BlobStore, change: FileChange, workspace: Path) -> ChangedFile:
     name = short_path(change.path, str(workspace))
     try:
-        before = None if change.before is None else await shelf.get(change.before)
+        before = None if change.before is None else await blobs.get(change.before)
         return await in_thread(partial(_compared, name, before, change, workspace))
     except MidstreamError as error:
         why = error.what

@@ -102,7 +102,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's file. `missing` counts the contents that are not on the shelf any more."""
+    """A run's file. `missing` counts the contents that are not in the blob store any more."""
 
     lines: tuple[bytes, ...]
     facts: int

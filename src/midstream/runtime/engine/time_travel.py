@@ -46,7 +46,7 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
 from midstream.runtime.engine.created_folders import folders_away, place_of, standing
-from midstream.runtime.ports import Shelf
+from midstream.runtime.ports import BlobStore
 from midstream.runtime.state_machine import new_run_id
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
@@ -287,7 +287,7 @@ def last_open_point(id: str, facts: Sequence[Envelope]) -> int:
 
 
 async def put_back(
-    shelf: Shelf,
+    blobs: BlobStore,
     files: Iterable[FileChange],
     workspace: Path,
     *,
@@ -297,15 +297,15 @@ async def put_back(
 
     Only a file that still holds exactly what the run left is touched, and only inside the workspace;
     no link is followed. All are looked at before the first is changed. Each is changed at once or not
-    at all, and what it held is on the shelf first: nobody's work is lost. Folders that were made for
+    at all, and what it held is in the blob store first: nobody's work is lost. Folders that were made for
     files which are gone again go last, unless something is in them.
     """
     files = tuple(files)
-    looked = await looked_at(shelf, files, workspace)
+    looked = await looked_at(blobs, files, workspace)
     if record is not None:
-        looked = [await _kept(shelf, found) for found in looked]
+        looked = [await _kept(blobs, found) for found in looked]
         await record([found for found in looked if isinstance(found, Found)])
-    back = [await _back(shelf, found) for found in looked]
+    back = [await _back(blobs, found) for found in looked]
     gone: list[FileChange] = []
     kept: list[FileChange] = []
     for change, one in zip(files, back, strict=True):
@@ -319,13 +319,13 @@ def _folder(path: str, why: str) -> Returned:
 
 
 async def looked_at(
-    shelf: Shelf, files: Iterable[FileChange], workspace: Path
+    blobs: BlobStore, files: Iterable[FileChange], workspace: Path
 ) -> list[Found | Returned]:
     """Return for each file where it is to be put back, or why it is not. Nothing is changed."""
-    return [await _looked_at(shelf, change, workspace) for change in files]
+    return [await _looked_at(blobs, change, workspace) for change in files]
 
 
-async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> Found | Returned:
+async def _looked_at(blobs: BlobStore, change: FileChange, workspace: Path) -> Found | Returned:
     try:
         place = await in_thread(partial(place_of, change.path, workspace))
         present = _hash(await in_thread(partial(contents_of, place)))
@@ -335,7 +335,7 @@ async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> Found
         if present not in (change.before, change.after, *change.or_else):
             return _left(change, "it has been changed since" if present else "it is gone")
         if change.before is not None:
-            await shelf.get(change.before)
+            await blobs.get(change.before)
     except MidstreamError as error:
         return _left(change, error.what)
     except OSError as error:
@@ -343,15 +343,15 @@ async def _looked_at(shelf: Shelf, change: FileChange, workspace: Path) -> Found
     return Found(change=change, place=place, present=present, folders=folders)
 
 
-async def _kept(shelf: Shelf, looked: Found | Returned) -> Found | Returned:
-    """Put what a file holds on the shelf, so that what is recorded of it can be had again."""
+async def _kept(blobs: BlobStore, looked: Found | Returned) -> Found | Returned:
+    """Put what a file holds in the blob store, so that what is recorded of it can be had again."""
     if isinstance(looked, Returned) or looked.present is None:
         return looked
     try:
         held = await in_thread(partial(contents_of, looked.place))
         if held is None or _hash(held) != looked.present:
             return _left(looked.change, "it has just been changed")
-        await shelf.put(held)
+        await blobs.put(held)
     except MidstreamError as error:
         return _left(looked.change, error.what)
     except OSError as error:
@@ -359,7 +359,7 @@ async def _kept(shelf: Shelf, looked: Found | Returned) -> Found | Returned:
     return looked
 
 
-async def _back(shelf: Shelf, looked: Found | Returned) -> Returned:
+async def _back(blobs: BlobStore, looked: Found | Returned) -> Returned:
     if isinstance(looked, Returned):
         return looked
     change, found = looked.change, looked.place
@@ -368,14 +368,14 @@ async def _back(shelf: Shelf, looked: Found | Returned) -> Returned:
         if _hash(present) == change.before:
             return Returned(path=change.path, result="already")
         if present is not None:
-            await shelf.put(present)
+            await blobs.put(present)
         if _hash(present) not in (change.after, *change.or_else):
             return _left(change, "it has just been changed")
         if change.before is None:
             assert present is not None, "it is not as it was before"
             await in_thread(partial(take_away, found, expected=present))
             return Returned(path=change.path, result="removed")
-        data = await shelf.get(change.before)
+        data = await blobs.get(change.before)
         await in_thread(partial(put_in_place, found, data, expected=present))
     except MidstreamError as error:
         return _left(change, error.what)
