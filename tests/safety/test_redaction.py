@@ -11,7 +11,7 @@ from midstream.safety.match_places import finder, outline
 from midstream.safety.redaction import (
     PIECE,
     Redactor,
-    Withheld,
+    Vault,
     holds_placeholder,
     secret_values,
 )
@@ -287,27 +287,27 @@ def test_what_stands_for_a_secret_is_known_by_its_look() -> None:
     assert not holds_placeholder({"text": "[redacted]", "n": [1, None, "redacted: x"]})
 
 
-def test_what_was_withheld_is_given_back_for_the_same_call_alone() -> None:
-    withheld = Withheld()
-    withheld.keep("run", "shell", {"a": "secret"}, {"a": "[redacted: x]"})
+def test_what_is_in_the_vault_is_given_back_for_the_same_call_alone() -> None:
+    vault = Vault()
+    vault.keep("run", "shell", {"a": "secret"}, {"a": "[redacted: x]"})
 
-    assert withheld.exact("run", "shell", {"a": "[redacted: x]"}) == {"a": "secret"}
-    assert withheld.exact("run", "write_file", {"a": "[redacted: x]"}) is None
-    assert withheld.exact("other", "shell", {"a": "[redacted: x]"}) is None
-    assert withheld.exact("run", "shell", {"a": "[redacted: x]", "b": 1}) is None
+    assert vault.unredacted("run", "shell", {"a": "[redacted: x]"}) == {"a": "secret"}
+    assert vault.unredacted("run", "write_file", {"a": "[redacted: x]"}) is None
+    assert vault.unredacted("other", "shell", {"a": "[redacted: x]"}) is None
+    assert vault.unredacted("run", "shell", {"a": "[redacted: x]", "b": 1}) is None
 
 
 def test_of_two_calls_that_differ_in_their_secrets_alone_neither_is_guessed() -> None:
-    withheld = Withheld()
-    withheld.keep("run", "shell", {"a": "one"}, {"a": "[redacted: x]"})
-    withheld.keep("run", "shell", {"a": "two"}, {"a": "[redacted: x]"})
+    vault = Vault()
+    vault.keep("run", "shell", {"a": "one"}, {"a": "[redacted: x]"})
+    vault.keep("run", "shell", {"a": "two"}, {"a": "[redacted: x]"})
 
-    assert withheld.exact("run", "shell", {"a": "[redacted: x]"}) is None
+    assert vault.unredacted("run", "shell", {"a": "[redacted: x]"}) is None
 
 
 def test_a_runs_secrets_are_forgotten_with_it() -> None:
-    withheld = Withheld()
-    withheld.keep("run", "shell", "secret", "[redacted: x]")
-    withheld.forget("run")
+    vault = Vault()
+    vault.keep("run", "shell", "secret", "[redacted: x]")
+    vault.forget("run")
 
-    assert withheld.exact("run", "shell", "[redacted: x]") is None
+    assert vault.unredacted("run", "shell", "[redacted: x]") is None

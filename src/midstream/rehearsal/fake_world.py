@@ -41,7 +41,7 @@ from midstream.runtime.ports import (
     World,
 )
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.safety.redaction import Withheld
+from midstream.safety.redaction import Vault
 
 RUN_ID = "rehearsal"
 BEGAN_AT = 1_700_000_000.0
@@ -273,7 +273,7 @@ class _Life:
             clock=_Clock(self),
             validate=validate,
             workspace=Path("/nowhere"),
-            withheld=Withheld(is_verbatim=True),
+            vault=Vault(is_verbatim=True),
         )
         self.machine = WorkflowStateMachine(
             puppet.definition, world, handlers=_Held(self), id=RUN_ID

@@ -21,7 +21,7 @@ from midstream.core.run import Run
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import Capability, forbids_secrets
-from midstream.safety.redaction import Redactor, Withheld
+from midstream.safety.redaction import Redactor, Vault
 from midstream.views.side_effects import FileDiff
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class Clock(Protocol):
 class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The adapters a machine acts through. Shared by all machines of a process.
 
-    `redactor` takes secrets out of what is journaled and shown; `withheld` remembers, in memory alone,
+    `redactor` takes secrets out of what is journaled and shown; `vault` remembers, in memory alone,
     what stood in the calls that are yet to be made.
     """
 
@@ -308,7 +308,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     validate: Validator
     workspace: Path
     redactor: Redactor = msgspec.field(default_factory=Redactor)
-    withheld: Withheld = msgspec.field(default_factory=Withheld)
+    vault: Vault = msgspec.field(default_factory=Vault)
 
 
 # --- a run under way ---------------------------------------------------------------------------

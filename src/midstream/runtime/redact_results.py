@@ -3,7 +3,7 @@
 What people type is left as they typed it; it is theirs to tell. What models, tools and handlers say
 goes through here, and nothing of it is kept otherwise. Two things need the exact values all the same:
 a call has to be made with the arguments the model sent, and what a person granted has to fit that
-call. They are withheld, in memory alone; in the journal and on the screen stands what was taken out.
+call. They are in the vault, in memory alone; in the journal and on the screen stands what was taken out.
 """
 
 from collections.abc import Sequence
@@ -43,10 +43,10 @@ async def cleaned_json(value: Json, redactor: Redactor) -> Json:
 
 
 async def cleaned_call(call: RequestedCall, run: Run, world: World) -> RequestedCall:
-    """Return a model's call as it may be journaled; what was taken out of it is withheld."""
+    """Return a model's call as it may be journaled; what was taken out of it is in the vault."""
     arguments = await cleaned_json(call.arguments, world.redactor)
     if arguments != call.arguments:
-        world.withheld.keep(run.id, call.name, call.arguments, arguments)
+        world.vault.keep(run.id, call.name, call.arguments, arguments)
     return RequestedCall(
         name=call.name, arguments=arguments, problem=world.redactor.redacted(call.problem)
     )
@@ -58,16 +58,16 @@ def exact_arguments(
     """Return what a call is to be made with, None if that is not known any more."""
     if not holds_placeholder(arguments):
         return arguments
-    exact: dict[str, Json] | None = world.withheld.exact(run.id, name, arguments)
+    exact: dict[str, Json] | None = world.vault.unredacted(run.id, name, arguments)
     return exact
 
 
 def cleaned_grants(name: str, asks: Sequence[str], run: Run, world: World) -> tuple[str, ...]:
-    """Return capabilities as they may be journaled; what was taken out of them is withheld."""
+    """Return capabilities as they may be journaled; what was taken out of them is in the vault."""
     cleaned = tuple(map(world.redactor.redacted, asks))
     for exact, shown in zip(asks, cleaned, strict=True):
         if exact != shown:
-            world.withheld.keep(run.id, name + _GRANTS, exact, shown)
+            world.vault.keep(run.id, name + _GRANTS, exact, shown)
     return cleaned
 
 
@@ -77,7 +77,7 @@ def exact_grants(name: str, granted: Sequence[str], run: Run, world: World) -> t
     for grant in granted:
         if not holds_placeholder(grant):
             found.append(grant)
-        elif isinstance(exact := world.withheld.exact(run.id, name + _GRANTS, grant), str):
+        elif isinstance(exact := world.vault.unredacted(run.id, name + _GRANTS, grant), str):
             found.append(exact)
     return tuple(found)
 

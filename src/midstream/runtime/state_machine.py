@@ -627,7 +627,7 @@ class WorkflowStateMachine:
             _settle(done)
         self._inputs.clear()
         self._wake_settled()
-        self._world.withheld.forget(self.id)
+        self._world.vault.forget(self.id)
         try:
             await self._in_flight.cleaned_up()
         finally:

@@ -407,7 +407,7 @@ def holds_placeholder(value: Json) -> bool:
 # --- the exact calls behind redacted ones -------------------------------------------------------
 
 
-class Withheld:
+class Vault:
     """The arguments of calls as a model sent them, where the journal has them redacted.
 
     They live in memory alone: a call that has to be made by another process cannot be made exactly
@@ -430,7 +430,7 @@ class Withheld:
             )
         self._calls[key] = exact
 
-    def exact(self, run: str, name: str, redacted: Json) -> Json:
+    def unredacted(self, run: str, name: str, redacted: Json) -> Json:
         """Return what redacted arguments stand for, None if that is not known."""
         if self._is_verbatim:
             return redacted
