@@ -46,7 +46,7 @@ torture: .venv/ready-dev
 	$(BIN)/python -m torture
 
 clean:
-	rm -rf .audit .bench .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .audit .bench .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "midstream needs Python 3.11 or newer: install it, or say PYTHON=/path/to/python"; exit 1; }
@@ -63,9 +63,15 @@ clean:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	@touch $@
 
-docs: .venv/ready-dev
+.venv/ready-docs: requirements-docs.lock .venv/ready-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
+# The pages made from the code, and all pages as a site in build/site. A link that leads nowhere ends it.
+docs: .venv/ready-docs
 	PYTHONPATH=tests $(BIN)/python -m support.events_page > docs/events.md
 	$(BIN)/python -m midstream.tui.keymap > docs/keys.md
+	$(BIN)/zensical build --clean --strict
 
 lock:
 	rm -rf .lock && $(PYTHON) -m venv .lock && .lock/bin/pip install --quiet '.[code]'
@@ -74,4 +80,8 @@ lock:
 	.lock/bin/pip install --quiet '.[dev]'
 	{ echo "# What its development needs besides requirements.lock, pinned. Made anew with: make lock"; \
 		.lock/bin/pip freeze --exclude midstream | grep -vxFf requirements.lock; } > requirements-dev.lock
+	.lock/bin/pip install --quiet '.[docs]'
+	{ echo "# What builds the docs as a site, besides the other two, pinned. Made anew with: make lock"; \
+		.lock/bin/pip freeze --exclude midstream | grep -vxFf requirements.lock -f requirements-dev.lock; } \
+		> requirements-docs.lock
 	rm -rf .lock

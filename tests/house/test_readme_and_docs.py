@@ -5,14 +5,20 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deadline import DEADLINE_S
 
+import midstream
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -90,11 +96,51 @@ def test_python_on_a_page_runs(page: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what of a page can be linked to, both on a forge and on the site."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    bare = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
+    return {re.sub(r"\s", "-", b) for b in bare} & {re.sub(r"[-\s]+", "-", b) for b in bare}
+
+
 def test_links_lead_somewhere() -> None:
+    """As `make docs` checks them, which needs the site's builder."""
+    broken = []
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose(page)):
+            if target.startswith("http"):
+                continue
+            file = (page.parent / target).resolve() if target else page
+            is_there = file.exists() and (page.parent != DOCS or file.parent == DOCS)
+            if not is_there or (anchor and anchor not in anchors(file)):
+                broken.append(f"{page.name}: {target}#{anchor}")
+    assert not broken
+
+
+def listed(nav: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in nav:
+        for target in entry.values():
+            yield from [target] if isinstance(target, str) else listed(target)
+
+
+def test_the_site_lists_every_page_once() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    assert sorted(listed(site["project"]["nav"])) == [
+        page.name for page in sorted(DOCS.glob("*.md"))
+    ]
+
+
+def test_the_reference_names_all_that_is_public() -> None:
+    named = re.findall(r"^::: midstream\.(\S+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    testing = (ROOT / "src" / "midstream" / "testing").glob("[!_]*.py")
+    public = {*midstream.__all__} - {"__version__"}
+    assert sorted(named) == sorted(
+        [*public, "testing", *(f"testing.{file.stem}" for file in testing)]
+    )
 
 
 def test_the_two_commands_stand_in_the_makefile() -> None:

@@ -115,7 +115,8 @@ class ConfigManager:
     Args:
         workspace: the folder midstream works in.
         grant: the right to read the workspace's `.midstream`; None leaves it alone.
-        mode, model: what the command line said; None where it said nothing.
+        mode: what the command line said; None where it said nothing.
+        model: the same.
         environ: the environment; the process's own by default.
 
     `is_untrusted`: the workspace has files of its own, and nobody has said yes to them.
