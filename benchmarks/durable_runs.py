@@ -137,7 +137,7 @@ async def _wait(count: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory(dir=stores()) as folder:
         store = SqliteStore.opened(Path(folder) / "journal.db")
         world = fake_world(Forgetful(reply), journal=store, blobs=store)
-        engine = LocalEngine(world, store, bells=Path(folder) / "journal.db.d")
+        engine = LocalEngine(world, store, sockets=Path(folder) / "journal.db.d")
 
         async def park(first: int, last: int) -> None:
             machines = await asyncio.gather(

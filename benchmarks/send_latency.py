@@ -76,9 +76,9 @@ async def attached(other: Owner) -> AsyncIterator[RemoteMachine]:
     """Give the run of the other process."""
     store = SqliteStore.opened(other.journal)
     try:
-        bells = Path(f"{other.journal}.d")
+        sockets = Path(f"{other.journal}.d")
         machine = await RemoteMachine.attached(
-            store, other.run, bells=bells, clock=JumpingClock(time.time())
+            store, other.run, sockets=sockets, clock=JumpingClock(time.time())
         )
         yield machine
         await machine.aclose()

@@ -12,7 +12,7 @@ from pathlib import Path
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store.sqlite import SqliteStore
 from torture.report import Broken, Report
 
@@ -77,7 +77,7 @@ async def _written(path: Path) -> None:
         await store.keep_snapshot(
             name, 20, f"snapshot of {name}".encode() * 30, {"p": b"page" * 30}
         )
-        await store.post(Letter(id=f"l{run}", run=name, at=1.0, text="words " * 20))
+        await store.post(Mail(id=f"l{run}", run=name, at=1.0, text="words " * 20))
     await store.aclose()
 
 
@@ -101,7 +101,7 @@ async def _read(path: Path) -> dict[str, object]:
                     answer = str(error)
                 # A snapshot is a cache: to have none is no wrong answer.
                 answers[what] = "no snapshot" if answer is None else answer
-        for what, question in (("letters", store.letters()), ("listing", store.listing())):
+        for what, question in (("letters", store.mail()), ("listing", store.listing())):
             try:
                 answers[what] = await question
             except MidstreamError as error:

@@ -161,7 +161,7 @@ async def _life(flow: Flow, folder: Path, fuse: Fuse) -> None:
         blobs=store,
         clock=SystemClock(),
     )
-    engine = LocalEngine(world, store, bells=folder / "journal.db.d")
+    engine = LocalEngine(world, store, sockets=folder / "journal.db.d")
     try:
         async with asyncio.timeout(DEADLINE_S):
             await _play(flow, engine, store, ledger, fuse)

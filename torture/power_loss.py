@@ -2,7 +2,7 @@
 
 A disk that loses power has what was synced, and of the rest anything: kept, dropped, or torn within a
 sector's bounds, in any combination. At every cut between two operations some of these disks are built;
-each has to open, and to hold every fact, letter and blob key acknowledged before the cut.
+each has to open, and to hold every fact, message and blob key acknowledged before the cut.
 """
 
 # ruff: noqa: N802 - SQLite's own names of what a file system does
@@ -20,7 +20,7 @@ import msgspec
 from midstream.core.events import WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store.sqlite import SqliteStore
 from torture.report import Broken, Report
 
@@ -51,7 +51,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Somebody was told that this is safe: facts of a run up to a seq, or a letter."""
+    """Somebody was told that this is safe: facts of a run up to a seq, or a message."""
 
     kind: Literal["facts", "letter"]
     run: str
@@ -102,7 +102,7 @@ class _Recorded(apsw.VFS):
 
 
 def recorded(appends: int, seed: int) -> list[Operation]:
-    """Return every operation of a session of several runs and letters, acknowledgements between."""
+    """Return every operation of a session of several runs and messages, acknowledgements between."""
     vfs = _Recorded()
     _LOG.clear()
     folder = Path(tempfile.mkdtemp())
@@ -134,9 +134,9 @@ async def _session(path: Path, appends: int, chance: random.Random) -> None:
         runs = chance.sample(sorted(positions), chance.choice((1, 1, 3)))
         await asyncio.gather(*map(append, runs))
         if number % 5 == 0:
-            letter = Letter(id=f"l{number}", run="run0", at=1.0, text=f"words {number}")
-            await store.post(letter)
-            _LOG.append(Acknowledged("letter", "run0", letter.id))
+            mail = Mail(id=f"l{number}", run="run0", at=1.0, text=f"words {number}")
+            await store.post(mail)
+            _LOG.append(Acknowledged("letter", "run0", mail.id))
         if number == appends // 2:
             await store.aclose()
             store = SqliteStore.opened(path, vfs=VFS_NAME)
@@ -229,12 +229,12 @@ def _wrong_with(folder: Path, files: dict[str, bytes], before: list[Operation]) 
 async def _read_whole(path: Path, before: list[Operation]) -> str:
     store = SqliteStore.opened(path)
     try:
-        letters = {letter.id for letter in await store.letters()}
+        mails = {mail.id for mail in await store.mail()}
         for acknowledged in before:
             if not isinstance(acknowledged, Acknowledged):
                 continue
-            if acknowledged.kind == "letter" and acknowledged.what not in letters:
-                return f"the letter {acknowledged.what} is lost"
+            if acknowledged.kind == "letter" and acknowledged.what not in mails:
+                return f"the message {acknowledged.what} is lost"
         last = {
             a.run: int(a.what) for a in before if isinstance(a, Acknowledged) and a.kind == "facts"
         }

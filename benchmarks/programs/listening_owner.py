@@ -57,7 +57,7 @@ async def main(journal: Path, address: str) -> None:
     """Run until stdin ends."""
     threading.Thread(target=echo, args=(address,), daemon=True).start()
     store = SqliteStore.opened(journal)
-    engine = LocalEngine(fake_world(journal=store), store, bells=Path(f"{journal}.d"))
+    engine = LocalEngine(fake_world(journal=store), store, sockets=Path(f"{journal}.d"))
     try:
         machine = await engine.start(LISTENING, handlers=ScriptHandlers({"hear": hear}))
         await machine.settled()

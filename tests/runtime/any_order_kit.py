@@ -49,7 +49,7 @@ from midstream.runtime.ports import (
     ToolOutcome,
 )
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import Claim, Letter
+from midstream.runtime.storage import Claim, Mail
 from midstream.store.memory import MemoryStore
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.fakes import FakeTools, JumpingClock, define, fake_world, fits_type
@@ -197,15 +197,15 @@ class MemoryDisk(MemoryStore):
         await self.takes_time()
         return claim
 
-    async def post(self, letter: Letter) -> Letter:
+    async def post(self, mail: Mail) -> Mail:
         self.disk.room()
-        return await super().post(letter)
+        return await super().post(mail)
 
-    async def letters(self, run: str | None = None) -> list[Letter]:
+    async def mail(self, run: str | None = None) -> list[Mail]:
         await self.takes_time()
-        letters = await super().letters(run)
+        mails = await super().mail(run)
         await self.takes_time()
-        return letters
+        return mails
 
     async def delivered(self, run: str, id: str) -> None:
         await self.takes_time()
@@ -226,9 +226,9 @@ class SqliteDisk(SqliteStore):
         self.disk.room()
         await super().append(run, expected, facts)
 
-    async def post(self, letter: Letter) -> Letter:
+    async def post(self, mail: Mail) -> Mail:
         self.disk.room()
-        return await super().post(letter)
+        return await super().post(mail)
 
     def cut(self) -> None:
         """Be dead, as a killed process is."""
@@ -464,7 +464,7 @@ class Console:
 class Shadow:
     """What a run should be by the pure core alone.
 
-    `held` are ends of effects the machine could not journal yet; `letters` those not delivered yet.
+    `held` are ends of effects the machine could not journal yet; `mails` those not delivered yet.
     """
 
     def __init__(self, id: str) -> None:
@@ -473,8 +473,8 @@ class Shadow:
         self.facts: list[AnyFact] = []
         self.ends: list[int] = [0]
         self.held: list[AnyInput] = []
-        self.letters: list[Letter] = []
-        self.is_stopping_by_letter = False
+        self.mails: list[Mail] = []
+        self.is_stopping_by_mail = False
         self.owner: Console | None = None
         self.was_cut = False
 

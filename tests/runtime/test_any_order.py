@@ -89,7 +89,7 @@ from midstream.runtime.effects import SOFT_STOP_S
 from midstream.runtime.engine import mailbox
 from midstream.runtime.ports import HandlerResult, ModelReply, Review, ToolOutcome
 from midstream.runtime.state_machine import STALL_RETRY_S
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.runtime.user_words import only_question, question_for, value_of
 from midstream.testing.fakes import fits_type
 
@@ -122,7 +122,7 @@ WORDS = st.sampled_from(["no, rename", "and tests", "5", "red", "five"])
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Two consoles, a visitor who only leaves letters, and up to three runs at once."""
+    """Two consoles, a visitor who only leaves messages, and up to three runs at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,18 +201,18 @@ class AnyOrder(RuleBasedStateMachine):
                     await self.take_checkpoints(shadow)
             owned = [shadow for shadow in self.shadows.values() if shadow.owner is not None]
             is_settled = count > 3 and all(self.is_settled(shadow) for shadow in owned)
-            if is_settled and await self.are_letters_delivered(owned):
+            if is_settled and await self.is_mail_delivered(owned):
                 break
             if self.loop.time() > ends_at:
                 break  # what differs is told by what follows
         for _ in range(6):
             await asyncio.sleep(0)
 
-    async def are_letters_delivered(self, owned: list[Shadow]) -> bool:
-        """Return whether the letters that can be delivered are; those of no effect show nowhere else."""
-        waiting = Counter(letter.run for letter in await self.visitor.letters())
+    async def is_mail_delivered(self, owned: list[Shadow]) -> bool:
+        """Return whether the messages that can be delivered are; those of no effect show nowhere else."""
+        waiting = Counter(mail.run for mail in await self.visitor.mail())
         return all(
-            waiting[shadow.id] == len(shadow.letters) or shadow.is_stopping_by_letter
+            waiting[shadow.id] == len(shadow.mails) or shadow.is_stopping_by_mail
             for shadow in owned
         )
 
@@ -262,42 +262,42 @@ class AnyOrder(RuleBasedStateMachine):
         return await task
 
     def hand_over(self, shadow: Shadow) -> None:
-        """Deliver the letters that wait, as the postman does."""
-        while shadow.owner is not None and not shadow.held and shadow.letters:
-            if shadow.is_stopping_by_letter and not shadow.run.is_over:
+        """Deliver the messages that wait, as the dispatcher does."""
+        while shadow.owner is not None and not shadow.held and shadow.mails:
+            if shadow.is_stopping_by_mail and not shadow.run.is_over:
                 return
-            letter = shadow.letters.pop(0)
-            shadow.feed(self.input_of(shadow, letter))
-            shadow.is_stopping_by_letter |= letter.kind == "stop"
+            mail = shadow.mails.pop(0)
+            shadow.feed(self.input_of(shadow, mail))
+            shadow.is_stopping_by_mail |= mail.kind == "stop"
 
-    def input_of(self, shadow: Shadow, letter: Letter) -> AnyInput:
-        match letter.kind:
+    def input_of(self, shadow: Shadow, mail: Mail) -> AnyInput:
+        match mail.kind:
             case "say":
                 return self.said(
-                    shadow, letter.id, letter.text, letter.question, letter.policy, letter.source
+                    shadow, mail.id, mail.text, mail.question, mail.policy, mail.source
                 )
             case "approve":
                 return Approve(
-                    question=letter.question or "",
-                    granted=letter.granted,
-                    for_run=letter.for_run,
-                    note=letter.text,
-                    edited=letter.edited,
+                    question=mail.question or "",
+                    granted=mail.granted,
+                    for_run=mail.for_run,
+                    note=mail.text,
+                    edited=mail.edited,
                 )
             case "revoke":
-                return Revoke(permission=letter.text)
+                return Revoke(permission=mail.text)
             case "compact":
-                return Compact(note=letter.text)
+                return Compact(note=mail.text)
             case "rename":
-                return Rename(name=letter.text)
+                return Rename(name=mail.text)
             case "withdraw":
-                return Withdraw(input_id=letter.text)
+                return Withdraw(input_id=mail.text)
             case "halt":
                 return Halt(shown=shadow.shown())
             case "unsuspend":
                 return Resume()
             case "stop":
-                return Stop(reason=letter.text, shown=shadow.shown())
+                return Stop(reason=mail.text, shown=shadow.shown())
 
     def said(
         self,
@@ -579,7 +579,7 @@ class AnyOrder(RuleBasedStateMachine):
         stopping = shadow.owner.machine(shadow.id).stop("enough")
         self.do(self.person(shadow, stopping, Stop(reason="enough", shown=shadow.shown())))
 
-    # --- rules: letters -----------------------------------------------------------------------
+    # --- rules: messages -----------------------------------------------------------------------
 
     @precondition(lambda self: self.alive())
     @rule(
@@ -588,53 +588,53 @@ class AnyOrder(RuleBasedStateMachine):
             ["say", "say", "answer", "answer", "approve", "halt", "withdraw", "unsuspend", "stop"]
         ),
     )
-    def a_letter(self, data: st.DataObject, kind: Any) -> None:
+    def a_message(self, data: st.DataObject, kind: Any) -> None:
         shadow = data.draw(st.sampled_from(self.alive()))
         number = self.next()
-        letter = Letter(id=f"letter{number}", run=shadow.id, at=0.0, source="visitor")
+        mail = Mail(id=f"message{number}", run=shadow.id, at=0.0, source="visitor")
         questions = [question.id for question in shadow.run.inbox.open_questions] or ["q1"]
         if kind == "stop" and not self.is_calm():
             kind = "halt"
         match kind:
             case "say":
-                letter = msgspec.structs.replace(
-                    letter,
+                mail = msgspec.structs.replace(
+                    mail,
                     text=data.draw(WORDS),
                     policy=data.draw(st.sampled_from([None, *POLICIES])),
                     unasked=True,
                 )
             case "answer":
-                letter = msgspec.structs.replace(
-                    letter,
+                mail = msgspec.structs.replace(
+                    mail,
                     text=data.draw(st.sampled_from(["5", "red", "1", "green"])),
                     question=data.draw(st.sampled_from(questions)),
                 )
             case _:
                 text = data.draw(st.sampled_from([*shadow.run.inbox.lines, "enough"]))
-                letter = msgspec.structs.replace(
-                    letter,
+                mail = msgspec.structs.replace(
+                    mail,
                     kind=kind,
                     text=text,
                     question=data.draw(st.sampled_from(questions)),
                     granted=data.draw(st.booleans()),
                 )
-        self.do(self.posted(shadow, letter))
+        self.do(self.posted(shadow, mail))
 
-    async def posted(self, shadow: Shadow, letter: Letter) -> None:
+    async def posted(self, shadow: Shadow, mail: Mail) -> None:
         try:
-            await self.visitor.post(letter)
+            await self.visitor.post(mail)
         except JournalFull:
             assert self.disk.is_full
             return
         assert not self.disk.is_full
-        if letter.kind == "say":
-            self.taken.add((shadow.id, letter.id))
-        shadow.letters.append(letter)
+        if mail.kind == "say":
+            self.taken.add((shadow.id, mail.id))
+        shadow.mails.append(mail)
         self.hand_over(shadow)
         if shadow.owner is not None:
             shadow.owner.engine.look()
         await self.settle()
-        assert await self.visitor.post(letter) == letter, "the same letter again is no other"
+        assert await self.visitor.post(mail) == mail, "the same message again is no other"
 
     # --- rules: the world ---------------------------------------------------------------------
 
@@ -701,11 +701,9 @@ class AnyOrder(RuleBasedStateMachine):
     def words_for_all_that_were_left(self, data: st.DataObject, policy: Policy | None) -> None:
         for shadow in self.alive():
             if shadow.owner is None:
-                id = f"letter{self.next()}"
-                letter = Letter(
-                    id=id, run=shadow.id, at=0.0, text="go on", policy=policy, unasked=True
-                )
-                self.do(self.posted(shadow, letter))
+                id = f"message{self.next()}"
+                mail = Mail(id=id, run=shadow.id, at=0.0, text="go on", policy=policy, unasked=True)
+                self.do(self.posted(shadow, mail))
         self.do(self.restarted(data.draw(st.sampled_from(self.consoles))))
 
     async def restarted(self, console: Console) -> None:
@@ -759,8 +757,8 @@ class AnyOrder(RuleBasedStateMachine):
         shadow.owner = None
         shadow.was_cut = was_cut
         shadow.held.clear()
-        shadow.is_stopping_by_letter = False
-        shadow.letters = await self.visitor.letters(shadow.id)
+        shadow.is_stopping_by_mail = False
+        shadow.mails = await self.visitor.mail(shadow.id)
 
     @precondition(lambda self: self.is_calm() and self.at_work())
     @rule(data=st.data(), steps=st.integers(0, 14), what=st.integers(0, 5))
@@ -777,7 +775,7 @@ class AnyOrder(RuleBasedStateMachine):
         inputs: list[AnyInput] = []
         task: asyncio.Task[Any] | None = None
         if what in (2, 3):
-            inputs += await self.a_letter_on_its_way(shadow, id)
+            inputs += await self.a_message_on_its_way(shadow, id)
         elif what == 0 or not waiting:
             saying = machine.say("quick", unasked=True, id=id)
             task = console.begin(saying)
@@ -798,16 +796,16 @@ class AnyOrder(RuleBasedStateMachine):
         if is_acknowledged and what != 1:
             self.taken.add((shadow.id, id))
 
-    async def a_letter_on_its_way(self, shadow: Shadow, id: str) -> list[AnyInput]:
-        """Post a letter and ring; return what comes of it."""
-        if self.disk.is_full or shadow.letters or shadow.is_stopping_by_letter:
+    async def a_message_on_its_way(self, shadow: Shadow, id: str) -> list[AnyInput]:
+        """Post a message and wake the owner; return what comes of it."""
+        if self.disk.is_full or shadow.mails or shadow.is_stopping_by_mail:
             return []
         assert shadow.owner is not None
-        letter = Letter(id=id, run=shadow.id, at=0.0, text="quick", unasked=True)
-        await self.visitor.post(letter)
+        mail = Mail(id=id, run=shadow.id, at=0.0, text="quick", unasked=True)
+        await self.visitor.post(mail)
         self.taken.add((shadow.id, id))
         shadow.owner.engine.look()
-        return [self.input_of(shadow, letter)]
+        return [self.input_of(shadow, mail)]
 
     @precondition(lambda self: self.is_calm() and len(self.alive()) > len(self.at_work()))
     @rule(data=st.data(), steps=st.integers(0, 20))
@@ -817,7 +815,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.do(self.killed_while_taking_up(data.draw(st.integers(0, 1)), shadow, steps))
 
     async def killed_while_taking_up(self, place: int, shadow: Shadow, steps: int) -> None:
-        console, letters = self.consoles[place], list(shadow.letters)
+        console, mails = self.consoles[place], list(shadow.mails)
         handlers = console.puppets.handlers()
         console.begin(console.engine.resume(shadow.id, handlers=handlers))
         for _ in range(steps):
@@ -826,13 +824,13 @@ class AnyOrder(RuleBasedStateMachine):
         facts = [envelope.event for envelope in await self.visitor.read(shadow.id)]
         if len(facts) > len(shadow.facts):
             shadow.feed(Recovered(was_cut=shadow.was_cut))
-        while len(facts) > len(shadow.facts) and letters:
-            shadow.feed(self.input_of(shadow, letters.pop(0)))
+        while len(facts) > len(shadow.facts) and mails:
+            shadow.feed(self.input_of(shadow, mails.pop(0)))
         assert facts == shadow.facts, unlike(facts, shadow.facts)
         kept = {kept.id: kept for kept in await self.visitor.listing()}[shadow.id]
         assert kept.was_cut or not shadow.was_cut
         shadow.was_cut = kept.was_cut
-        shadow.letters = await self.visitor.letters(shadow.id)
+        shadow.mails = await self.visitor.mail(shadow.id)
 
     def end_somehow(self, shadow: Shadow, waiting: Waiting) -> list[AnyInput]:
         """Let an effect end well; return what comes of it."""
@@ -860,7 +858,7 @@ class AnyOrder(RuleBasedStateMachine):
         console, self.calm = shadow.owner, 0
         self.do(self.left(console, [shadow], console.machine(shadow.id).leave()))
         shadow.owner, shadow.was_cut = None, False
-        shadow.is_stopping_by_letter = False
+        shadow.is_stopping_by_mail = False
         self.do(self.resumed(console, shadow))
 
     @precondition(lambda self: self.is_calm())
@@ -923,7 +921,7 @@ class AnyOrder(RuleBasedStateMachine):
             facts = [envelope.event for envelope in journal]
             assert facts == shadow.facts, unlike(facts, shadow.facts)
             assert [envelope.seq for envelope in journal] == list(range(1, len(facts) + 1))
-            waiting = {letter.id for letter in await self.visitor.letters(shadow.id)}
+            waiting = {mail.id for mail in await self.visitor.mail(shadow.id)}
             self.check_lines(shadow, shadow.facts, waiting)
             await self.check_owner(shadow)
 
@@ -1042,7 +1040,7 @@ def bounded(examples: int, steps: int) -> settings:
 
 
 @pytest.fixture(autouse=True)
-def _letters_are_looked_for_when_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def _messages_are_looked_for_when_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox, "TOGETHER_S", 3600.0)
 
 

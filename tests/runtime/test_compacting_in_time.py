@@ -107,14 +107,14 @@ async def test_another_process_has_a_chat_compacted_and_renamed(place: Place) ->
     owner = place.open()
     replies = [*(f"reply-{n} {LONG}" for n in range(1, 5)), "They talked."]
     world = fake_world(ScriptedModel(*replies), journal=owner, blobs=owner)
-    engine = LocalEngine(world, owner, bells=place.bells)
+    engine = LocalEngine(world, owner, sockets=place.sockets)
     async with asyncio.timeout(DEADLINE_S):
         machine = await talked(engine, "a", "b", "c", "d")
         other = await RemoteMachine.attached(
-            place.open(), machine.id, bells=place.bells, clock=JumpingClock()
+            place.open(), machine.id, sockets=place.sockets, clock=JumpingClock()
         )
         await other.rename("zoo")
-        await other.compact("the letters")
+        await other.compact("the messages")
         await other.settled()
         await machine.settled()
         assert machine.run.name == "zoo"
@@ -153,12 +153,12 @@ async def test_nobody_compacts_a_chat_that_nobody_runs(place: Place) -> None:
     owner = place.open()
     replies = [f"reply-{n} {LONG}" for n in range(1, 5)]
     world = fake_world(ScriptedModel(*replies), journal=owner, blobs=owner)
-    engine = LocalEngine(world, owner, bells=place.bells)
+    engine = LocalEngine(world, owner, sockets=place.sockets)
     async with asyncio.timeout(DEADLINE_S):
         machine = await talked(engine, "a", "b", "c", "d")
         await engine.close()
         other = await RemoteMachine.attached(
-            place.open(), machine.id, bells=place.bells, clock=JumpingClock()
+            place.open(), machine.id, sockets=place.sockets, clock=JumpingClock()
         )
         with pytest.raises(UserMistake, match="No process runs"):
             await other.compact()

@@ -7,9 +7,9 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.cli.headless import Asking, Given, go_on, unapproved
 from midstream.runtime.engine.local import LocalEngine
-from midstream.runtime.engine.resume import letters_taken
+from midstream.runtime.engine.resume import mail_taken
 from midstream.runtime.ports import ModelRequest
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -100,17 +100,17 @@ async def test_what_was_sent_meanwhile_is_heard_before_the_run_is_said_to_wait()
     store, tools = MemoryStore(), FakeTools()
     async with asyncio.timeout(DEADLINE_S):
         id = await left(store, tools, asks("One?"))
-        await store.post(Letter(id="a", run=id, at=0.0, text="1"))
-        await store.post(Letter(id="b", run=id, at=0.0, text="2", question="q1"))
+        await store.post(Mail(id="a", run=id, at=0.0, text="1"))
+        await store.post(Mail(id="b", run=id, at=0.0, text="2", question="q1"))
         second = engine(store, tools, "Done.")
         machine = await second.resume(id)
-        await letters_taken(machine, second.store)
+        await mail_taken(machine, second.store)
         run = await go_on(machine, Given(), Asking(second))
         await second.close()
 
     assert run.status == "finished"
     assert run.inbox.lines["a"].disposition == "answered"
-    assert await store.letters() == []
+    assert await store.mail() == []
 
 
 async def test_an_answer_is_given_as_soon_as_it_is_asked_for() -> None:

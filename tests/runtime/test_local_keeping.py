@@ -1,4 +1,4 @@
-"""Runs that outlive their process: taken up, their letters delivered, their snapshots no more than that."""
+"""Runs that outlive their process: taken up, their messages delivered, their snapshots no more."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ from midstream.runtime.engine.resume import refused
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import NO_PAGES, Letter
+from midstream.runtime.storage import NO_PAGES, Mail
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import (
     Chronicle,
@@ -68,8 +68,8 @@ class Process:
     async def die(self) -> None:
         """End as a killed process does: nothing is let go of, nothing more is written."""
         self.store.die()
-        if self.engine._postman is not None:
-            await self.engine._postman.close()
+        if self.engine._dispatcher is not None:
+            await self.engine._dispatcher.close()
         for machine in self.engine.machines():
             if machine._task is not None:
                 machine._task.cancel()
@@ -92,10 +92,10 @@ async def rounds(count: int = 30) -> None:
 
 
 async def emptied(store: MemoryStore) -> None:
-    """Return once every letter is delivered."""
+    """Return once every message is delivered."""
 
     async def are_none() -> bool:
-        return not await store.letters()
+        return not await store.mail()
 
     await until(are_none)
 
@@ -318,18 +318,18 @@ async def test_nothing_begins_in_an_engine_that_has_closed() -> None:
         assert one.engine.machines() == ()
 
 
-# --- letters --------------------------------------------------------------------------------------
+# --- messages --------------------------------------------------------------------------------------
 
 
-async def test_letters_are_delivered_in_order_and_once() -> None:
+async def test_messages_are_delivered_in_order_and_once() -> None:
     async with shared() as store:
         one, other = Process(store, *["ok"] * 5), store.beside()
         machine = await one.start(CHAT)
         await machine.settled()
         for n in range(5):
-            letter = Letter(id=f"l{n}", run=machine.id, at=1.0, text=f"line {n}", policy="queue")
-            assert await other.post(letter) == letter
-            await other.post(letter)
+            mail = Mail(id=f"l{n}", run=machine.id, at=1.0, text=f"line {n}", policy="queue")
+            assert await other.post(mail) == mail
+            await other.post(mail)
         one.engine.look()
         await emptied(other)
         await machine.settled()
@@ -341,15 +341,15 @@ async def test_letters_are_delivered_in_order_and_once() -> None:
         await other.aclose()
 
 
-async def test_a_letter_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
+async def test_a_message_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), "Done.")
         machine = await one.start()
         await machine.settled()
         await one.engine.close()
-        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         await rounds()
-        assert len(await two.store.letters()) == 1
+        assert len(await two.store.mail()) == 1
 
         again = await two.engine.resume(machine.id)
         assert (await again.wait()).output == "Done."
@@ -357,7 +357,7 @@ async def test_a_letter_to_a_run_nobody_has_waits_for_its_next_owner() -> None:
         await two.engine.close()
 
 
-async def test_letters_that_waited_are_heard_before_anything_begins_again() -> None:
+async def test_messages_that_waited_are_heard_before_anything_begins_again() -> None:
     async with shared() as store:
         gate = Gate()
         tools = FakeTools(FakeTool(name="look", gate=gate))
@@ -366,11 +366,11 @@ async def test_letters_that_waited_are_heard_before_anything_begins_again() -> N
         await gate.reached()
         await one.die()
         for id in ("a", "b"):
-            await two.store.post(Letter(id=id, run=machine.id, at=1.0, text=id, unasked=True))
+            await two.store.post(Mail(id=id, run=machine.id, at=1.0, text=id, unasked=True))
 
         again = await two.engine.resume(machine.id)
         assert list(again.run.inbox.lines) == ["a", "b"]
-        assert await two.store.letters() == []
+        assert await two.store.mail() == []
         run = await again.wait()
         assert [called.name for called in two.tools.calls] == [], "the call was cut by the words"
         assert [record.disposition for record in run.inbox.lines.values()] == ["interrupted"] * 2
@@ -387,21 +387,21 @@ async def test_a_stop_that_waited_ends_the_run_before_anything_begins_again() ->
         machine = await one.start()
         await gate.reached()
         await one.die()
-        await two.store.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
+        await two.store.post(Mail(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
 
         again = await two.engine.resume(machine.id)
         assert (again.run.status, again.run.halt.reason) == ("stopped", "enough")
         assert (two.model.asked, two.tools.calls) == ([], [])
-        assert await two.store.letters() == []
+        assert await two.store.mail() == []
         await two.engine.close()
 
 
 async def test_a_run_that_hears_nothing_while_it_is_taken_up_goes_on_all_the_same() -> None:
     class Mute(MemoryStore):
-        async def letters(self, run: str | None = None) -> list[Letter]:
+        async def mail(self, run: str | None = None) -> list[Mail]:
             if run is not None:
                 raise WorldTrouble("The disk is slow.")
-            return await super().letters(run)
+            return await super().mail(run)
 
     async with shared() as store:
         mute = Mute()
@@ -415,35 +415,35 @@ async def test_a_run_that_hears_nothing_while_it_is_taken_up_goes_on_all_the_sam
         await two.engine.close()
 
 
-async def test_a_letter_to_an_ended_run_whose_process_is_gone_is_refused() -> None:
+async def test_a_message_to_an_ended_run_whose_process_is_gone_is_refused() -> None:
     async with shared() as store:
         one, two = Process(store, "Done."), Process(store.beside(), asks("Which?"))
         machine = await one.start()
         ended = await machine.wait()
         await one.engine.close()
-        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="too late"))
-        await two.store.post(Letter(id="b", run=machine.id, at=1.0, kind="halt"))
+        await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="too late"))
+        await two.store.post(Mail(id="b", run=machine.id, at=1.0, kind="halt"))
 
         await two.engine.start(define(FLOW))
         await emptied(two.store)
-        assert [letter.text for letter in await refused(two.store, ended)] == ["too late"]
+        assert [mail.text for mail in await refused(two.store, ended)] == ["too late"]
         await two.engine.close()
 
 
-async def test_a_letter_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None:
+async def test_a_message_to_a_run_that_waits_for_an_owner_is_left_to_it() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?")), Process(store.beside(), asks("Which?"))
         machine = await one.start()
         await machine.settled()
         await one.engine.close()
-        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="src"))
+        await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="src"))
         await two.engine.start(define(FLOW))
         await rounds()
-        assert [letter.id for letter in await two.store.letters()] == ["a"]
+        assert [mail.id for mail in await two.store.mail()] == ["a"]
         await two.engine.close()
 
 
-async def test_without_a_bell_letters_are_found_when_they_are_written(
+async def test_without_a_socket_messages_are_found_when_they_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
@@ -451,9 +451,9 @@ async def test_without_a_bell_letters_are_found_when_they_are_written(
     class Counting(MemoryStore):
         looks = 0
 
-        async def letters(self, run: str | None = None) -> list[Letter]:
+        async def mail(self, run: str | None = None) -> list[Mail]:
             self.looks += 1
-            return await super().letters(run)
+            return await super().mail(run)
 
     async with asyncio.timeout(DEADLINE_S):
         store = Counting()
@@ -469,21 +469,21 @@ async def test_without_a_bell_letters_are_found_when_they_are_written(
         await rounds()
         assert store.looks == looks, "where nothing is written nothing is read"
         other = store.beside()
-        await other.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await other.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         assert (await machine.wait()).output == "Done."
         await one.engine.close()
 
 
-async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> None:
+async def test_a_message_that_was_taken_and_not_marked_is_not_taken_twice() -> None:
     async with shared() as store:
         one, two = Process(store, asks("Which?"), says("x", gate=Gate())), Process(store.beside())
         two.model = ScriptedModel("Done.")
         two.engine.world = fake_world(two.model, journal=two.store, blobs=two.store)
         machine = await one.start()
         await machine.settled()
-        letter = Letter(id="a", run=machine.id, at=1.0, text="src", question="q1")
-        await two.store.post(letter)
-        await hand_over(machine, letter)
+        mail = Mail(id="a", run=machine.id, at=1.0, text="src", question="q1")
+        await two.store.post(mail)
+        await hand_over(machine, mail)
         await one.die()
 
         again = await two.engine.resume(machine.id)
@@ -494,7 +494,7 @@ async def test_a_letter_that_was_taken_and_not_marked_is_not_taken_twice() -> No
         await two.engine.close()
 
 
-async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -> None:
+async def test_a_message_to_a_run_that_is_being_left_stays_for_the_next_owner() -> None:
     async with shared() as store:
         gate = Gate()
         shell = FakeTools(FakeTool(name="shell", effect="once", gate=gate))
@@ -503,11 +503,11 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
         machine = await one.start()
         await gate.reached()
         await machine.leave()
-        await two.store.post(Letter(id="a", run=machine.id, at=1.0, text="no"))
+        await two.store.post(Mail(id="a", run=machine.id, at=1.0, text="no"))
         for _ in range(5):
             one.engine.look()
             await rounds()
-        assert len(await two.store.letters()) == 1
+        assert len(await two.store.mail()) == 1
         await one.engine.close()
 
         again = await two.engine.resume(machine.id)
@@ -516,7 +516,7 @@ async def test_a_letter_to_a_run_that_is_being_left_stays_for_the_next_owner() -
         await two.engine.close()
 
 
-async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
+async def test_a_run_that_is_ours_no_more_keeps_the_dispatcher_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox, "LOOK_EVERY_S", 2 * DEADLINE_S)
@@ -524,9 +524,9 @@ async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
     class Counting(MemoryStore):
         looks = 0
 
-        async def letters(self, run: str | None = None) -> list[Letter]:
+        async def mail(self, run: str | None = None) -> list[Mail]:
             self.looks += 1
-            return await super().letters(run)
+            return await super().mail(run)
 
     async with shared() as store:
         counting = Counting()
@@ -535,7 +535,7 @@ async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
         machine = await one.start()
         await machine.settled()
         await machine.leave()
-        await store.post(Letter(id="a", run=machine.id, at=1.0, text="no"))
+        await store.post(Mail(id="a", run=machine.id, at=1.0, text="no"))
         one.engine.look()
         await rounds()
         looks = counting.looks
@@ -544,12 +544,12 @@ async def test_a_run_that_is_ours_no_more_keeps_the_postman_still(
         await one.engine.close()
 
 
-async def test_a_letter_to_a_run_that_has_ended_is_put_away() -> None:
+async def test_a_message_to_a_run_that_has_ended_is_put_away() -> None:
     async with shared() as store:
         one, other = Process(store, "Done."), store.beside()
         machine = await one.start()
         await machine.wait()
-        await other.post(Letter(id="a", run=machine.id, at=1.0, text="too late"))
+        await other.post(Mail(id="a", run=machine.id, at=1.0, text="too late"))
         one.engine.look()
         await emptied(other)
         await one.engine.close()
@@ -560,25 +560,25 @@ async def test_what_cannot_be_done_any_more_does_not_hold_up_the_rest() -> None:
         one, other = Process(store, asks("Which?"), "Done."), store.beside()
         machine = await one.start()
         await machine.settled()
-        for letter in (
-            Letter(id="a", run=machine.id, at=1.0, text="x", question="q9"),
-            Letter(id="b", run=machine.id, at=1.0, kind="approve", question="q9", granted=True),
-            Letter(id="c", run=machine.id, at=1.0, kind="withdraw", text="never"),
-            Letter(id="d", run=machine.id, at=1.0, text="src", question="q1"),
+        for mail in (
+            Mail(id="a", run=machine.id, at=1.0, text="x", question="q9"),
+            Mail(id="b", run=machine.id, at=1.0, kind="approve", question="q9", granted=True),
+            Mail(id="c", run=machine.id, at=1.0, kind="withdraw", text="never"),
+            Mail(id="d", run=machine.id, at=1.0, text="src", question="q1"),
         ):
-            await other.post(letter)
+            await other.post(mail)
         one.engine.look()
         assert (await machine.wait()).output == "Done."
         await emptied(other)
         await one.engine.close()
 
 
-async def test_a_stop_by_letter_ends_the_run_and_lets_go_of_it() -> None:
+async def test_a_stop_by_message_ends_the_run_and_lets_go_of_it() -> None:
     async with shared() as store:
         one, other = Process(store, asks("Which?")), store.beside()
         machine = await one.start()
         await machine.settled()
-        await other.post(Letter(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
+        await other.post(Mail(id="a", run=machine.id, at=1.0, kind="stop", text="enough"))
         one.engine.look()
         assert (await machine.wait()).halt.reason == "enough"
         await emptied(other)
@@ -586,7 +586,7 @@ async def test_a_stop_by_letter_ends_the_run_and_lets_go_of_it() -> None:
         await one.engine.close()
 
 
-async def test_without_room_a_letter_waits() -> None:
+async def test_without_room_a_message_waits() -> None:
     class Full(MemoryStore):
         is_full = False
 
@@ -602,11 +602,11 @@ async def test_without_room_a_letter_waits() -> None:
         machine = await one.start()
         await machine.settled()
         full.is_full = True
-        await store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         for _ in range(3):
             one.engine.look()
             await rounds()
-        assert len(await store.letters()) == 1
+        assert len(await store.mail()) == 1
         assert machine.run.inbox.lines == {}
         full.is_full = False
         one.engine.look()
@@ -615,7 +615,7 @@ async def test_without_room_a_letter_waits() -> None:
         await one.engine.close()
 
 
-async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_over_again() -> None:
+async def test_a_message_marked_while_a_later_look_is_under_way_is_not_handed_over_again() -> None:
     class Late(MemoryStore):
         looking, marking = Gate(), Gate()
         is_late = False
@@ -624,8 +624,8 @@ async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_ove
             super().__init__()
             self.marked: list[str] = []
 
-        async def letters(self, run: str | None = None) -> list[Letter]:
-            found = await super().letters(run)
+        async def mail(self, run: str | None = None) -> list[Mail]:
+            found = await super().mail(run)
             if self.is_late:
                 await self.looking.passed()
             return found
@@ -640,7 +640,7 @@ async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_ove
         one = Process(store, asks("Which?"))
         machine = await one.start()
         await machine.settled()
-        await store.post(Letter(id="a", run=machine.id, at=1.0, kind="halt"))
+        await store.post(Mail(id="a", run=machine.id, at=1.0, kind="halt"))
         one.engine.look()
         await store.marking.reached()
         store.is_late = True
@@ -654,7 +654,7 @@ async def test_a_letter_marked_while_a_later_look_is_under_way_is_not_handed_ove
         await one.engine.close()
 
 
-async def test_a_letter_that_met_a_broken_journal_stays() -> None:
+async def test_a_message_that_met_a_broken_journal_stays() -> None:
     class Broken(MemoryStore):
         is_broken = False
 
@@ -670,14 +670,14 @@ async def test_a_letter_that_met_a_broken_journal_stays() -> None:
         machine = await one.start()
         await machine.settled()
         broken.is_broken = True
-        await store.post(Letter(id="a", run=machine.id, at=1.0, text="src", question="q1"))
+        await store.post(Mail(id="a", run=machine.id, at=1.0, text="src", question="q1"))
         one.engine.look()
         assert (await machine.wait()).status == "failed"
         for _ in range(3):
             one.engine.look()
             await rounds()
         await one.engine.close()
-        assert len(await store.letters()) == 1
+        assert len(await store.mail()) == 1
 
         again = await two.engine.resume(machine.id)
         assert (await again.wait()).output == "Done."

@@ -48,7 +48,7 @@ class Owner:
         self.tools = tools or FakeTools()
         self.model = ScriptedModel(*script)
         world = fake_world(self.model, tools=self.tools, journal=self.store)
-        self.engine = LocalEngine(world, self.store, bells=place.bells)
+        self.engine = LocalEngine(world, self.store, sockets=place.sockets)
         self.heard = Chronicle()
         self.engine.listen(self.heard)
 
@@ -76,7 +76,7 @@ async def attached(
     """Give another process's view of a run."""
     tap = None if heard is None else heard.append
     machine = await RemoteMachine.attached(
-        place.open(), id, bells=place.bells, clock=JumpingClock(), tap=tap
+        place.open(), id, sockets=place.sockets, clock=JumpingClock(), tap=tap
     )
     try:
         yield machine
@@ -175,7 +175,7 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
         await machine.leave()  # deaf from here on, as a hung process is
         async with attached(place, machine.id) as remote:
             saying = asyncio.create_task(remote.say("yes", id="mine"))
-            while not await remote._store.letters(machine.id):
+            while not await remote._store.mail(machine.id):
                 await remote._store.changed(1.0)
             place.kill(first.store)
             receipt = await saying
@@ -192,8 +192,8 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
 
 async def _buried(owner: Owner) -> None:
     """Take down what is left of a process that died: its tasks live in this one."""
-    assert owner.engine._postman is not None
-    await owner.engine._postman.close()
+    assert owner.engine._dispatcher is not None
+    await owner.engine._dispatcher.close()
 
 
 async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(
@@ -207,13 +207,13 @@ async def test_words_answer_what_is_asked_when_they_are_sent_and_nothing_later(
         await gate.reached()
         for owner in owners:
             await owner.engine.close()
-        letters = []
+        mails = []
         for machine in (asking, busy):
             async with attached(place, machine.id) as remote:
                 await remote.say("yes")
-                letters += await remote._store.letters(machine.id)
+                mails += await remote._store.mail(machine.id)
 
-    assert [(letter.question, letter.unasked) for letter in letters] == [
+    assert [(mail.question, mail.unasked) for mail in mails] == [
         ("q1", False),
         (None, True),
     ]
@@ -292,7 +292,7 @@ async def test_nobody_can_be_told_to_stop_a_run_nobody_runs(place: Place) -> Non
                 await remote.stop()
             await remote.halt()
 
-            assert await remote._store.letters(machine.id) == []
+            assert await remote._store.mail(machine.id) == []
 
 
 async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> None:
@@ -305,7 +305,7 @@ async def test_words_that_wait_for_an_owner_can_be_taken_back(place: Place) -> N
             receipt = await remote.say("yes")
             await remote.withdraw(receipt.input_id)
 
-            assert await remote._store.letters(machine.id) == []
+            assert await remote._store.mail(machine.id) == []
             ended = await stop_here(remote._store, JumpingClock(), machine.id, reason="enough")
             assert await refused(remote._store, ended) == []
 
@@ -324,12 +324,12 @@ async def test_words_whose_run_ends_before_it_hears_them_are_refused(place: Plac
             again = await remote.say("yes", id="mine")
             late = await refused(remote._store, ended)
 
-            assert await remote._store.letters(machine.id) == []
+            assert await remote._store.mail(machine.id) == []
     assert receipt.handling == "queue"
     assert record is not None
     assert (record.disposition, record.reason) == ("rejected", "the run has ended")
     assert (again.handling, again.reason) == ("reject", "the run has ended")
-    assert [letter.text for letter in late] == ["yes"]
+    assert [mail.text for mail in late] == ["yes"]
 
 
 async def test_queued_words_are_taken_back_from_another_process(place: Place) -> None:

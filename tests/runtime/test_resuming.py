@@ -16,7 +16,7 @@ from midstream.language.spec import Definition, chat_definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.runtime.workflow_library import WorkflowLibrary
 from midstream.testing.fakes import (
     Chronicle,
@@ -86,7 +86,7 @@ class Home:
         world = fake_world(
             ScriptedModel(*script), journal=store, workspace=workspace or self.workspace
         )
-        self.engines.append(LocalEngine(world, store, bells=self.place.bells))
+        self.engines.append(LocalEngine(world, store, sockets=self.place.sockets))
         return self.engines[-1]
 
     async def left(self) -> str:
@@ -352,7 +352,7 @@ async def test_only_what_is_owed_something_here_and_by_nobody_is_told(
         await gate.reached()
         await busy.close()
         living, _ = await chat(home)
-        await living.store.post(_letter(written_chat.id))
+        await living.store.post(_mail(written_chat.id))
         here = await cut_runs(living.store, home.workspace)
         there = await cut_runs(living.store, tmp_path)
         await living.close()
@@ -362,8 +362,8 @@ async def test_only_what_is_owed_something_here_and_by_nobody_is_told(
     assert there == []
 
 
-def _letter(run: str) -> Letter:
-    return Letter(id="one", run=run, at=0.0, text="Are you there?")
+def _mail(run: str) -> Mail:
+    return Mail(id="one", run=run, at=0.0, text="Are you there?")
 
 
 class Work:

@@ -77,7 +77,7 @@ class Home:
         """Return an engine as a new process has it."""
         store = self.place.open()
         world = fake_world(ScriptedModel(), journal=store, workspace=self.folder)
-        return LocalEngine(world, store, bells=self.place.bells)
+        return LocalEngine(world, store, sockets=self.place.sockets)
 
     async def left(self, name: str) -> str:
         """Return a run that asked something and was left."""

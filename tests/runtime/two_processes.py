@@ -18,7 +18,7 @@ class Place:
         self._first = MemoryStore() if kind == "memory" else None
         self._path = folder / "journal.db"
         self._opened: list[MemoryStore | SqliteStore] = []
-        self.bells = None if kind == "memory" else Path(f"{self._path}.d")
+        self.sockets = None if kind == "memory" else Path(f"{self._path}.d")
 
     def open(self) -> MemoryStore | SqliteStore:
         """Return one more owner."""

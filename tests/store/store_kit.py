@@ -55,7 +55,7 @@ async def child(script: str, *arguments: object) -> asyncio.subprocess.Process:
         from midstream.store import schema
         schema.BUSY_MS = {1_000 * DEADLINE_S}
         from midstream.store.sqlite import SqliteStore
-        from midstream.runtime.storage import Letter
+        from midstream.runtime.storage import Mail
         from midstream.testing.contracts import fact, facts
         path, arguments = Path(sys.argv[1]), sys.argv[2:]
     """

@@ -14,7 +14,7 @@ from store_kit import edit, opened, refusal
 from midstream.core.codec import FIRST, chained
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, UserMistake, WorldTrouble
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store.encoding import marked
 from midstream.store.salvage import salvage
 from midstream.store.sqlite import SqliteStore
@@ -24,7 +24,7 @@ PAGE = 4096
 
 
 async def made(path: Path) -> dict[str, list[Envelope]]:
-    """Make a journal with runs, a fork, large facts, letters and contents; return what is in it."""
+    """Make a journal with runs, a fork, large facts, messages and contents; return what is in it."""
     chance = random.Random(7)
     kept: dict[str, list[Envelope]] = {}
     async with opened(path) as store:
@@ -43,7 +43,7 @@ async def made(path: Path) -> dict[str, list[Envelope]]:
         more = [fact("fork", count + 1, "y" * 5_000)]
         await store.append("fork", count, more)
         kept["fork"] += more
-        await store.post(Letter(id="1", run="a", at=1.0, text="hello"))
+        await store.post(Mail(id="1", run="a", at=1.0, text="hello"))
         await store.put(b"content")
     return kept
 
@@ -174,7 +174,7 @@ async def test_where_no_fact_is_damaged_none_is_lost(
     assert done.damaged.exists()
     assert await read(path) == kept
     async with opened(path) as store:
-        assert [letter.text for letter in await store.letters()] == ["hello"]
+        assert [mail.text for mail in await store.mail()] == ["hello"]
         for listed in await store.listing():
             assert (listed.damaged, listed.seq) == ("", len(kept[listed.id]))
         key = await store.put(b"content")

@@ -7,7 +7,7 @@ import pytest
 from store_kit import edit, opened
 
 from midstream.language.errors import JournalDamaged, MidstreamError, WorldTrouble
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.testing.contracts import fact, facts
 
 CHANGES = {
@@ -194,30 +194,30 @@ async def test_a_fork_whose_source_is_gone_is_damaged(tmp_path: Path) -> None:
         "seal=x'00'",
     ],
 )
-async def test_a_changed_letter_is_never_handed_out(tmp_path: Path, change: str) -> None:
+async def test_a_changed_message_is_never_handed_out(tmp_path: Path, change: str) -> None:
     path = tmp_path / "journal.db"
-    whole = Letter(id="2", run="r", at=2.0, text="whole")
+    whole = Mail(id="2", run="r", at=2.0, text="whole")
     async with opened(path) as store:
         for run in ("r", "other"):
             await store.append(run, 0, [fact(run, 1)])
-        await store.post(Letter(id="1", run="r", at=1.0, text="rm -r build"))
+        await store.post(Mail(id="1", run="r", at=1.0, text="rm -r build"))
         await store.post(whole)
     edit(path, f"update inbox set {change} where number=1")
     async with opened(path) as store:
-        assert await store.letters() == [whole]
+        assert await store.mail() == [whole]
         if "ff' as text) where" not in change and not change.startswith("run=cast"):
             assert any(run.damaged for run in await store.listing())
 
 
-async def test_the_id_of_a_damaged_letter_is_not_taken_for_kept(tmp_path: Path) -> None:
+async def test_the_id_of_a_damaged_message_is_not_taken_for_kept(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    letter = Letter(id="1", run="r", at=1.0, text="words")
+    mail = Mail(id="1", run="r", at=1.0, text="words")
     async with opened(path) as store:
-        await store.post(letter)
+        await store.post(mail)
     edit(path, "update inbox set body=replace(body, 'words', 'other')")
     async with opened(path) as store:
         with pytest.raises(WorldTrouble):
-            await store.post(letter)
+            await store.post(mail)
 
 
 @pytest.mark.parametrize("change", ["data=x'00'", "seq=2", "seal=x''", "run='other'", "seq='x'"])
@@ -260,7 +260,7 @@ async def test_torn_pages_are_told_and_harm_no_other_file(tmp_path: Path) -> Non
         assert [run.id for run in await store.listing()] == ["r"]
         with pytest.raises(WorldTrouble):
             await store.append("r", 1000, [fact("r", 1001)])
-        await store.post(Letter(id="1", run="r", at=1.0))
+        await store.post(Mail(id="1", run="r", at=1.0))
 
 
 async def test_a_file_cut_in_half_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from store_kit import child, edit, line_of, opened
 
 from midstream.language.errors import JournalFull, JournalLost
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.testing.contracts import fact, facts
 
 
@@ -67,7 +67,7 @@ async def test_nothing_is_kept_in_a_journal_that_is_another_now(
         with pytest.raises(JournalLost) as caught:
             await store.append("r", 6, [fact("r", 7)])
         with pytest.raises(JournalLost):
-            await store.post(Letter(id="1", run="r", at=1.0, text="hello"))
+            await store.post(Mail(id="1", run="r", at=1.0, text="hello"))
         with pytest.raises(JournalLost):
             await store.claim("r")
 

@@ -12,7 +12,7 @@ from store_kit import opened
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store import facts as journal
 from midstream.store import schema
 from midstream.store.encoding import body_of
@@ -44,12 +44,12 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
         with pytest.raises(JournalFull) as caught:
             await store.append("r", 1, [fact("r", 2), fact("r", 3, LARGE)])
         with pytest.raises(JournalFull):
-            await store.post(Letter(id="1", run="r", at=1.0, text=LARGE))
+            await store.post(Mail(id="1", run="r", at=1.0, text=LARGE))
 
         assert str(path) in caught.value.what
         assert caught.value.hint
         assert await store.read("r") == [fact("r", 1)]
-        assert await store.letters() == []
+        assert await store.mail() == []
         await store.set_quota(2**30)
         await store.append("r", 1, [fact("r", 2), fact("r", 3, LARGE)])
         assert len(await store.read("r")) == 3

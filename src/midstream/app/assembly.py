@@ -161,7 +161,10 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     lacking = no_model(config.models) if is_offline else ""
     return Parts(
         engine=LocalEngine(
-            world, kept, bells=bells(config) if kept.is_lasting else None, limits=config.budget
+            world,
+            kept,
+            sockets=sockets_folder(config) if kept.is_lasting else None,
+            limits=config.budget,
         ),
         store=kept,
         library=library,
@@ -192,8 +195,8 @@ def sandbox_of(config: ConfigManager) -> "Sandbox":
     return Sandbox(config.state_dir, hidden=(config.user_dir, *hidden))
 
 
-def bells(config: ConfigManager) -> Path:
-    """Return the folder where the owners of runs can be rung."""
+def sockets_folder(config: ConfigManager) -> Path:
+    """Return the folder where the owners of runs can be woken."""
     path = journal_path(config)
     return path.with_name(f"{path.name}.d")
 

@@ -120,7 +120,7 @@ def _salvage(options: Options) -> int:
         answer(options, done, f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.")
         return FINISHED
     whole = [run for run in done.runs if run.facts == run.had]
-    lines = [f"{_some_runs(len(whole))} whole, {counted(done.letters, 'message')} to runs."]
+    lines = [f"{_some_runs(len(whole))} whole, {counted(done.mails, 'message')} to runs."]
     for run in done.runs:
         of = f" of {run.had}" if run.had else ""
         if run.renamed:

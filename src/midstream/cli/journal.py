@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from midstream.app.assembly import Options, SystemClock, bells, journal_path, opened_store
+from midstream.app.assembly import Options, SystemClock, journal_path, opened_store, sockets_folder
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.remote import RemoteMachine
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The open store, the file it is in, and the folder where the owners of runs can be rung."""
+    """The open store, the file it is in, and the folder where the owners of runs can be woken."""
 
     store: Store
     path: Path
-    bells: Path
+    sockets: Path
 
     @asynccontextmanager
     async def attached(
@@ -32,7 +32,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ) -> AsyncIterator[RemoteMachine]:
         """Give a run of another process, or of none."""
         machine = await RemoteMachine.attached(
-            self.store, id, bells=self.bells, clock=SystemClock(), tap=tap
+            self.store, id, sockets=self.sockets, clock=SystemClock(), tap=tap
         )
         try:
             yield machine
@@ -52,7 +52,9 @@ def with_journal(options: Options, work: Callable[[Journal], Awaitable[T]]) -> T
         config = await in_thread(lambda: ConfigManager(options.workspace))
         store = await in_thread(lambda: opened_store(config))
         try:
-            return await work(Journal(store=store, path=journal_path(config), bells=bells(config)))
+            return await work(
+                Journal(store=store, path=journal_path(config), sockets=sockets_folder(config))
+            )
         finally:
             await store.aclose()
 

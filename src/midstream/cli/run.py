@@ -98,14 +98,14 @@ def resume(
     """Go on with a run that is not running: its output on stdout, progress on stderr."""
     from midstream.cli.headless import Asking, Given, go_on
     from midstream.runtime.engine.open_run import found
-    from midstream.runtime.engine.resume import letters_taken, take_up
+    from midstream.runtime.engine.resume import mail_taken, take_up
 
     given = Given(answers=answer, allowed=options.allowed)
 
     async def work(made: Parts) -> "Run":
         kept = await found(made.store, run)
         machine = await take_up(made.engine, made.library, kept.id, choice=choice or "ask")
-        await letters_taken(machine, made.store)
+        await mail_taken(machine, made.store)
         return await go_on(machine, given, Asking(made.engine))
 
     return _headless(options, work)

@@ -17,7 +17,7 @@ from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt
-from midstream.runtime.storage import KeptRun, Letter
+from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
 from midstream.views.lanes import Lane, lanes
 from midstream.views.run_status import where
@@ -50,14 +50,14 @@ _LONGEST = 72
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Everything `show` tells of one run. `journal` is the file that keeps it.
 
-    `letters` may still be heard; `refused` came to a run that had ended.
+    `mails` may still be heard; `refused` came to a run that had ended.
     """
 
     kept: KeptRun
     run: Run
     facts: Sequence[Envelope]
-    letters: Sequence[Letter]
-    refused: Sequence[Letter] = ()
+    mails: Sequence[Mail]
+    refused: Sequence[Mail] = ()
     journal: str
 
 
@@ -166,8 +166,8 @@ def shown_lines(shown: Shown, *, now: float) -> list[str]:
         ("waiting", f"{record.handling}: {as_typed(record.text, record.to)}")
         for record in run.inbox.undelivered
     ]
-    rows += [("not heard", letter.text or letter.kind) for letter in shown.letters]
-    rows += [("refused", f"{letter.text}: the run has ended") for letter in shown.refused]
+    rows += [("not heard", mail.text or mail.kind) for mail in shown.mails]
+    rows += [("refused", f"{mail.text}: the run has ended") for mail in shown.refused]
     tokens = f"{total.input_tokens} tokens in, {total.output_tokens} out"
     rows.append(("cost", f"{in_words(total)}, {total.requests} requests, {tokens}"))
     if run.output is not None:
@@ -198,7 +198,7 @@ def shown_object(shown: Shown) -> dict[str, Any]:
             {"input_id": each.id} | _picked(each, "text", "handling", "to")
             for each in run.inbox.undelivered
         ],
-        "letters": [{"input_id": each.id, "text": each.text} for each in shown.letters],
+        "letters": [{"input_id": each.id, "text": each.text} for each in shown.mails],
         "refused": [{"input_id": each.id, "text": each.text} for each in shown.refused],
         "output": run.output,
         "error": run.error,

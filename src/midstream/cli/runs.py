@@ -77,7 +77,7 @@ def show(options: Options, run: str, drawn: bool) -> int:
             kept=kept,
             run=stands,
             facts=facts,
-            letters=() if stands.is_over else await journal.store.letters(kept.id),
+            mails=() if stands.is_over else await journal.store.mail(kept.id),
             refused=await refused(journal.store, stands),
             journal=str(journal.path),
         )
@@ -277,7 +277,7 @@ def stop(options: Options, run: str) -> int:
             else:
                 await stop_here(journal.store, SystemClock(), kept.id, reason=STOPPED_FROM_OUTSIDE)
             ended = await opened(journal.store, kept.id)
-            unheard += [letter.text for letter in await refused(journal.store, ended)]
+            unheard += [mail.text for mail in await refused(journal.store, ended)]
         told = {"type": "stopped", "run": kept.id, "text": how, "unheard": unheard}
         lines = (f"Run {kept.id} {how}.", *(f"It did not get: {text}" for text in unheard))
         answer(options, told, *lines)

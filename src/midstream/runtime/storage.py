@@ -85,7 +85,7 @@ class Catalogue(Protocol):
         """
 
 
-LetterKind: TypeAlias = Literal[
+MailKind: TypeAlias = Literal[
     "say",
     "halt",
     "stop",
@@ -98,10 +98,10 @@ LetterKind: TypeAlias = Literal[
 ]
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Mail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something a person did to a run from any process, kept until the run's owner has taken it.
 
-    `id` is unique for the run: the same id again is the same letter. For `say`: `text`, `question`
+    `id` is unique for the run: the same id again is the same message. For `say`: `text`, `question`
     (the id of the question it answers), `unasked` and `policy` as in `Machine.say`. For `approve`:
     `question`, `granted`, `for_run`, `edited`, and `text` as the note; for `revoke`: `text` is the
     permission. For `stop`: `text` is the reason. For
@@ -112,7 +112,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     run: str
     at: float
-    kind: LetterKind = "say"
+    kind: MailKind = "say"
     text: str = ""
     source: str = "user"
     question: str | None = None
@@ -124,22 +124,22 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inbox(Protocol):
-    """Letters to runs. Posting is durable; a letter is handed out until it is said to be delivered."""
+    """Messages to runs. Posting is durable; a message is handed out until it is said to be delivered."""
 
-    async def post(self, letter: Letter) -> Letter:
-        """Keep a letter and return the kept one: an earlier one where the id was used for this run.
+    async def post(self, mail: Mail) -> Mail:
+        """Keep a message and return the kept one: an earlier one where the id was used for this run.
 
-        A delivered letter is remembered by its id for as long as the run is.
+        A delivered message is remembered by its id for as long as the run is.
         """
 
-    async def letters(self, run: str | None = None) -> list[Letter]:
-        """Return the undelivered letters, of one run or of all, the oldest first."""
+    async def mail(self, run: str | None = None) -> list[Mail]:
+        """Return the undelivered messages, of one run or of all, the oldest first."""
 
-    async def posted(self, run: str) -> list[Letter]:
-        """Return every letter there ever was to a run, delivered or not, the oldest first."""
+    async def posted(self, run: str) -> list[Mail]:
+        """Return every message there ever was to a run, delivered or not, the oldest first."""
 
     async def delivered(self, run: str, id: str) -> None:
-        """Hand a letter out no more. An unknown one is left unknown."""
+        """Hand a message out no more. An unknown one is left unknown."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from midstream.core.codec import decode_fact, encode_fact
 from midstream.core.events import AnyFact, Fact, HandlerRan, StateTransition
 from midstream.core.notices import Envelope
 from midstream.language.errors import AuthorMistake, OurBug
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 
 MAX_FACT_BYTES = 64 * 1024 * 1024
 """The largest fact that is kept. Larger contents belong in the blob store."""
 
 _ENCODER = msgspec.json.Encoder()
-_LETTER = msgspec.json.Decoder(Letter)
+_MAIL = msgspec.json.Decoder(Mail)
 
 
 def checked(run: str, expected: int, facts: Sequence[Envelope]) -> None:
@@ -94,20 +94,20 @@ def _refuse_strange(fact: AnyFact) -> None:
                 raise ValueError(f"{type(other).__name__} is not a JSON type")
 
 
-def letter_body(letter: Letter) -> bytes:
-    """Return a letter as JSON.
+def mail_body(mail: Mail) -> bytes:
+    """Return a message as JSON.
 
     Raises:
         AuthorMistake: it holds half a surrogate pair, or is too large.
     """
     try:
-        body = _ENCODER.encode(letter)
+        body = _ENCODER.encode(mail)
         if len(body) > MAX_FACT_BYTES:
             raise ValueError(f"they are {len(body)} bytes long, and {MAX_FACT_BYTES} is the most")
-        _LETTER.decode(body)
+        _MAIL.decode(body)
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise AuthorMistake(
-            f"The words {letter.id!r} to run {letter.run!r} cannot be kept: {error}.",
+            f"The words {mail.id!r} to run {mail.run!r} cannot be kept: {error}.",
             hint="Send plain text; put large contents into a file.",
         ) from error
     return body

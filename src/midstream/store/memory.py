@@ -12,8 +12,8 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Letter
-from midstream.store.encoding import body_of, checked, letter_body
+from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Mail
+from midstream.store.encoding import body_of, checked, mail_body
 from midstream.store.refusals import (
     closed,
     elsewhere,
@@ -53,7 +53,7 @@ class _Contents:
 
     def __init__(self) -> None:
         self.runs: dict[str, _Run] = {}
-        self.letters: dict[tuple[str, str], Letter] = {}
+        self.mails: dict[tuple[str, str], Mail] = {}
         self.delivered: set[tuple[str, str]] = set()
         self.leases: dict[str, str] = {}
         self.snapshots: dict[str, tuple[int, bytes, dict[str, bytes]]] = {}
@@ -203,32 +203,32 @@ class MemoryStore:
 
     # --- the inbox ------------------------------------------------------------------------------
 
-    async def post(self, letter: Letter) -> Letter:
-        """Keep a letter and return the kept one."""
+    async def post(self, mail: Mail) -> Mail:
+        """Keep a message and return the kept one."""
         self._refuse_closed()
-        letter_body(letter)
-        kept = self._contents.letters.setdefault((letter.run, letter.id), letter)
+        mail_body(mail)
+        kept = self._contents.mails.setdefault((mail.run, mail.id), mail)
         self._changed()
         return kept
 
-    async def letters(self, run: str | None = None) -> list[Letter]:
-        """Return the undelivered letters, the oldest first."""
+    async def mail(self, run: str | None = None) -> list[Mail]:
+        """Return the undelivered messages, the oldest first."""
         self._refuse_closed()
         return [
-            letter
-            for key, letter in self._contents.letters.items()
-            if key not in self._contents.delivered and run in (None, letter.run)
+            mail
+            for key, mail in self._contents.mails.items()
+            if key not in self._contents.delivered and run in (None, mail.run)
         ]
 
-    async def posted(self, run: str) -> list[Letter]:
-        """Return every letter there ever was to a run, the oldest first."""
+    async def posted(self, run: str) -> list[Mail]:
+        """Return every message there ever was to a run, the oldest first."""
         self._refuse_closed()
-        return [letter for key, letter in self._contents.letters.items() if key[0] == run]
+        return [mail for key, mail in self._contents.mails.items() if key[0] == run]
 
     async def delivered(self, run: str, id: str) -> None:
-        """Hand a letter out no more."""
+        """Hand a message out no more."""
         self._refuse_closed()
-        if (run, id) in self._contents.letters:
+        if (run, id) in self._contents.mails:
             self._contents.delivered.add((run, id))
             self._changed()
 

@@ -12,8 +12,8 @@ import apsw
 import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.storage import Claim, KeptRun, Letter
-from midstream.store.encoding import letter_body, seal
+from midstream.runtime.storage import Claim, KeptRun, Mail
+from midstream.store.encoding import mail_body, seal
 from midstream.store.facts import (
     Head,
     head_numbered,
@@ -27,7 +27,7 @@ from midstream.store.owners import Owners, new_name
 from midstream.store.refusals import owned
 from midstream.store.schema import DELIVERED
 
-_LETTER = msgspec.json.Decoder(Letter)
+_MAIL = msgspec.json.Decoder(Mail)
 _COLUMNS = (
     "number, cast(run as blob), cast(id as blob), cast(body as blob), delivered, cast(seal as blob)"
 )
@@ -48,11 +48,11 @@ def listed(
         parent = None if number is None else head_numbered(connection, number)
         names[number] = "?" if parent is None else parent.id
     is_alive = cache(owners.is_alive)
-    # Asked once for all: most runs have nobody, and no letter ever came to them.
+    # Asked once for all: most runs have nobody, and no message ever came to them.
     every = connection.execute("select cast(run as blob), cast(owner as blob) from leases")
     leases = {text_in(run): text_in(owner) for run, owner in every}
-    lettered = connection.execute("select cast(run as blob) from inbox group by run")
-    addressed = {text_in(run) for (run,) in lettered}
+    written_to = connection.execute("select cast(run as blob) from inbox group by run")
+    addressed = {text_in(run) for (run,) in written_to}
     return [
         _kept(
             head,
@@ -101,48 +101,48 @@ def _damage(connection: apsw.Connection, head: Head, *, is_addressed: bool = Tru
         return "its row is not what was written"
     if not is_addressed:
         return ""
-    is_broken = any(_letter_in(row) is None for row in _undelivered(connection, head.id))
+    is_broken = any(_mail_in(row) is None for row in _undelivered(connection, head.id))
     return "words sent to it are not what was written" if is_broken else ""
 
 
 # --- the inbox ----------------------------------------------------------------------------------
 
 
-def post(connection: apsw.Connection, letter: Letter) -> Letter:
-    """Keep a letter, or return the one of that id."""
-    body = letter_body(letter)
+def post(connection: apsw.Connection, mail: Mail) -> Mail:
+    """Keep a message, or return the one of that id."""
+    body = mail_body(mail)
     kept = connection.execute(
         f"select {_COLUMNS} from inbox where run=? and id=?",  # nosec B608  # columns of ours
-        (letter.run, letter.id),
+        (mail.run, mail.id),
     ).fetchall()
     if kept:
-        earlier = _letter_in(kept[0])
+        earlier = _mail_in(kept[0])
         if earlier is None:
             raise WorldTrouble(
-                f"The words {letter.id} to run {letter.run} are damaged in the journal.",
+                f"The words {mail.id} to run {mail.run} are damaged in the journal.",
                 hint="Send them once more, under another id.",
             )
         return earlier
     connection.execute(
         "insert into inbox values(null,?,?,?,0,?)",
-        (letter.run, letter.id, body, seal((letter.run, letter.id, body))),
+        (mail.run, mail.id, body, seal((mail.run, mail.id, body))),
     )
-    return letter
+    return mail
 
 
-def posted(connection: apsw.Connection, run: str) -> list[Letter]:
-    """Return every letter to a run, the oldest first. Damaged ones are left out."""
+def posted(connection: apsw.Connection, run: str) -> list[Mail]:
+    """Return every message to a run, the oldest first. Damaged ones are left out."""
     rows = connection.execute(f"select {_COLUMNS} from inbox where run=? order by number", (run,))  # nosec B608  # columns of ours
-    return [letter for row in rows if (letter := _letter_in(row)) is not None]
+    return [mail for row in rows if (mail := _mail_in(row)) is not None]
 
 
 def deliver(connection: apsw.Connection, run: str, id: str) -> None:
-    """Hand a letter out no more."""
+    """Hand a message out no more."""
     connection.execute("update inbox set delivered=? where run=? and id=?", (DELIVERED, run, id))
 
 
 class Waiting:
-    """The letters not yet delivered, found without walking through all that ever were.
+    """The messages not yet delivered, found without walking through all that ever were.
 
     Before `_from` all are delivered, and a delivered one stays so. Used by one thread.
     """
@@ -150,12 +150,12 @@ class Waiting:
     def __init__(self) -> None:
         self._from = 0
 
-    def letters(self, connection: apsw.Connection, run: str | None) -> list[Letter]:
+    def mail(self, connection: apsw.Connection, run: str | None) -> list[Mail]:
         """Return them, of one run or of all, the oldest first. Damaged ones are left out."""
         if run is not None:
             rows = _undelivered(connection, run)
-            return [letter for row in rows if (letter := _letter_in(row)) is not None]
-        found: list[Letter] = []
+            return [mail for row in rows if (mail := _mail_in(row)) is not None]
+        found: list[Mail] = []
         is_gapless = True
         for row in connection.execute(
             f"select {_COLUMNS} from inbox where number>? order by number",  # nosec B608  # columns of ours
@@ -166,26 +166,26 @@ class Waiting:
                     self._from = row[0]
                 continue
             is_gapless = False
-            letter = _letter_in(row)
-            if letter is not None:
-                found.append(letter)
+            mail = _mail_in(row)
+            if mail is not None:
+                found.append(mail)
         return found
 
 
-def _letter_in(row: tuple[object, ...]) -> Letter | None:
+def _mail_in(row: tuple[object, ...]) -> Mail | None:
     run, id, (body, delivered, sealed) = text_in(row[1]), text_in(row[2]), row[3:]
     if delivered not in (0, DELIVERED) or not isinstance(body, bytes):
         return None
     if seal((run, id, body)) != sealed:
         return None
     try:
-        return _LETTER.decode(body)
+        return _MAIL.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
 def _undelivered(connection: apsw.Connection, run: str) -> apsw.Cursor:
-    """Return the rows of the letters to a run that are not delivered, the oldest first."""
+    """Return the rows of the messages to a run that are not delivered, the oldest first."""
     query = f"select {_COLUMNS} from inbox where run=? and delivered!=? order by number"  # nosec B608  # columns of ours
     return connection.execute(query, (run, DELIVERED))
 

@@ -55,7 +55,7 @@ class Salvage(msgspec.Struct, frozen=True, kw_only=True):
     """What was got out, and the file that was damaged, under its new name; None: all was whole."""
 
     runs: tuple[Salvaged, ...]
-    letters: int
+    mails: int = msgspec.field(name="letters")  # as programs read it
     damaged: Path | None
 
 
@@ -79,7 +79,7 @@ def salvage(path: Path) -> Salvage:
         runs = _rebuilt(fresh, scan)
         if all(run.facts == run.had for run in runs) and _is_whole(path, fresh):
             _remove(fresh)
-            return Salvage(runs=runs, letters=len(scan.letters), damaged=None)
+            return Salvage(runs=runs, mails=len(scan.mails), damaged=None)
         damaged = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         for end in ("", "-wal", "-shm"):
             if os.path.lexists(f"{path}{end}"):
@@ -91,7 +91,7 @@ def salvage(path: Path) -> Salvage:
             f"The journal {path} cannot be salvaged: {error}.",
             hint="Make its folder writable and see that there is room for another file as large.",
         ) from error
-    return Salvage(runs=runs, letters=len(scan.letters), damaged=damaged)
+    return Salvage(runs=runs, mails=len(scan.mails), damaged=damaged)
 
 
 def _refuse_used(path: Path) -> None:
@@ -164,7 +164,7 @@ def _rebuilt(fresh: Path, scan: "_Scan") -> tuple[Salvaged, ...]:
             keep_head(
                 connection, number, id, seq, checksum, summary, parent, len(begun), is_foreign
             )
-        for number, (run, id, body, delivered) in scan.letters.items():
+        for number, (run, id, body, delivered) in scan.mails.items():
             connection.execute(
                 "insert or ignore into inbox values(?,?,?,?,?,?)",
                 (number, run, id, body, delivered, seal((run, id, body))),
@@ -229,7 +229,7 @@ class _Scan:
             written.append((number, page))
         self.facts: dict[tuple[int, int], set[Written]] = {}
         self.heads: dict[int, Row] = {}
-        self.letters: dict[int, Row] = {}
+        self.mails: dict[int, Row] = {}
         for number, page in [*self._old.items(), *written]:
             self._look(page, 100 if number == 1 else 0)
 
@@ -285,13 +285,13 @@ class _Scan:
             known = self.heads.get(number)
             if head.is_whole and (known is None or known[2] <= row[2]):
                 self.heads[number] = [number, *row[1:]]
-        elif len(row) == 6:  # a letter
+        elif len(row) == 6:  # a message
             _, run, id, body, delivered, sealed = row
             if not (isinstance(run, bytes) and isinstance(id, bytes) and isinstance(body, bytes)):
                 return
             values = (run.decode(errors="replace"), id.decode(errors="replace"), body)
-            if seal(values) == sealed and self.letters.get(number, [0])[-1] != DELIVERED:
-                self.letters[number] = [*values, DELIVERED if delivered == DELIVERED else 0]
+            if seal(values) == sealed and self.mails.get(number, [0])[-1] != DELIVERED:
+                self.mails[number] = [*values, DELIVERED if delivered == DELIVERED else 0]
 
 
 def _page_size(data: bytes, frames: bytes) -> int:

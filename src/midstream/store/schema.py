@@ -2,7 +2,7 @@
 
     facts      the append-only truth: one row a fact, the checksums chained over the run
     runs       one row a run: how far it is, the checksum of its last fact, its line in a listing
-    inbox      letters to runs; `delivered` is 0 or DELIVERED, far enough apart for a flipped bit
+    inbox      messages to runs; `delivered` is 0 or DELIVERED, far enough apart for a flipped bit
     leases     which owner has which run (see `midstream.store.owners`)
     snapshots  a cache of folded runs
     pages      what has grown long of them, in parts that are the same in every later snapshot

@@ -20,7 +20,7 @@ import apsw
 
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, WorldTrouble
-from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Letter
+from midstream.runtime.storage import NO_PAGES, Claim, KeptRun, Mail
 from midstream.store import facts as journal
 from midstream.store import rows, schema
 from midstream.store.blob_store import FileBlobStore
@@ -153,20 +153,20 @@ class SqliteStore:
 
     # --- the inbox ------------------------------------------------------------------------------
 
-    async def post(self, letter: Letter) -> Letter:
-        """Keep a letter and return the kept one."""
-        return await self._writer.submit(partial(rows.post, letter=letter))
+    async def post(self, mail: Mail) -> Mail:
+        """Keep a message and return the kept one."""
+        return await self._writer.submit(partial(rows.post, mail=mail))
 
-    async def letters(self, run: str | None = None) -> list[Letter]:
-        """Return the undelivered letters, the oldest first."""
-        return await self._reader.submit(partial(self._waiting.letters, run=run))
+    async def mail(self, run: str | None = None) -> list[Mail]:
+        """Return the undelivered messages, the oldest first."""
+        return await self._reader.submit(partial(self._waiting.mail, run=run))
 
-    async def posted(self, run: str) -> list[Letter]:
-        """Return every letter there ever was to a run, the oldest first."""
+    async def posted(self, run: str) -> list[Mail]:
+        """Return every message there ever was to a run, the oldest first."""
         return await self._reader.submit(partial(rows.posted, run=run))
 
     async def delivered(self, run: str, id: str) -> None:
-        """Hand a letter out no more."""
+        """Hand a message out no more."""
         await self._writer.submit(partial(rows.deliver, run=run, id=id))
 
     # --- who has which run ----------------------------------------------------------------------

@@ -37,7 +37,7 @@ from midstream.language.errors import (
     WorldTrouble,
 )
 from midstream.language.spec import Definition, State, Workflow
-from midstream.runtime.storage import KeptRun, Letter, Store
+from midstream.runtime.storage import KeptRun, Mail, Store
 from midstream.testing.contracts import JournalContract, fact, facts, soon
 
 Another: TypeAlias = Callable[[], Awaitable[Store]]
@@ -418,7 +418,7 @@ class StoreContract(JournalContract):
         assert isinstance(await error_of(store.append("r", 0, [fact("r", 1)])), WorldTrouble)
         assert isinstance(await error_of(store.read("r")), WorldTrouble)
         assert isinstance(await error_of(store.listing()), WorldTrouble)
-        assert isinstance(await error_of(store.post(Letter(id="1", run="r", at=1.0))), WorldTrouble)
+        assert isinstance(await error_of(store.post(Mail(id="1", run="r", at=1.0))), WorldTrouble)
 
     # --- the listing ----------------------------------------------------------------------------
 
@@ -638,53 +638,51 @@ class StoreContract(JournalContract):
     # --- the inbox ------------------------------------------------------------------------------
 
     @soon
-    async def test_a_letter_is_handed_out_until_it_is_delivered(self, store: Store) -> None:
-        letter = Letter(id="1", run="r", at=1.5, text="hi")
+    async def test_a_message_is_handed_out_until_it_is_delivered(self, store: Store) -> None:
+        mail = Mail(id="1", run="r", at=1.5, text="hi")
 
-        assert await store.post(letter) == letter
-        assert await store.letters("r") == [letter]
-        assert await store.letters("r") == [letter]
+        assert await store.post(mail) == mail
+        assert await store.mail("r") == [mail]
+        assert await store.mail("r") == [mail]
         await store.delivered("r", "1")
-        assert await store.letters("r") == []
-        assert await store.letters() == []
+        assert await store.mail("r") == []
+        assert await store.mail() == []
 
     @soon
-    async def test_letters_come_back_whole(self, store: Store, another: Another) -> None:
+    async def test_messages_come_back_whole(self, store: Store, another: Another) -> None:
         posted = [
-            Letter(id="1", run="r", at=0.1, text="a\0b \U0001f30a", question="q", source="cli"),
-            Letter(id="2", run="r", at=2.0, unasked=True, policy="queue"),
-            Letter(
-                id="3", run="r", at=3.0, kind="approve", question="q", granted=True, for_run=True
-            ),
-            Letter(id="4", run="r", at=4.0, kind="stop", text="enough"),
+            Mail(id="1", run="r", at=0.1, text="a\0b \U0001f30a", question="q", source="cli"),
+            Mail(id="2", run="r", at=2.0, unasked=True, policy="queue"),
+            Mail(id="3", run="r", at=3.0, kind="approve", question="q", granted=True, for_run=True),
+            Mail(id="4", run="r", at=4.0, kind="stop", text="enough"),
         ]
-        for letter in posted:
-            await store.post(letter)
+        for mail in posted:
+            await store.post(mail)
 
-        assert await (await another()).letters("r") == posted
+        assert await (await another()).mail("r") == posted
 
     @soon
-    async def test_the_same_id_again_is_the_same_letter(
+    async def test_the_same_id_again_is_the_same_message(
         self, store: Store, another: Another
     ) -> None:
         other = await another()
-        first = Letter(id="1", run="r", at=1.0, text="first")
-        second = Letter(id="1", run="r", at=2.0, text="second")
+        first = Mail(id="1", run="r", at=1.0, text="first")
+        second = Mail(id="1", run="r", at=2.0, text="second")
         await store.post(first)
 
         assert await store.post(second) == first
         assert await other.post(second) == first
-        assert await store.letters() == [first]
+        assert await store.mail() == [first]
 
     @soon
-    async def test_a_delivered_letter_is_remembered(self, store: Store, another: Another) -> None:
-        first = Letter(id="1", run="r", at=1.0, text="first")
+    async def test_a_delivered_message_is_remembered(self, store: Store, another: Another) -> None:
+        first = Mail(id="1", run="r", at=1.0, text="first")
         await store.post(first)
         await store.delivered("r", "1")
         again = await _reopened(store, another)
 
-        assert await again.post(Letter(id="1", run="r", at=2.0, text="second")) == first
-        assert await again.letters() == []
+        assert await again.post(Mail(id="1", run="r", at=2.0, text="second")) == first
+        assert await again.mail() == []
 
     @soon
     async def test_of_one_id_posted_at_once_one_is_kept(
@@ -692,84 +690,84 @@ class StoreContract(JournalContract):
     ) -> None:
         other = await another()
         posting = [
-            writer.post(Letter(id="1", run="r", at=float(n), text=str(n)))
+            writer.post(Mail(id="1", run="r", at=float(n), text=str(n)))
             for n, writer in enumerate([store, other] * 5)
         ]
         receipts = await asyncio.gather(*posting)
 
         assert len(set(receipts)) == 1
-        assert await store.letters() == [receipts[0]]
+        assert await store.mail() == [receipts[0]]
 
     @soon
-    async def test_letters_are_the_oldest_first_and_of_their_run(self, store: Store) -> None:
-        posted = [Letter(id=str(n), run="ab"[n % 2], at=float(9 - n)) for n in range(6)]
-        for letter in posted:
-            await store.post(letter)
+    async def test_messages_are_the_oldest_first_and_of_their_run(self, store: Store) -> None:
+        posted = [Mail(id=str(n), run="ab"[n % 2], at=float(9 - n)) for n in range(6)]
+        for mail in posted:
+            await store.post(mail)
 
-        assert await store.letters() == posted
-        assert await store.letters("b") == posted[1::2]
-        assert await store.letters("nobody") == []
+        assert await store.mail() == posted
+        assert await store.mail("b") == posted[1::2]
+        assert await store.mail("nobody") == []
 
     @soon
     async def test_an_id_is_unique_for_its_run_only(self, store: Store) -> None:
-        await store.post(Letter(id="1", run="a", at=1.0))
-        await store.post(Letter(id="1", run="b", at=2.0))
+        await store.post(Mail(id="1", run="a", at=1.0))
+        await store.post(Mail(id="1", run="b", at=2.0))
         await store.delivered("a", "1")
 
-        assert [letter.run for letter in await store.letters()] == ["b"]
+        assert [mail.run for mail in await store.mail()] == ["b"]
 
     @soon
-    async def test_an_unknown_letter_is_left_unknown(self, store: Store) -> None:
+    async def test_an_unknown_message_is_left_unknown(self, store: Store) -> None:
         await store.delivered("r", "1")
-        letter = Letter(id="1", run="r", at=1.0)
-        await store.post(letter)
+        mail = Mail(id="1", run="r", at=1.0)
+        await store.post(mail)
 
-        assert await store.letters() == [letter]
+        assert await store.mail() == [mail]
 
     @soon
-    async def test_letters_delivered_out_of_order(self, store: Store) -> None:
-        posted = [Letter(id=str(n), run="r", at=float(n)) for n in range(5)]
-        for letter in posted:
-            await store.post(letter)
+    async def test_messages_delivered_out_of_order(self, store: Store) -> None:
+        posted = [Mail(id=str(n), run="r", at=float(n)) for n in range(5)]
+        for mail in posted:
+            await store.post(mail)
         for id in ("3", "0", "1"):
             await store.delivered("r", id)
-            await store.letters("r")
+            await store.mail("r")
 
-        assert await store.letters("r") == [posted[2], posted[4]]
-        await store.post(late := Letter(id="late", run="r", at=9.0))
-        assert await store.letters("r") == [posted[2], posted[4], late]
+        assert await store.mail("r") == [posted[2], posted[4]]
+        await store.post(late := Mail(id="late", run="r", at=9.0))
+        assert await store.mail("r") == [posted[2], posted[4], late]
 
     @soon
-    async def test_letters_are_there_after_a_kill(
+    async def test_messages_are_there_after_a_kill(
         self, store: Store, another: Another, cut: Cut
     ) -> None:
         other = await another()
-        letter = Letter(id="1", run="r", at=1.0, text="still here")
-        await other.post(letter)
+        mail = Mail(id="1", run="r", at=1.0, text="still here")
+        await other.post(mail)
         await cut(other)
 
-        assert await store.letters("r") == [letter]
+        assert await store.mail("r") == [mail]
 
     @soon
-    async def test_a_letter_that_is_no_text_is_refused(self, store: Store) -> None:
-        bad = Letter(id="1", run="r", at=1.0, text="half \ud800")
+    async def test_a_message_that_is_no_text_is_refused(self, store: Store) -> None:
+        bad = Mail(id="1", run="r", at=1.0, text="half \ud800")
 
         assert isinstance(await error_of(store.post(bad)), AuthorMistake)
         assert isinstance(
-            await error_of(store.post(Letter(id="2", run="r", at=float("nan")))), AuthorMistake
+            await error_of(store.post(Mail(id="2", run="r", at=float("nan")))), AuthorMistake
         )
-        assert await store.letters() == []
+        assert await store.mail() == []
 
     # --- who has which run ----------------------------------------------------------------------
 
     @soon
     async def test_what_was_posted_is_remembered_delivered_or_not(self, store: Store) -> None:
         first, other, second = (
-            Letter(id=id, run=run, at=1.0, text=id)
+            Mail(id=id, run=run, at=1.0, text=id)
             for id, run in (("2", "r"), ("1", "s"), ("1", "r"))
         )
-        for letter in (first, other, second):
-            await store.post(letter)
+        for mail in (first, other, second):
+            await store.post(mail)
         await store.delivered("r", "2")
 
         assert await store.posted("r") == [first, second]
@@ -1006,22 +1004,22 @@ class StoreContract(JournalContract):
         assert waiting.done()
 
     @soon
-    async def test_who_waits_hears_of_another_owners_letter(
+    async def test_who_waits_hears_of_another_owners_message(
         self, store: Store, another: Another
     ) -> None:
         other = await another()
-        letter = Letter(id="1", run="r", at=1.0)
+        mail = Mail(id="1", run="r", at=1.0)
 
         async def watch() -> None:
-            while not await store.letters():
+            while not await store.mail():
                 await store.changed(60)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(watch())
             await asyncio.sleep(0.03)
-            await other.post(letter)
+            await other.post(mail)
 
-        assert await store.letters() == [letter]
+        assert await store.mail() == [mail]
 
     @soon
     async def test_a_change_between_two_waits_is_not_missed(
@@ -1029,10 +1027,10 @@ class StoreContract(JournalContract):
     ) -> None:
         other = await another()
         await store.changed(0)
-        await other.post(Letter(id="1", run="r", at=1.0))
+        await other.post(Mail(id="1", run="r", at=1.0))
         await store.changed(60)
 
-        assert len(await store.letters()) == 1
+        assert len(await store.mail()) == 1
 
     @soon
     async def test_waiting_ends_in_time(self, store: Store) -> None:

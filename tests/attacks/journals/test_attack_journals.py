@@ -20,11 +20,11 @@ from tables import table
 
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalTooNew, MidstreamError, WorldTrouble
-from midstream.runtime.storage import Letter
+from midstream.runtime.storage import Mail
 from midstream.store.sqlite import SqliteStore
 from midstream.testing.contracts import fact, facts
 
-LETTER = Letter(id="l1", run="r", at=1.0, text="go on")
+MAIL = Mail(id="l1", run="r", at=1.0, text="go on")
 KEPT = {"r": facts("r", 1, 5), "other": [fact("other", seq, f"o{seq}") for seq in range(1, 6)]}
 ENDLESS = "with recursive c(x) as (select 1 union all select x + 1 from c) select"
 GOOD = ("meta", "runs", "facts", "inbox", "leases", "snapshots", "pages")
@@ -35,7 +35,7 @@ async def made(path: Path) -> None:
     async with opened(path) as store:
         for run, kept in KEPT.items():
             await store.append(run, 0, kept)
-        await store.post(LETTER)
+        await store.post(MAIL)
         await store.keep_snapshot("r", 5, b"folded", PAGES)
 
 
@@ -60,7 +60,7 @@ async def is_held(path: Path) -> None:
                     assert one.id in KEPT or one.damaged
                     assert not one.owner
             with contextlib.suppress(MidstreamError):
-                assert all(letter == LETTER for letter in await store.letters())
+                assert all(mail == MAIL for mail in await store.mail())
             with contextlib.suppress(MidstreamError):
                 assert await store.snapshot("r") in (None, (5, b"folded", PAGES))
         finally:
@@ -74,7 +74,7 @@ SQL: dict[str, str] = {
     "update facts set body=x'7b7d' where seq=new.seq; end",
     "a trigger that makes runs of others": "create trigger t after update on runs begin "
     "update runs set is_foreign=0, parent=1, parent_seq=3; end",
-    "a trigger that answers every letter": "create trigger t after insert on inbox begin "
+    "a trigger that answers every message": "create trigger t after insert on inbox begin "
     "update inbox set body=replace(body, 'say', 'approve'); end",
     "a trigger without an end": "create trigger t after insert on facts begin "
     f"{ENDLESS} count(*) from c; end",
@@ -114,12 +114,12 @@ SQL: dict[str, str] = {
     "a summary that says it is finished": "update runs set summary="
     "replace(cast(summary as text), 'waiting', 'finished')",
     "an import that is none any more": "update runs set is_foreign=1 - is_foreign",
-    "a letter that approves, not sealed": "insert into inbox select null, run, 'x', "
+    "a message that approves, not sealed": "insert into inbox select null, run, 'x', "
     "replace(body, 'say', 'approve'), 0, seal from inbox",
-    "a letter to another run, its seal copied": "insert into inbox select null, 'other', id, body, 0, seal "
+    "a message to another run, a copied seal": "insert into inbox select null, 'other', id, body, 0, seal "
     "from inbox",
-    "a letter in other words": "update inbox set body=replace(body, 'go on', 'go ON')",
-    "a letter that was delivered, again": "update inbox set delivered=1",
+    "a message in other words": "update inbox set body=replace(body, 'go on', 'go ON')",
+    "a message that was delivered, again": "update inbox set delivered=1",
     "an owner that never was": "insert into leases values('r', '../../etc/passwd')",
     "an owner whose name is a million characters": "insert into leases values('r', hex(zeroblob(500000)))",
     "another snapshot": "update snapshots set data=x'80'",

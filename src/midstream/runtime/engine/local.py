@@ -1,7 +1,7 @@
 """Runs as tasks in this process, kept in a store that other processes see too.
 
 A run belongs to one process: claimed when it begins or is taken up, let go of when it ends or the
-engine closes. What other processes have for it comes as letters (`postman.py`).
+engine closes. What other processes have for it comes as messages (`mailbox.py`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Budget, Definition
-from midstream.runtime.engine.mailbox import Postman, deliver
+from midstream.runtime.engine.mailbox import MailDispatcher, deliver
 from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
 from midstream.runtime.engine.time_travel import is_unbound
 from midstream.runtime.ports import Handlers, World
@@ -30,7 +30,7 @@ class LocalEngine:
     Args:
         world: the adapters to act through.
         store: what keeps the runs; the world's journal is a part of it.
-        bells: the folder of the doorbells; None: letters are found by looking.
+        sockets: the folder of the wake-up sockets; None: messages are found by looking.
         limits: what each run that is started here may use, and each that came with an import.
     """
 
@@ -39,16 +39,16 @@ class LocalEngine:
         world: World,
         store: Store,
         *,
-        bells: Path | None = None,
+        sockets: Path | None = None,
         limits: Budget | None = None,
     ) -> None:
         self._limits = limits
         self.world = world
         self.store = store
-        self.bells = bells
+        self.sockets = sockets
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
-        self._postman: Postman | None = None
+        self._dispatcher: MailDispatcher | None = None
         self._told: dict[str, int] = {}
         self._snapped: dict[str, int] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -163,15 +163,15 @@ class LocalEngine:
         self._listeners.append(listener)
 
     def look(self) -> None:
-        """Have a look for letters, soon."""
-        if self._postman is not None:
-            self._postman.look()
+        """Have a look for messages, soon."""
+        if self._dispatcher is not None:
+            self._dispatcher.look()
 
     async def close(self) -> None:
         """Let go of every run; those that have not ended go on in a later process."""
         self._is_closing = True
-        if self._postman is not None:
-            await self._postman.close()
+        if self._dispatcher is not None:
+            await self._dispatcher.close()
         machines = self.machines()
         async with asyncio.TaskGroup() as group:
             for machine in machines:
@@ -183,30 +183,32 @@ class LocalEngine:
     # --- inside -----------------------------------------------------------------------------
 
     async def _take_in(self, machine: WorkflowStateMachine) -> bool:
-        """Claim a run and have its letters looked for; return whether it was cut."""
+        """Claim a run and have its messages looked for; return whether it was cut."""
         claim = await self.store.claim(machine.id)
         if self._is_closing:
             raise UserMistake("The program is closing.", hint="Start it again.")
         self._machines[machine.id] = machine
-        if self._postman is None:
-            self._postman = Postman(self.store, self._addressee, self.bells)
+        if self._dispatcher is None:
+            self._dispatcher = MailDispatcher(self.store, self._addressee, self.sockets)
         return claim.was_cut
 
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
-        """Hand over the letters that waited. What cannot be taken now the postman brings later."""
+        """Hand over the messages that waited. What cannot be taken now the dispatcher brings later."""
         with contextlib.suppress(MidstreamError):
-            letters = await self.store.letters(machine.id)
-            await deliver(self.store, self._hearing, machine, letters)
+            mails = await self.store.mail(machine.id)
+            await deliver(self.store, self._hearing, machine, mails)
 
     def _addressee(self, id: str) -> WorkflowStateMachine | None:
-        """Return whom the postman brings a run's letters; see `_hearing`."""
+        """Return whom the dispatcher brings a run's messages; see `_hearing`."""
         return None if id in self._taking_up else self._hearing(id)
 
     def _hearing(self, id: str) -> WorkflowStateMachine | None:
-        """Return who takes a run's letters: nobody where it is not ours, not begun, or ended unkept."""
+        """Return who takes a run's messages: nobody where it is not ours, not begun, or ended unkept."""
         machine = self._machines.get(id)
         if machine is None or machine.run.visit.phase == "new":
-            return None  # it is ours already, but it does not hear yet: letters would be lost on it
+            return (
+                None  # it is ours already, but it does not hear yet: messages would be lost on it
+            )
         if not machine.is_closed:
             return machine
         is_kept = machine.run.seq == self._told.get(id)

@@ -1,8 +1,8 @@
 """A run of another process, used like one of this: what it does is read, what it is told is written.
 
-    say() --> a letter in the journal, a ring --> the owner takes it, journals it --> read here
+    say() --> a message in the journal, a call --> the owner takes it, journals it --> read here
 
-The letter is kept before anybody is rung, and its id makes it count once. So whoever dies in between,
+The message is kept before anybody is woken, and its id makes it count once. So whoever dies in between,
 and whether anybody runs the run at all, words that were taken here are delivered, and not twice.
 """
 
@@ -23,9 +23,9 @@ from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.engine.open_run import opened
-from midstream.runtime.engine.wakeup import ring
+from midstream.runtime.engine.wakeup import wake
 from midstream.runtime.ports import Clock, Receipt
-from midstream.runtime.storage import Letter, LetterKind, Store
+from midstream.runtime.storage import Mail, MailKind, Store
 from midstream.runtime.user_words import only_question, readable
 
 LOOK_EVERY_S = 0.25
@@ -42,7 +42,7 @@ class RemoteMachine:
         self,
         store: Store,
         run: Run,
-        bells: Path | None,
+        sockets: Path | None,
         clock: Clock,
         tap: Callable[[Envelope], None] | None,
         owned: Callable[[str], None] | None,
@@ -50,7 +50,7 @@ class RemoteMachine:
     ) -> None:
         self._store = store
         self._run = run
-        self._bells = bells
+        self._sockets = sockets
         self._clock = clock
         self._tap = tap
         self._owned = owned
@@ -65,7 +65,7 @@ class RemoteMachine:
         store: Store,
         id: str,
         *,
-        bells: Path | None,
+        sockets: Path | None,
         clock: Clock,
         tap: Callable[[Envelope], None] | None = None,
         owned: Callable[[str], None] | None = None,
@@ -73,10 +73,10 @@ class RemoteMachine:
         """Return a run as it stands, followed from now on until it has ended or `aclose`.
 
         Args:
-            store: where it is read, and letters are left. It stays the caller's.
+            store: where it is read, and messages are left. It stays the caller's.
             id: its whole id.
-            bells: the folder of the doorbells; None: its owner finds letters by looking.
-            clock: the time, for letters.
+            sockets: the folder of the wake-up sockets; None: its owner finds messages by looking.
+            clock: the time, for messages.
             tap: hears every fact after those the run has now, on the loop, in order. It is trusted.
             owned: hears who runs it whenever that has changed, "" for nobody. It is trusted, too.
 
@@ -85,7 +85,7 @@ class RemoteMachine:
             JournalDamaged: a fact is not what was written.
         """
         owner = await store.owner_of(id) if owned is not None else ""
-        return cls(store, await opened(store, id), bells, clock, tap, owned, owner)
+        return cls(store, await opened(store, id), sockets, clock, tap, owned, owner)
 
     @property
     def id(self) -> str:
@@ -145,7 +145,7 @@ class RemoteMachine:
             # What is asked now is what it answers: not what may be asked by the time it is heard.
             question = only_question(self._run, text)
             unasked = question is None
-        letter = Letter(
+        mail = Mail(
             id=id,
             run=self.id,
             at=self._clock.now(),
@@ -155,7 +155,7 @@ class RemoteMachine:
             unasked=unasked,
             policy=policy,
         )
-        is_taken = await self._send(letter, lambda: id in self._run.inbox.lines)
+        is_taken = await self._send(mail, lambda: id in self._run.inbox.lines)
         record = self._run.inbox.lines.get(id)
         if record is not None:
             return _receipt(record)
@@ -194,27 +194,27 @@ class RemoteMachine:
     async def withdraw(self, input_id: str) -> None:
         """Take back words that have not been delivered yet."""
         if not await self.owner():
-            letters = await self._store.letters(self.id)
-            if any(letter.id == input_id for letter in letters):
+            mails = await self._store.mail(self.id)
+            if any(mail.id == input_id for mail in mails):
                 # Nobody has heard of them, and now nobody will. That they were taken back is kept.
-                taken_back = self._letter("withdraw", text=input_id)
+                taken_back = self._mail("withdraw", text=input_id)
                 await self._store.post(taken_back)
                 await self._store.delivered(self.id, input_id)
                 await self._store.delivered(self.id, taken_back.id)
                 return
-        await self._send(self._letter("withdraw", text=input_id))
+        await self._send(self._mail("withdraw", text=input_id))
 
     async def halt(self) -> None:
         """Stop the current turn and hold. Where nobody runs the run there is nothing to stop."""
         if await self.owner():
-            await self._send(self._letter("halt"))
+            await self._send(self._mail("halt"))
 
     async def approve(self, question: str, decision: Decision) -> None:
         """Decide on a tool call that waits for approval. A closed question is left as it is."""
-        letter = self._letter("approve", text=decision.note)
+        mail = self._mail("approve", text=decision.note)
         await self._send(
             replace(
-                letter,
+                mail,
                 question=question,
                 granted=decision.granted,
                 for_run=decision.for_run,
@@ -224,7 +224,7 @@ class RemoteMachine:
 
     async def revoke(self, permission: str) -> None:
         """Take back what was granted for the rest of the run."""
-        await self._send(self._letter("revoke", text=permission))
+        await self._send(self._mail("revoke", text=permission))
 
     async def compact(self, note: str = "") -> None:
         """Have the older turns summarised by the process that runs it.
@@ -239,11 +239,11 @@ class RemoteMachine:
                 f"No process runs {self.id} now.",
                 hint=f"/resume {self.id[:4]} goes on with it here.",
             )
-        await self._send(self._letter("compact", text=note))
+        await self._send(self._mail("compact", text=note))
 
     async def rename(self, name: str) -> None:
         """Give the run a name, or take it away with "". Unowned, it has it when it goes on."""
-        await self._send(self._letter("rename", text=name))
+        await self._send(self._mail("rename", text=name))
 
     async def stop(self, reason: str = "stopped by the user") -> None:
         """End the run; returns when it has ended.
@@ -253,15 +253,15 @@ class RemoteMachine:
         """
         if self._run.is_over:
             return
-        letter = self._letter("stop", text=reason)
-        if not await self.owner() or not await self._send(letter):
+        mail = self._mail("stop", text=reason)
+        if not await self.owner() or not await self._send(mail):
             raise UserMistake(
                 f"No process runs {self.id} now.", hint=f"End it with: midstream stop {self.id}"
             )
 
     async def unsuspend(self) -> None:
         """Let a suspended or halted run go on."""
-        await self._send(self._letter("unsuspend"))
+        await self._send(self._mail("unsuspend"))
 
     async def wait(self) -> Run:
         """Return the run once it has ended, or is not followed any more."""
@@ -292,22 +292,22 @@ class RemoteMachine:
         reason = "already answered" if is_answered else ENDED
         return Receipt(input_id=id, handling="reject", reason=reason)
 
-    def _letter(self, kind: LetterKind, *, text: str = "") -> Letter:
-        return Letter(
+    def _mail(self, kind: MailKind, *, text: str = "") -> Mail:
+        return Mail(
             id=secrets.token_hex(6), run=self.id, at=self._clock.now(), kind=kind, text=text
         )
 
-    async def _send(self, letter: Letter, is_done: Callable[[], bool] = lambda: False) -> bool:
-        """Leave a letter and ring; return whether its owner took it. False: nobody runs the run.
+    async def _send(self, mail: Mail, is_done: Callable[[], bool] = lambda: False) -> bool:
+        """Leave a message and wake its owner; return whether its owner took it. False: nobody runs the run.
 
-        Returns once `is_done` says that its effect was read here, or the letter is no longer among the
+        Returns once `is_done` says that its effect was read here, or the message is no longer among the
         undelivered and everything journaled before that has been read.
         """
-        await self._store.post(letter)
+        await self._store.post(mail)
         owner = await self.owner()
-        ring(self._bells, owner)
+        wake(self._sockets, owner)
         while not (is_done() or self._run.is_over):
-            is_waiting = any(each.id == letter.id for each in await self._store.letters(self.id))
+            is_waiting = any(each.id == mail.id for each in await self._store.mail(self.id))
             if not is_waiting:
                 await self._read()
                 return True
@@ -316,7 +316,7 @@ class RemoteMachine:
                 return is_done()
             if now != owner:
                 owner = now
-                ring(self._bells, owner)
+                wake(self._sockets, owner)
             await self._news()
         return True
 

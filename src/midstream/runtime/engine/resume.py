@@ -31,7 +31,7 @@ from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.time_travel import has_foreign_past
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
-from midstream.runtime.storage import KeptRun, Letter, Store
+from midstream.runtime.storage import KeptRun, Mail, Store
 from midstream.runtime.workflow_library import WorkflowLibrary
 
 Choice: TypeAlias = Literal["ask", "old", "new"]
@@ -39,7 +39,7 @@ Choice: TypeAlias = Literal["ask", "old", "new"]
 
 
 TAKEN_WITHIN_S = 5.0
-"""Seconds the letters of a run get to be taken when it goes on."""
+"""Seconds the messages of a run get to be taken when it goes on."""
 
 
 class _Now(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ async def cut_runs(store: Store, workspace: Path) -> list[KeptRun]:
     A chat counts only where something is owed: a turn was cut, a question is open, or words that were
     sent to it were never heard. One that waits for its next line is simply over for now.
     """
-    written_to = {letter.run for letter in await store.letters()}
+    written_to = {mail.run for mail in await store.mail()}
     return [
         kept
         for kept in await store.listing(workspace=str(workspace))
@@ -119,17 +119,17 @@ def _is_owed(kept: KeptRun) -> bool:
     return bool(summary.asking) or not summary.awaits_input or summary.status == "suspended"
 
 
-async def letters_taken(machine: Machine, store: Store) -> None:
-    """Return once the letters a run had were taken, so that it does not only seem to wait.
+async def mail_taken(machine: Machine, store: Store) -> None:
+    """Return once the messages a run had were taken, so that it does not only seem to wait.
 
     Those that cannot be taken now are waited for a few seconds at most; they stay where they are.
     """
-    had = {letter.id for letter in await store.letters(machine.run.id)}
+    had = {mail.id for mail in await store.mail(machine.run.id)}
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(TAKEN_WITHIN_S):
             while had and not machine.is_closed:
                 await store.changed(0.05)
-                had &= {letter.id for letter in await store.letters(machine.run.id)}
+                had &= {mail.id for mail in await store.mail(machine.run.id)}
 
 
 async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
@@ -149,21 +149,21 @@ async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
         run = await opened(store, id)
         for input in (Recovered(was_cut=claim.was_cut), Stop(reason=reason)):
             run = await _made_true(store, clock, run, input)
-        for letter in await store.letters(id):
-            await store.delivered(id, letter.id)
+        for mail in await store.mail(id):
+            await store.delivered(id, mail.id)
     finally:
         await store.release(id)
     return run
 
 
-async def refused(store: Store, run: Run) -> list[Letter]:
+async def refused(store: Store, run: Run) -> list[Mail]:
     """Return the words sent to a run that came too late: it had ended, and never heard them."""
     if not run.is_over:
         return []
     posted = await store.posted(run.id)
-    taken_back = {letter.text for letter in posted if letter.kind == "withdraw"}
+    taken_back = {mail.text for mail in posted if mail.kind == "withdraw"}
     heard = run.inbox.lines.keys() | taken_back
-    return [letter for letter in posted if letter.kind == "say" and letter.id not in heard]
+    return [mail for mail in posted if mail.kind == "say" and mail.id not in heard]
 
 
 async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> Run:

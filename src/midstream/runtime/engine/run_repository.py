@@ -106,7 +106,7 @@ class WorkspaceRuns:
         return await RemoteMachine.attached(
             self._engine.store,
             id,
-            bells=self._engine.bells,
+            sockets=self._engine.sockets,
             clock=self._engine.world.clock,
             tap=hear,
             owned=owned,
