@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.measuring import Figure, alone
-from midstream.language import expressions, lint_ways, templates
+from midstream.language import expressions, lint_scopes, templates
 from midstream.language.lint import lint_workflow
 from midstream.language.spec import Role, ToolSpec, Workflow
 
@@ -96,7 +96,7 @@ def state(number: int, following: str) -> dict[str, Any]:
 
 def ours(text: str) -> float:
     """Return the seconds one whole check takes, in a process that knows none of the texts."""
-    for remembered in (templates.compiled, expressions.compiled, lint_ways.constant):
+    for remembered in (templates.compiled, expressions.compiled, lint_scopes.constant):
         remembered.cache_clear()
     began = process_time()
     workflow, problems = lint_workflow(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
-from midstream.language.lint_circles import circles
+from midstream.language.lint_graph import circles
 from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
 from midstream.language.problem import Problem
 from midstream.language.shape import Report

@@ -42,10 +42,49 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     members: "dict[str, Member]" = {}
     items: "tuple[Node, ...]" = ()
 
-    def get(self, key: str) -> "Node | None":
-        """Return the value under a key; None when there is none or this is no object."""
+    def get(self, *keys: str) -> "Node | None":
+        """Return the value under a key, or below it under further ones; None when there is none."""
+        node = self
+        for key in keys:
+            member = node.members.get(key)
+            if member is None:
+                return None
+            node = member.node
+        return node
+
+    def text(self, *keys: str) -> "Node | None":
+        """Return the value there if it is text."""
+        return self._of_kind("string", keys)
+
+    def number(self, *keys: str) -> "Node | None":
+        """Return the value there if it is a number."""
+        return self._of_kind("number", keys)
+
+    def object(self, *keys: str) -> "Node | None":
+        """Return the value there if it is an object."""
+        return self._of_kind("object", keys)
+
+    def _of_kind(self, kind: Kind, keys: tuple[str, ...]) -> "Node | None":
+        node = self.get(*keys)
+        return node if node is not None and node.kind == kind else None
+
+    def texts(self, *keys: str) -> "tuple[Node, ...]":
+        """Return the texts of the list there; what else is in it is left out."""
+        return self._items("string", keys)
+
+    def objects(self, *keys: str) -> "tuple[Node, ...]":
+        """Return the objects of the list there; what else is in it is left out."""
+        return self._items("object", keys)
+
+    def _items(self, kind: Kind, keys: tuple[str, ...]) -> "tuple[Node, ...]":
+        node = self.get(*keys)
+        return () if node is None else tuple(item for item in node.items if item.kind == kind)
+
+    def given(self, key: str) -> "Member | None":
+        """Return the member under a key that says something: not null, false or empty."""
         member = self.members.get(key)
-        return None if member is None else member.node
+        value = None if member is None else member.node.value
+        return None if value is None or value is False or value in ([], {}) else member
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -5,25 +5,18 @@ is true, else to `next`, else to `stop`. Only a script knows what a handler retu
 can be reached, every state may be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from midstream.language.expressions import BadExpression, compiled
 from midstream.language.json_text import Node
-from midstream.language.lint_circles import circles
-from midstream.language.lint_names import (
+from midstream.language.lint_scopes import (
     Names,
     Scope,
-    is_given,
-    is_idle,
-    items_of,
-    object_of,
-    text_of,
-)
-from midstream.language.lint_ways import (
     Ways,
     always_taken,
     branch_ways,
     condition,
+    is_idle,
     stops,
     written_ways,
 )
@@ -32,26 +25,24 @@ from midstream.language.nearest import nearest
 from midstream.language.shape import Report, clip
 
 _ENDS = {START: "where the workflow begins", STOP: "where it ends"}
-_ASKING = ("ask", "awaits_input")
-_BOUNDS = ("max_visits", "budget")
+_BOUNDS = ("max_visits", "budget", "ask", "awaits_input")
 _SPENDING = ("agent", "parallel", "for_each", "workflow")
 
 
 def check_transitions(names: Names, listed: Node, report: Report) -> None:
     """Report what is wrong with where states lead. `listed` is the file's list of states."""
     all_known = True
-    ways = {id(scope): Ways(scope.states) for scope in names.scopes}
     for scope in names.scopes:
         for state in scope.nodes:
             all_known &= _check_targets(state, scope, report)
             _check_order(state, report)
-            _check_branch_starts(state, ways[id(scope)], report)
+            _check_branch_starts(state, scope.ways, report)
         _check_idle_circles(scope.states, report)
     has_ends = _check_ends(listed, names.scope.states, report)
     if all_known and has_ends:
-        has_budget = object_of(names.root, "budget") is not None
+        has_budget = names.root.object("budget") is not None
         for scope in names.scopes:
-            _check_reachable(scope, ways[id(scope)], has_budget, report)
+            _check_reachable(scope, has_budget, report)
 
 
 # --- what is written ----------------------------------------------------------------------------
@@ -73,7 +64,7 @@ def _check_targets(state: Node, scope: Scope, report: Report) -> bool:
             continue
         known = [*scope.states, *([INTERRUPTED] if may_go_back else [])]
         report.error(way.node, f'there is no state "{shown}".', report.near(way.target, known))
-    all_known &= all(text_of(each, "to") is not None for each in items_of(state, "transitions"))
+    all_known &= all(each.text("to") is not None for each in state.objects("transitions"))
     misfits = (state.get("next"), state.get("on_failure"))
     return all_known and all(node is None or node.kind in ("string", "null") for node in misfits)
 
@@ -85,11 +76,11 @@ def _is_outside(name: str, scope: Scope) -> bool:
 
 def _check_order(state: Node, report: Report) -> None:
     """Report transitions that are never taken, and cases that none is for."""
-    transitions = items_of(state, "transitions")
+    transitions = state.objects("transitions")
     certain = always_taken(state)
     lines: dict[str, int] = {}
     for each in transitions:
-        when = text_of(each, "when")
+        when = each.text("when")
         text = "" if when is None else " ".join(when.value.split())
         if certain is not None and each.start > certain.start:
             message = f"this is never taken: the transition on line {certain.line} always is."
@@ -102,11 +93,11 @@ def _check_order(state: Node, report: Report) -> None:
         elif certain is each and when is not None:
             report.warning(when, "this is always taken: it is always true.", 'Leave out "when".')
         lines.setdefault(text, each.line)
-    following = text_of(state, "next")
+    following = state.text("next")
     if certain is not None and following is not None:
         message = f"this is never taken: the transition on line {certain.line} always is."
         report.warning(following, message)
-    elif transitions and stops(state) and not is_given(state.members.get("transition_handler")):
+    elif transitions and stops(state) and not state.given("transition_handler"):
         report.warning(
             transitions[-1],
             "where none of these is true the run ends in stop.",
@@ -126,7 +117,7 @@ def _check_ends(listed: Node, states: Mapping[str, Node], report: Report) -> boo
 
 
 def _check_branch_starts(state: Node, ways: Ways, report: Report) -> None:
-    own = text_of(state, "name")
+    own = state.text("name")
     for way in branch_ways(state):
         if way.target == STOP:
             report.error(way.node, 'a branch that begins at "stop" does nothing.')
@@ -167,33 +158,31 @@ def _check_idle_circles(states: Mapping[str, Node], report: Report) -> None:
 
 def _only_way(name: str, node: Node) -> Node | None:
     """Return where a state without work leads whatever there is; None: that depends, or to no state."""
-    if name == STOP or not is_idle(node) or is_given(node.members.get("max_visits")):
+    if name == STOP or not is_idle(node) or node.given("max_visits"):
         return None
-    for each in items_of(node, "transitions"):
+    for each in node.objects("transitions"):
         is_taken = condition(each)
         if is_taken is not False:
-            return text_of(each, "to") if is_taken else None
-    return text_of(node, "next")
+            return each.text("to") if is_taken else None
+    return node.text("next")
 
 
 # --- what can be reached ------------------------------------------------------------------------
 
 
-def _check_reachable(scope: Scope, ways: Ways, has_budget: bool, report: Report) -> None:
-    states, is_branch = scope.states, scope.outer is not None
+def _check_reachable(scope: Scope, has_budget: bool, report: Report) -> None:
+    states, ways, is_branch = scope.states, scope.ways, scope.outer is not None
     if not states:
         return
     first = next(iter(states)) if is_branch else START
     if not is_branch:
         _check_way_back(ways, report)
     found = ways.reached((first, RESUME))
-    is_certain = not any(_has_handler(states[name]) for name in found if name != STOP)
-    for name, node in states.items() if is_certain else ():
-        if name == STOP:
-            continue
-        if name not in found:
-            report.warning(node, f'nothing leads to the state "{clip(name)}".')
+    is_certain = not any(states[name].text("transition_handler") for name in found if name != STOP)
     if is_certain:
+        for name, node in states.items():
+            if name not in found and name != STOP:
+                report.warning(node, f'nothing leads to the state "{clip(name)}".')
         _check_ending(ways, (first, RESUME), is_branch, report)
     if not has_budget:
         _check_spending(ways, list(found), report)
@@ -204,14 +193,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(clip, names[:8])) + more
 
 
-def _has_handler(state: Node) -> bool:
-    handler = state.get("transition_handler")
-    return handler is not None and handler.kind == "string"
-
-
 def _check_way_back(ways: Ways, report: Report) -> None:
     for name in ways.reached((START,), has_words=False):
-        for way in ways.out_of(name):
+        for way in ways.out[name]:
             if way.target == INTERRUPTED and way.key != "resume":
                 message = (
                     f'"{INTERRUPTED}" has no state to go back to before anything was interrupted.'
@@ -250,12 +234,10 @@ def _check_ending(ways: Ways, roots: tuple[str, ...], is_branch: bool, report: R
 def _check_spending(ways: Ways, found: list[str], report: Report) -> None:
     """Report circles whose states use a model, with nothing that bounds how often."""
     states = ways.states
-    ahead = {
-        name: [way.target for way in ways.out_of(name) if way.key != "resume"] for name in found
-    }
+    ahead = {name: [way.target for way in ways.out[name] if way.key != "resume"] for name in found}
     for circle in circles(ahead):
         nodes = [states[name] for name in circle]
-        spends = any(is_given(node.members.get(key)) for node in nodes for key in _SPENDING)
+        spends = any(node.given(key) for node in nodes for key in _SPENDING)
         inside = set(circle)
         leaves = any(stops(states[name]) or not inside.issuperset(ahead[name]) for name in circle)
         if not spends or not leaves or any(map(_is_bounded, nodes)):
@@ -271,15 +253,59 @@ def _check_spending(ways: Ways, found: list[str], report: Report) -> None:
 
 def _is_bounded(state: Node) -> bool:
     """Return whether a state bounds its circle: by itself, by a person, or by what a script knows."""
-    if any(is_given(state.members.get(key)) for key in (*_BOUNDS, *_ASKING)) or _has_handler(state):
+    has_bound = any(state.given(key) for key in _BOUNDS)
+    if has_bound or state.text("transition_handler") is not None:
         return True
-    return any(_counts_visits(each) for each in items_of(state, "transitions"))
+    return any(_counts_visits(each) for each in state.objects("transitions"))
 
 
 def _counts_visits(transition: Node) -> bool:
-    when = text_of(transition, "when")
+    when = transition.text("when")
     try:
         names = () if when is None else compiled(when.value).names
     except BadExpression:
         return True  # reported already
     return any(name.split(".")[0] == "visits" for name in names)
+
+
+# --- circles: strongly connected components, after Tarjan (1972), without recursion --------------
+
+
+def circles(ahead: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return the sets of states that all lead to each other; `ahead` says what follows each.
+
+    A state alone is one only if it leads to itself.
+    """
+    found: list[list[str]] = []
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    on_path: set[str] = set()
+    walk: list[tuple[str, Iterator[str]]] = []
+
+    def enter(name: str) -> None:
+        number[name] = low[name] = len(number)
+        path.append(name)
+        on_path.add(name)
+        walk.append((name, iter(ahead[name])))
+
+    for root in ahead:
+        if root not in number:
+            enter(root)
+        while walk:
+            name, following = walk[-1]
+            target = next(following, None)
+            if target is None:
+                walk.pop()
+                if walk:
+                    low[walk[-1][0]] = min(low[walk[-1][0]], low[name])
+                if low[name] == number[name]:
+                    at = path.index(name)
+                    found.append(path[at:])
+                    on_path.difference_update(path[at:])
+                    del path[at:]
+            elif target in ahead and target not in number:
+                enter(target)
+            elif target in on_path:
+                low[name] = min(low[name], number[target])
+    return [group for group in found if len(group) > 1 or group[0] in ahead[group[0]]]

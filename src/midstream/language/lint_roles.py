@@ -6,9 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from midstream.language.json_text import Member, Node
-from midstream.language.lint_names import NOT_IN_NAMES, items_of, text_of
 from midstream.language.lint_schema import check_schema
-from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Json
+from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, UNTYPABLE, Json
 from midstream.language.problem import Problem
 from midstream.language.shape import Report, clip, fit, read_file
 from midstream.language.spec import Role
@@ -45,7 +44,7 @@ def lint_roles(
 
 def _check_role_name(member: Member, report: Report) -> None:
     name = member.key
-    if not name.strip() or name != name.strip() or NOT_IN_NAMES.search(name):
+    if not name.strip() or name != name.strip() or UNTYPABLE.search(name):
         report.error(member, f'"{clip(name)}" cannot name a role: expected a plain name.')
 
 
@@ -82,8 +81,8 @@ def _spelled_out(tool: Node) -> Node:
 
 def _check_parsing_tools(role: Node, report: Report) -> None:
     lines: dict[str, int] = {}
-    for tool in items_of(role, "parsingTools"):
-        name = text_of(tool, "name")
+    for tool in role.objects("parsingTools"):
+        name = tool.text("name")
         if name is not None and not TOOL_NAME.fullmatch(name.value):
             message = f'"{clip(name.value)}" cannot name a tool: expected {TOOL_NAME_RULE}.'
             report.error(name, message)

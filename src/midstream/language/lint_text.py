@@ -2,39 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from midstream.language.expressions import BadExpression
 from midstream.language.expressions import compiled as expression_of
 from midstream.language.json_text import Node
-from midstream.language.lint_names import (
-    Known,
-    Names,
-    Scope,
-    branches_of,
-    items_of,
-    object_of,
-    text_of,
-    texts_of,
-)
+from midstream.language.lint_scopes import Known, Names, Scope, branches_of
 from midstream.language.names import STOP
 from midstream.language.shape import Report, clip
 from midstream.language.spec import Role
-from midstream.language.templates import BadTemplate
+from midstream.language.templates import ROOTS, BadTemplate
 from midstream.language.templates import compiled as template_of
-
-ROOTS: Final = (
-    "common_data",
-    "variables",
-    "input",
-    "resume_input",
-    "last_response",
-    "last",
-    "visits",
-)
-"""What a path may begin with. See `midstream.language.data_paths`."""
 
 _OF_LAST = ("text", "value", "arguments")
 _MEANT = re.compile(
@@ -81,11 +61,10 @@ def readings(state: Node) -> Iterator[Reading]:
         for place in places:
             where, has_default = at_column(text, place.column), place.default is not None
             yield Reading(where, place.path, fails=not has_default, has_default=has_default)
-    each = object_of(state, "for_each")
-    for path in () if each is None else _given(text_of(each, "items")):
+    for path in _given(state.text("for_each", "items")):
         yield Reading(path, path.value, fails=True)
-    own = text_of(state, "name")
-    for path in _given(text_of(state, "input") if own and own.value == STOP else None):
+    own = state.text("name")
+    for path in _given(state.text("input") if own and own.value == STOP else None):
         yield Reading(path, path.value)
     for when in _conditions(state):
         try:
@@ -98,20 +77,13 @@ def readings(state: Node) -> Iterator[Reading]:
 
 def templates(state: Node) -> Iterator[Node]:
     """Yield the texts of a state that are templates."""
-    yield from _given(text_of(state, "prompt"))
-    yield from _deep(object_of(state, "arguments"))
-    yield from _given(text_of(state, "ask"))
-    asked = object_of(state, "ask")
-    if asked is not None:
-        yield from _given(text_of(asked, "question"))
-        yield from texts_of(asked, "choices")
-    pause = object_of(state, "wait")
-    if pause is not None:
-        yield from _given(text_of(pause, "until"))
-    sub = object_of(state, "workflow")
-    if sub is not None:
-        yield from _deep(sub.get("input"))
-        yield from _deep(object_of(sub, "variables"))
+    yield from _given(state.text("prompt"))
+    yield from _deep(state.object("arguments"))
+    yield from _given(state.text("ask") or state.text("ask", "question"))
+    yield from state.texts("ask", "choices")
+    yield from _given(state.text("wait", "until"))
+    yield from _deep(state.get("workflow", "input"))
+    yield from _deep(state.object("workflow", "variables"))
 
 
 def _given(node: Node | None) -> Iterator[Node]:
@@ -132,8 +104,8 @@ def _deep(node: Node | None) -> Iterator[Node]:
 
 
 def _conditions(state: Node) -> Iterator[Node]:
-    for transition in items_of(state, "transitions"):
-        yield from _given(text_of(transition, "when"))
+    for transition in state.objects("transitions"):
+        yield from _given(transition.text("when"))
 
 
 # --- what is wrong with it ----------------------------------------------------------------------
@@ -160,7 +132,7 @@ def check_texts(state: Node, scope: Scope, names: Names, known: Known, report: R
     for reading in readings(state):
         check_path(reading.where, reading.path, scope, names, report)
     for holder in branches_of(state):
-        output = text_of(holder, "output")
+        output = holder.text("output")
         if output is not None:
             inner = scope.of_branch(holder) or scope
             check_path(output, output.value, inner, names, report)
@@ -201,10 +173,10 @@ def check_path(where: Node, path: str, scope: Scope, names: Names, report: Repor
     elif first == "last_response" and rest:
         _nothing_inside(where, first, "text", report)
     elif first == "input" and rest and not (scope.is_item or names.has_item_states):
-        wanted = object_of(names.root, "input")
-        kind = None if wanted is None else text_of(wanted, "type")
-        held = None if wanted is None else _PLAIN.get("string" if kind is None else kind.value)
-        if held is not None and scope.outer is None:
+        kind = names.root.text("input", "type")
+        held = _PLAIN.get("string" if kind is None else kind.value)
+        is_told = names.root.object("input") is not None and scope.outer is None
+        if held is not None and is_told:
             _nothing_inside(where, first, held, report)
 
 
@@ -214,11 +186,11 @@ def _nothing_inside(where: Node, what: str, held: str, report: Report) -> None:
 
 def _check_last(state: Node, names: Names, known: Known, report: Report) -> None:
     """Report conditions on arguments that the agent, who just spoke, has no tool to give."""
-    agent = text_of(state, "agent")
+    agent = state.text("agent")
     node = None if agent is None else names.agents.get(agent.value)
-    named = None if node is None else text_of(node, "agent_role")
+    named = None if node is None else node.text("agent_role")
     role = None if named is None else known.roles.get(named.value)
-    if role is None or named is None or object_of(state, "output_schema") is not None:
+    if role is None or named is None or state.object("output_schema") is not None:
         return
     for reading in readings(state):
         first, *rest = reading.path.split(".")

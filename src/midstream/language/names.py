@@ -20,6 +20,9 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 TOOL_NAME_RULE: Final = "up to 64 of A-Z a-z 0-9 _ -, the first a letter or _"
 
+UNTYPABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""What no name of a role, state, agent or context may have."""
+
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
 

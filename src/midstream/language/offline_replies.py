@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from midstream.language.json_text import Member, Node
-from midstream.language.lint_names import branches_of, items_of, text_of
+from midstream.language.lint_scopes import branches_of
 from midstream.language.names import Json
 from midstream.language.problem import Problem
 from midstream.language.shape import Report, clip, fit, read_file
@@ -67,16 +67,16 @@ def _agents_of(workflow: Node) -> set[str]:
     """Return what the agents of a workflow are called."""
     return {
         name.value
-        for agent in items_of(workflow, "agents")
-        if (name := text_of(agent, "name") or text_of(agent, "agent_role")) is not None
+        for agent in workflow.objects("agents")
+        if (name := agent.text("name") or agent.text("agent_role")) is not None
     }
 
 
 def _states_of(holder: Node) -> set[str]:
     """Return the names of the states of a workflow or branch, those inside its branches included."""
     found = set()
-    for state in items_of(holder, "states"):
-        name = text_of(state, "name")
+    for state in holder.objects("states"):
+        name = state.text("name")
         found |= set() if name is None else {str(name.value)}
         for branch in branches_of(state):
             found |= _states_of(branch)

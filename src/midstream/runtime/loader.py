@@ -16,7 +16,7 @@ import msgspec
 from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.language.errors import AuthorMistake, MidstreamError
 from midstream.language.lint import lint_workflow
-from midstream.language.lint_names import Runs
+from midstream.language.lint_scopes import Runs
 from midstream.language.problem import Problem, as_text, has_errors
 from midstream.language.spec import Definition, Role, ToolSpec, Workflow
 from midstream.runtime.script_outline import Script, every_state, script_problems, text_of

@@ -15,9 +15,8 @@ from midstream.config.private_files import read_capped, shown_path
 from midstream.config.settings import read_settings
 from midstream.language.errors import MidstreamError
 from midstream.language.json_text import Node, parse
-from midstream.language.lint_names import Runs
 from midstream.language.lint_roles import lint_roles
-from midstream.language.lint_work import workflows_run
+from midstream.language.lint_scopes import Runs, workflows_run
 from midstream.language.offline_replies import lint_offline_part
 from midstream.language.problem import Problem
 from midstream.language.shape import read_file
