@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from midstream.core.branch_address import branch_at, living
 from midstream.core.conversation import USER
 from midstream.core.inputs import RequestedCall
+from midstream.core.routing import branch_at, living
 from midstream.core.run import Run
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json, Policy
 from midstream.language.spec import Definition, ToolSpec

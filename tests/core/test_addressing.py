@@ -19,7 +19,9 @@ from storytelling import (
     within,
 )
 
-from midstream.core.branch_address import (
+from midstream.core.events import Interrupted, QuestionAnswered, StateTransition
+from midstream.core.inputs import Halt
+from midstream.core.routing import (
     address_of,
     addressed,
     addressees,
@@ -28,8 +30,6 @@ from midstream.core.branch_address import (
     gone,
     shared_names,
 )
-from midstream.core.events import Interrupted, QuestionAnswered, StateTransition
-from midstream.core.inputs import Halt
 from midstream.core.run import Run
 from midstream.language.spec import Branch, ForEach, Retry, State, Wait, Workflow
 from midstream.views.lanes import Lane, about, lanes

@@ -7,9 +7,9 @@ from deadline import DEADLINE_S
 from support.reference import references
 from support.stage import Reference, Stage, StagedModel, StagedTools, perform
 
-from midstream.core.branch_address import address_of
 from midstream.core.decide.steering import NOT_KNOWN
 from midstream.core.events import StateTransition
+from midstream.core.routing import address_of
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.testing.fakes import Chronicle, fake_world
 

@@ -8,8 +8,17 @@ from midstream.app.open_questions import run_and_question, screen_id
 from midstream.app.run_sentences import way_past
 from midstream.app.switching import Switching
 from midstream.app.ui import Submitted
-from midstream.core.branch_address import address_of, addressees, gone, only_agent, shared_names
-from midstream.core.routing import Answer, Returned, Unclear, route
+from midstream.core.routing import (
+    Answer,
+    Returned,
+    Unclear,
+    address_of,
+    addressees,
+    gone,
+    only_agent,
+    route,
+    shared_names,
+)
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt

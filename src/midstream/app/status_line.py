@@ -9,8 +9,8 @@ from midstream.app.run_sentences import is_done
 from midstream.app.status_model import StatusModel
 from midstream.app.switching import Switching
 from midstream.app.ui import Status
-from midstream.core.branch_address import gone, shared_names
 from midstream.core.notices import Envelope
+from midstream.core.routing import gone, shared_names
 from midstream.runtime.ports import Machine
 from midstream.views.lanes import lanes
 from midstream.views.run_status import (

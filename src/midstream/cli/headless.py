@@ -20,9 +20,9 @@ from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.core import events as e
 from midstream.core.append_only import latest
-from midstream.core.branch_address import branch_at
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
+from midstream.core.routing import branch_at
 from midstream.core.run import Run
 from midstream.language.errors import (
     AuthorMistake,

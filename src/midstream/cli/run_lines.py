@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from midstream.cli.output import FAILED, FINISHED, PARKED
-from midstream.core.branch_address import as_typed
 from midstream.core.costs import costs, in_words
 from midstream.core.events import FileWritten
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
+from midstream.core.routing import as_typed
 from midstream.core.run import InputRecord, Run
 from midstream.language.names import Json
 from midstream.runtime.ports import Receipt

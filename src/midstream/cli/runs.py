@@ -23,8 +23,8 @@ from midstream.cli.run_lines import (
     shown_lines,
     shown_object,
 )
-from midstream.core.branch_address import addressed
 from midstream.core.notices import Envelope, to_dict
+from midstream.core.routing import addressed
 from midstream.core.run import Run, definition_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy

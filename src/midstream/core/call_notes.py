@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.branch_address import branch_at
 from midstream.core.question import Question
+from midstream.core.routing import branch_at
 from midstream.core.run import OpenCall, Run
 from midstream.language.names import Json
 

@@ -16,7 +16,6 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.branch_address import as_typed, branch_at, living
 from midstream.core.call_notes import REFUSED, without_change
 from midstream.core.conversation import length
 from midstream.core.decide.decide import judged
@@ -28,6 +27,7 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
+from midstream.core.routing import as_typed, branch_at, living
 from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, Run
 from midstream.core.summaries import summary_key
 from midstream.language.errors import UserMistake

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from midstream.core import events as e
-from midstream.core.branch_address import branch_at
 from midstream.core.fold.apply import apply
 from midstream.core.fold.fold_states import resume_target
+from midstream.core.routing import branch_at
 from midstream.core.run import Run
 from midstream.language.names import Outcome
 from midstream.runtime.ports import ModelRequest

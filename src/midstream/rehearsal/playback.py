@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from midstream.core.branch_address import as_typed, living
 from midstream.core.events import AnyFact, RunFailed
 from midstream.core.question import Decision
+from midstream.core.routing import as_typed, living
 from midstream.core.run import RETRY, WAITED
 from midstream.language.errors import JournalMoved, MidstreamError
 from midstream.rehearsal import format as form

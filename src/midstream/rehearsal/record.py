@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core import inputs
-from midstream.core.branch_address import branch_at, living
 from midstream.core.call_notes import REFUSED, shown_of
 from midstream.core.events import Fact, RunStarted, StateTransition
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.pending import AskModel, CallTool, RunHandler, pending
+from midstream.core.routing import branch_at, living
 from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import UserMistake

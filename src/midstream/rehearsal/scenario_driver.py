@@ -6,11 +6,11 @@ from collections.abc import Coroutine, Mapping
 
 import msgspec
 
-from midstream.core.branch_address import branch_at
 from midstream.core.call_notes import REFUSED
 from midstream.core.conversation import Message
 from midstream.core.inputs import RequestedCall
 from midstream.core.question import Decision, Question
+from midstream.core.routing import branch_at
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake, WorldTrouble

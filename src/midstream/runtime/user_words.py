@@ -2,8 +2,8 @@
 
 import msgspec
 
-from midstream.core.branch_address import addressed
 from midstream.core.question import Question
+from midstream.core.routing import addressed
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.forms import example, fields, read_form

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from midstream.core.branch_address import living
 from midstream.core.events import BranchStarted
+from midstream.core.routing import living
 from midstream.core.run import Run
 from midstream.tui.event_lines import Block, begun, joined, labelled
 from midstream.tui.styled_lines import Line

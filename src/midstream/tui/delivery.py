@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from midstream.app.ui import Console, Submitted
-from midstream.core.branch_address import address_of, as_typed
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
+from midstream.core.routing import address_of, as_typed
 from midstream.language.names import Policy
 from midstream.tui.answering import Answered
 from midstream.tui.background_tasks import UnderWay

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.branch_address import address_of
 from midstream.core.question import Question
+from midstream.core.routing import address_of
 from midstream.tui.answering import Answering
 from midstream.tui.editor import Typed, is_command
 from midstream.tui.turn_list import TurnList

@@ -6,10 +6,9 @@ from typing import Final
 import msgspec
 
 from midstream.app.ui import Console, Status
-from midstream.core.branch_address import address_of
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
-from midstream.core.routing import Answer, Returned, Route, Unclear, is_goodbye, route
+from midstream.core.routing import Answer, Returned, Route, Unclear, address_of, is_goodbye, route
 from midstream.language.mode import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import card_body, cards

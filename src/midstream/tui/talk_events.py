@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from midstream.core import events as e
-from midstream.core.branch_address import as_typed
 from midstream.core.question import Question
+from midstream.core.routing import as_typed
 from midstream.core.run import Run
 from midstream.tui.branch_events import Branches
 from midstream.tui.event_lines import Block, answer_line, heard, own_words, question_lines

@@ -6,7 +6,7 @@ a condition or a handler chooses nobody knows how long the way is, and nothing i
 
 import msgspec
 
-from midstream.core.branch_address import living
+from midstream.core.routing import living
 from midstream.core.run import Run, plan_for
 from midstream.core.run_data import look_up
 from midstream.language.branch_spec import branches_of

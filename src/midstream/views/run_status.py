@@ -2,8 +2,8 @@
 
 import msgspec
 
-from midstream.core.branch_address import addressees, only_agent
 from midstream.core.question import Question
+from midstream.core.routing import addressees, only_agent
 from midstream.core.run import Run, definition_of, plan_for
 from midstream.language.names import Policy
 from midstream.views.amounts import time_of_day

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midstream.core.branch_address import as_typed
 from midstream.core.conversation import length, tokens_in
 from midstream.core.costs import Cost, costs, in_words
 from midstream.core.question import Question
+from midstream.core.routing import as_typed
 from midstream.core.run import Run, plan_for
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import Json

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from midstream.core.branch_address import as_typed, branch_at
+from midstream.core.routing import as_typed, branch_at
 from midstream.core.run import InputRecord, Run
 
 

@@ -12,9 +12,9 @@ from midstream.app.commands.graph_command import NONE_ACTIVE, workflow_before
 from midstream.app.run_sentences import run_line
 from midstream.app.session import Session
 from midstream.config.private_files import make_private
-from midstream.core.branch_address import living
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
+from midstream.core.routing import living
 from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json

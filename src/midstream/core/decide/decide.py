@@ -14,7 +14,6 @@ import msgspec
 
 from midstream.core import events as e
 from midstream.core import inputs
-from midstream.core.branch_address import branch_at, living
 from midstream.core.call_notes import with_change
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting, steering
@@ -27,6 +26,7 @@ from midstream.core.decide.transitions import enter, failed
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
+from midstream.core.routing import branch_at, living
 from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
 from midstream.core.summaries import is_summary_key
 from midstream.language.names import INTERRUPTED, ErrorKind, Json

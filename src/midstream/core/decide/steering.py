@@ -20,7 +20,6 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from midstream.core import events as e
-from midstream.core.branch_address import addressed
 from midstream.core.call_notes import COMMAND
 from midstream.core.conversation import ToolCall
 from midstream.core.decide import compacting
@@ -42,6 +41,7 @@ from midstream.core.question import HAPPENED as HAPPENED
 from midstream.core.question import NOT_KNOWN as NOT_KNOWN
 from midstream.core.question import OUTCOMES as OUTCOMES
 from midstream.core.question import STOP_THERE, Question, chosen, misfit
+from midstream.core.routing import addressed
 from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
