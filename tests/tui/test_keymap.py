@@ -18,6 +18,7 @@ from midstream.app.commands.table import FIRST, GROUPS
 from midstream.tui import keys
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keymap import BEGINNINGS, KEYMAP, WHEN, Key, keys_page, keys_text
+from midstream.tui.prompt import Prompt
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +35,8 @@ class Nobody:
         self.told.append(text)
 
 
-def actions() -> keys.Actions:
-    return ConsoleInterface(colour=False)._at(FakeDesk())[0]
+def prompt() -> Prompt:
+    return ConsoleInterface(colour=False)._at(FakeDesk())
 
 
 def test_the_page_of_keys_is_what_the_table_says() -> None:
@@ -91,7 +92,7 @@ async def test_help_tells_every_command_and_the_keys_within_the_width(
 
 
 def test_every_key_of_the_table_is_bound_to_what_it_says() -> None:
-    found = actions()
+    found = prompt()
     bound = {binding.keys for binding in keys.bindings(found).bindings}
     wanted = {tuple(map(_parse_key, each)) for row in KEYMAP for each in row.keys}
 
@@ -147,4 +148,4 @@ def test_keys_some_terminals_cannot_tell_have_a_plain_way() -> None:
 
 def test_every_time_of_the_table_is_known() -> None:
     assert {when for row in KEYMAP for when in row.when} <= set(WHEN)
-    assert set(keys._times(actions())) == set(WHEN)
+    assert set(keys._times(prompt())) == set(WHEN)

@@ -7,152 +7,125 @@ marked by itself. What allows something takes a key that cannot be a piece of wh
 (`terminal_replies.may_allow`); what refuses does not.
 """
 
-import asyncio
 from typing import Final
 
-from midstream.app.ui import Console
 from midstream.core.call_notes import COMMAND
 from midstream.core.question import Decision
 from midstream.safety.sanitize import scrubbed
-from midstream.tui.background_tasks import UnderWay
 from midstream.tui.cards import approval_choices
-from midstream.tui.dialog import Dialog
-from midstream.tui.editor import Editor, is_command
-from midstream.tui.scrollback import Scrollback
+from midstream.tui.editor import is_command
+from midstream.tui.prompt import Prompt, now
 
-MINE: Final = True
 REFUSING: Final = ("n", "w")
 
 
-class ApprovalKeys:
-    """Keys on their way to an approval."""
+def may_decide(at: Prompt, *, alone: bool) -> bool:
+    """Return whether a key pressed now decides on the marked approval.
 
-    def __init__(
-        self,
-        desk: Console,
-        dialog: Dialog,
-        editor: Editor,
-        *,
-        scrollback: Scrollback,
-        under_way: UnderWay,
-        fresh_s: float,
-    ) -> None:
-        """Make one. A card must have been drawn for `fresh_s` seconds before a key counts."""
-        self._desk = desk
-        self._dialog = dialog
-        self._editor = editor
-        self._scrollback = scrollback
-        self._under_way = under_way
-        self._fresh_s = fresh_s
+    Only a single fresh key does: the line is empty, the card has been on the screen for
+    `fresh_s`, and no other key came with it (a terminal without bracketed paste sends a
+    pasted text as keys, all at once).
+    """
+    return (
+        alone
+        and at.editor.is_empty
+        and at.dialog.may_decide(at.desk.open_questions(), now=now(), fresh_s=at.fresh_s)
+    )
 
-    def may_decide(self, *, alone: bool) -> bool:
-        """Return whether a key pressed now decides on the marked approval.
 
-        Only a single fresh key does: the line is empty, the card has been on the screen for
-        `fresh_s`, and no other key came with it (a terminal without bracketed paste sends a
-        pasted text as keys, all at once).
-        """
-        return (
-            alone
-            and self._editor.is_empty
-            and self._dialog.may_decide(
-                self._desk.open_questions(),
-                now=asyncio.get_running_loop().time(),
-                fresh_s=self._fresh_s,
-            )
+def decide(at: Prompt, key: str) -> None:
+    """Decide on the marked approval: y, r (for this run), n, w (no, with a note), e (change it)."""
+    at.dialog.leave_offered = False
+    question = at.dialog.decidable[0]
+    if key == "e":
+        questions = at.desk.open_questions()
+        command = next((q.command for q in questions if q.id == question), "")
+        if command:
+            at.dialog.editing = question
+            at.editor.buffer.insert_text(scrubbed(command))
+    elif key == "w":
+        at.dialog.noting = question
+    else:
+        _approve(at, question, Decision(granted=key in "yr", for_run=key == "r"))
+
+
+def is_marked(at: Prompt) -> bool:
+    """Return whether the key before this one marked a choice."""
+    return at.dialog.mark is not None and at.dialog.is_next(at.dialog.mark)
+
+
+def arrow(at: Prompt, step: int, *, alone: bool) -> None:
+    """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
+    approval = at.dialog.approval(at.desk.open_questions())
+    if alone and approval is not None:
+        at.dialog.move_mark(approval, approval_choices(approval), step)
+    else:
+        at.dialog.mark = None
+
+
+def enter(at: Prompt, *, alone: bool, quiet: bool) -> bool:
+    """Take Enter for a changed command, a note or a marked choice; return whether there is one.
+
+    A changed command is a yes, so only a key that came `alone` sends it, and where it was `quiet`:
+    a paste never does.
+    """
+    text = at.editor.buffer.text
+    if at.dialog.editing:
+        if alone and quiet and at.has_paused() and text.strip():
+            _run_instead(at)
+        return True
+    if at.dialog.noting and not is_command(text):
+        _refuse(at)
+        return True
+    return _take_marked(at, alone=alone, quiet=quiet)
+
+
+def _take_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
+    """Decide by the marked choice, if it stood there long enough and this is the next key."""
+    mark, at.dialog.mark = at.dialog.mark, None
+    if mark is None or not at.dialog.is_next(mark) or not at.editor.is_empty:
+        return False
+    is_own = alone and (quiet or mark.choice in REFUSING)
+    if not may_decide(at, alone=is_own) or mark.question != at.dialog.decidable[0]:
+        return True
+    if mark.since is not None and now() - mark.since >= at.fresh_s:
+        decide(at, mark.choice)
+    else:
+        mark.press = at.dialog.presses
+        at.dialog.mark = mark
+    return True
+
+
+def _refuse(at: Prompt) -> None:
+    question, at.dialog.noting = at.dialog.noting, ""
+    if _is_open(at, question):
+        _approve(at, question, Decision(granted=False, note=at.editor.take().text))
+    else:
+        words = "That call is closed already; your note stays in the line."
+        at.scrollback.say(words, kind="note")
+
+
+def _run_instead(at: Prompt) -> None:
+    question, at.dialog.editing = at.dialog.editing, ""
+    line = at.editor.take()
+    if not _is_open(at, question):
+        at.editor.offer(line.text)
+        words = "That call is closed already; Up brings your command back."
+        at.scrollback.say(words, kind="note")
+    elif line.text != line.shown:
+        at.editor.offer(line.text)
+        at.scrollback.say(
+            "Part of the command is a folded paste that you have not seen: nothing was run. "
+            "Type it, or paste it in smaller pieces.",
+            kind="warning",
         )
+    else:
+        _approve(at, question, Decision(granted=True, edited={COMMAND: line.text}))
 
-    def decide(self, key: str) -> None:
-        """Decide on the marked approval: y, r (for this run), n, w (no, with a note), e (change it)."""
-        self._dialog.leave_offered = False
-        question = self._dialog.decidable[0]
-        if key == "e":
-            questions = self._desk.open_questions()
-            command = next((q.command for q in questions if q.id == question), "")
-            if command:
-                self._dialog.editing = question
-                self._editor.buffer.insert_text(scrubbed(command))
-        elif key == "w":
-            self._dialog.noting = question
-        else:
-            self._approve(question, Decision(granted=key in "yr", for_run=key == "r"))
 
-    def takes_arrows(self) -> bool:
-        """Return whether arrows mark one of the marked approval's choices."""
-        return self.may_decide(alone=True)
+def _is_open(at: Prompt, question: str) -> bool:
+    return any(open.id == question for open in at.desk.open_questions())
 
-    def is_marked(self) -> bool:
-        """Return whether the key before this one marked a choice."""
-        return self._dialog.mark is not None and self._dialog.is_next(self._dialog.mark)
 
-    def arrow(self, step: int, *, alone: bool) -> None:
-        """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
-        approval = self._dialog.approval(self._desk.open_questions())
-        if alone and approval is not None:
-            self._dialog.move_mark(approval, approval_choices(approval), step)
-        else:
-            self._dialog.mark = None
-
-    def enter(self, *, alone: bool, quiet: bool) -> bool:
-        """Take Enter for a changed command, a note or a marked choice; return whether there is one.
-
-        A changed command is a yes, so only a key that came `alone` sends it, and where it was `quiet`:
-        a paste never does.
-        """
-        text = self._editor.buffer.text
-        if self._dialog.editing:
-            now = asyncio.get_running_loop().time()
-            if alone and quiet and self._dialog.has_paused(now) and text.strip():
-                self._run_instead()
-            return MINE
-        if self._dialog.noting and not is_command(text):
-            self._refuse()
-            return MINE
-        return self._take_marked(alone=alone, quiet=quiet)
-
-    def _take_marked(self, *, alone: bool, quiet: bool) -> bool:
-        """Decide by the marked choice, if it stood there long enough and this is the next key."""
-        mark, self._dialog.mark = self._dialog.mark, None
-        if mark is None or not self._dialog.is_next(mark) or not self._editor.is_empty:
-            return not MINE
-        is_own = alone and (quiet or mark.choice in REFUSING)
-        if not self.may_decide(alone=is_own) or mark.question != self._dialog.decidable[0]:
-            return MINE
-        now = asyncio.get_running_loop().time()
-        if mark.since is not None and now - mark.since >= self._fresh_s:
-            self.decide(mark.choice)
-        else:
-            mark.press = self._dialog.presses
-            self._dialog.mark = mark
-        return MINE
-
-    def _refuse(self) -> None:
-        question, self._dialog.noting = self._dialog.noting, ""
-        if self._is_open(question):
-            self._approve(question, Decision(granted=False, note=self._editor.take().text))
-        else:
-            words = "That call is closed already; your note stays in the line."
-            self._scrollback.say(words, kind="note")
-
-    def _run_instead(self) -> None:
-        question, self._dialog.editing = self._dialog.editing, ""
-        line = self._editor.take()
-        if not self._is_open(question):
-            self._editor.offer(line.text)
-            words = "That call is closed already; Up brings your command back."
-            self._scrollback.say(words, kind="note")
-        elif line.text != line.shown:
-            self._editor.offer(line.text)
-            self._scrollback.say(
-                "Part of the command is a folded paste that you have not seen: nothing was run. "
-                "Type it, or paste it in smaller pieces.",
-                kind="warning",
-            )
-        else:
-            self._approve(question, Decision(granted=True, edited={COMMAND: line.text}))
-
-    def _is_open(self, question: str) -> bool:
-        return any(open.id == question for open in self._desk.open_questions())
-
-    def _approve(self, question: str, decision: Decision) -> None:
-        self._under_way.begin_guarded(self._desk.approve(question, decision))
+def _approve(at: Prompt, question: str, decision: Decision) -> None:
+    at.under_way.begin_guarded(at.desk.approve(question, decision))

@@ -1,142 +1,254 @@
-"""What Enter, the arrows, Space and Esc do while a question's list or form is under them.
+"""What Enter, the arrows, Space and Esc do under a question's list or form, and in the list of turns.
 
-Every method says whether the key was ours; where it was not it means what it always means.
+A function that takes a key and returns a bool says whether the key was for that: where it was not, the
+key means what it always means.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
-
 from midstream.core.question import Question
-from midstream.tui.answering import Answered, Step
-from midstream.tui.dialog import Dialog
-from midstream.tui.editor import Editor, is_command
+from midstream.tui.answering import Step
+from midstream.tui.editor import is_command
+from midstream.tui.prompt import Prompt, now
+from midstream.tui.turn_list import ARMED, TurnList
 
-MINE: Final = True
+# --- the arrows -----------------------------------------------------------------------------------
 
 
-class CardKeys:
-    """Keys on their way to the lists and forms of a dialog."""
+def takes_arrows(at: Prompt) -> bool:
+    """Return whether arrows are for the list of turns, or the card of a question."""
+    turns = at.dialog.turns
+    return _card_takes_arrows(at) if turns is None else turns.is_fresh(now())
 
-    def __init__(
-        self,
-        dialog: Dialog,
-        editor: Editor,
-        *,
-        questions: Callable[[], Sequence[Question]],
-        now: Callable[[], float],
-        say: Callable[[str], None],
-        answer: Callable[[Answered], None],
-    ) -> None:
-        """Make one. `questions` are those open now; `say` tells a note, `answer` delivers one."""
-        self._dialog = dialog
-        self._editor = editor
-        self._questions = questions
-        self._now = now
-        self._say = say
-        self._answer = answer
 
-    def _asked(self) -> Question | None:
-        """Return the marked question, if its list or form may have keys now."""
-        is_taken = self._dialog.noting or self._dialog.editing or self._dialog.unclear is not None
-        return None if is_taken else self._dialog.asked(self._questions())
+def arrow(at: Prompt, step: int) -> None:
+    """Move within the list or the card by Up (-1) or Down (1), else as ever."""
+    if _arrow_in_turns(at, step):
+        at.scrollback.redraw()
+        return
+    if step < 0 and brings_back(at) and not is_marked(at):
+        up(at)
+    elif _arrow_in_card(at, step):
+        at.scrollback.redraw()
+    elif step < 0:
+        up(at)
+    else:
+        at.editor.buffer.auto_down()
 
-    def enter_marked(self, *, alone: bool, quiet: bool) -> bool:
-        """Take Enter for an open form, or for a choice that is marked; more of a budget is allowed
-        only where it is `quiet`.
-        """
-        answering = self._dialog.answering
-        text = self._editor.buffer.text
-        if answering.filling:
-            if is_command(text):
-                return not MINE
-            # Typed ahead, lines may come together; an Enter without one decides only if it is alone.
-            if alone or text.strip():
-                self._do(answering.enter(None, self._editor.unfolded(), now=self._now()))
-            return MINE
-        asked = self._asked()
-        if not alone or not self._editor.is_empty or not answering.marks(asked):
-            return not MINE
-        if asked is not None and asked.about == "budget" and not quiet:
-            return MINE
-        return self._do(answering.enter(asked, "", now=self._now()))
 
-    def enter_empty(self, *, alone: bool) -> bool:
-        """Take Enter on an empty line: it opens the form of the marked question."""
-        asked = self._asked()
-        if not alone or asked is None or not self._editor.is_empty:
-            return not MINE
-        return self._do(self._dialog.answering.enter(asked, "", now=self._now()))
+def brings_back(at: Prompt) -> bool:
+    """Return whether Up on an empty line has a line to bring back that was not delivered."""
+    return bool(at.editor.returned or at.delivery.waits)
 
-    def takes_arrows(self) -> bool:
-        """Return whether arrows are for a card: its form is open, or its list is under an empty line."""
-        answering, asked = self._dialog.answering, self._asked()
-        if answering.filling:
-            return not answering.is_closed
-        return (
-            self._editor.is_empty
-            and asked is not None
-            and answering.is_fresh(asked.id, self._now())
-            and answering.list_of(asked) is not None
-        )
 
-    def is_marked(self) -> bool:
-        """Return whether an arrow has marked a choice, or a form is open."""
-        return bool(self._dialog.answering.filling) or self._dialog.answering.marks(self._asked())
+def up(at: Prompt) -> None:
+    """Bring a line back: one that came back, one that still waits, or one of the history."""
+    if at.editor.is_empty and not at.editor.returned and at.delivery.waits:
+        at.delivery.take_back()
+    else:
+        at.editor.up()
 
-    def arrow(self, step: int) -> bool:
-        """Take Up (-1) or Down (1)."""
-        buffer = self._editor.buffer
-        row, last = buffer.document.cursor_position_row, buffer.document.line_count - 1
-        if (step < 0 and row > 0) or (step > 0 and row < last):
-            return not MINE
-        answering = self._dialog.answering
-        text = self._editor.unfolded()
-        return self._do(answering.arrow(self._asked(), text, step, now=self._now()))
 
-    def may_pick(self) -> bool:
-        """Return whether Space picks the marked choice."""
-        return self._editor.is_empty and self._dialog.answering.picks(self._asked())
+def next_question(at: Prompt) -> None:
+    """Mark the next question."""
+    if at.screen is not None:
+        if at.dialog.answering.filling:
+            leave_card(at)
+        at.dialog.mark_next(at.screen.questions)
 
-    def pick(self) -> None:
-        """Pick the marked choice, or no more."""
-        self._dialog.answering.pick(self._asked())
 
-    def escape(self) -> bool:
-        """Leave the form, or mark nothing any more."""
-        answering = self._dialog.answering
-        if answering.filling:
-            return self._do(answering.leave(self._editor.unfolded()))
-        asked = self._asked()
-        if not self._editor.is_empty or not answering.marks(asked):
-            return not MINE
-        answering.unmark(asked)
-        return MINE
+# --- a question's list or form ---------------------------------------------------------------
 
-    def leave_closed(self) -> None:
-        """Leave a form whose question has closed meanwhile, unless something is being typed into it.
 
-        What forms held that were left before that comes back with Up.
-        """
-        answering = self._dialog.answering
-        while answering.let_go:
-            number, filled = answering.let_go.pop(0)
-            self._editor.offer(filled)
-            self._say(f"#{number} is closed. Up brings back what you had filled in.")
-        if not answering.filling or not answering.is_closed or not self._editor.is_empty:
-            return
-        filled, number = answering.what_was_filled_in(), answering.number()
+def _asked(at: Prompt) -> Question | None:
+    """Return the marked question, if its list or form may have keys now."""
+    is_taken = at.dialog.noting or at.dialog.editing or at.dialog.unclear is not None
+    return None if is_taken else at.dialog.asked(at.desk.open_questions())
+
+
+def enter_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
+    """Take Enter for an open form, or for a choice that is marked; more of a budget is allowed
+    only where it is `quiet`.
+    """
+    answering = at.dialog.answering
+    text = at.editor.buffer.text
+    if answering.filling:
+        if is_command(text):
+            return False
+        # Typed ahead, lines may come together; an Enter without one decides only if it is alone.
+        if alone or text.strip():
+            _do(at, answering.enter(None, at.editor.unfolded(), now=now()))
+        return True
+    asked = _asked(at)
+    if not alone or not at.editor.is_empty or not answering.marks(asked):
+        return False
+    if asked is not None and asked.about == "budget" and not quiet:
+        return True
+    return _do(at, answering.enter(asked, "", now=now()))
+
+
+def enter_empty(at: Prompt, *, alone: bool) -> bool:
+    """Take Enter on an empty line: it opens the form of the marked question."""
+    asked = _asked(at)
+    if not alone or asked is None or not at.editor.is_empty:
+        return False
+    return _do(at, at.dialog.answering.enter(asked, "", now=now()))
+
+
+def _card_takes_arrows(at: Prompt) -> bool:
+    """Return whether arrows are for a card: its form is open, or its list is under an empty line."""
+    answering, asked = at.dialog.answering, _asked(at)
+    if answering.filling:
+        return not answering.is_closed
+    return (
+        at.editor.is_empty
+        and asked is not None
+        and answering.is_fresh(asked.id, now())
+        and answering.list_of(asked) is not None
+    )
+
+
+def is_marked(at: Prompt) -> bool:
+    """Return whether an arrow has marked a choice, or a form is open."""
+    return bool(at.dialog.answering.filling) or at.dialog.answering.marks(_asked(at))
+
+
+def _arrow_in_card(at: Prompt, step: int) -> bool:
+    """Take Up (-1) or Down (1)."""
+    buffer = at.editor.buffer
+    row, last = buffer.document.cursor_position_row, buffer.document.line_count - 1
+    if (step < 0 and row > 0) or (step > 0 and row < last):
+        return False
+    answering = at.dialog.answering
+    text = at.editor.unfolded()
+    return _do(at, answering.arrow(_asked(at), text, step, now=now()))
+
+
+def may_pick(at: Prompt) -> bool:
+    """Return whether Space picks the marked choice."""
+    return at.editor.is_empty and at.dialog.answering.picks(_asked(at))
+
+
+def pick(at: Prompt) -> None:
+    """Pick the marked choice, or no more."""
+    at.dialog.answering.pick(_asked(at))
+
+
+def leave_card(at: Prompt) -> bool:
+    """Leave the form, or mark nothing any more."""
+    answering = at.dialog.answering
+    if answering.filling:
+        return _do(at, answering.leave(at.editor.unfolded()))
+    asked = _asked(at)
+    if not at.editor.is_empty or not answering.marks(asked):
+        return False
+    answering.unmark(asked)
+    return True
+
+
+def takes_offer(at: Prompt) -> bool:
+    """Return whether Enter on an empty line takes the output that the person's own command left."""
+    is_free = at.editor.is_empty and not at.dialog.is_open
+    approval = at.dialog.approval(at.desk.open_questions())
+    return at.own.has_offer and is_free and not (is_marked(at) or at.dialog.marked(approval))
+
+
+def leave_closed(at: Prompt) -> None:
+    """Leave a form whose question has closed meanwhile, unless something is being typed into it.
+
+    What forms held that were left before that comes back with Up.
+    """
+    answering = at.dialog.answering
+    closed = [*answering.let_go]
+    answering.let_go.clear()
+    if answering.filling and answering.is_closed and at.editor.is_empty:
+        closed.append((answering.number(), answering.what_was_filled_in()))
         answering.leave("")
+    for number, filled in closed:
         if filled:
-            self._editor.offer(filled)
-            self._say(f"#{number} is closed. Up brings back what you had filled in.")
+            at.editor.offer(filled)
+            words = f"#{number} is closed. Up brings back what you had filled in."
+            at.scrollback.say(words, kind="note")
 
-    def _do(self, step: Step | None) -> bool:
-        if step is None:
-            return not MINE
-        if step.line is not None and step.line != self._editor.unfolded():
-            self._editor.replace(step.line)
-        if step.says:
-            self._say(step.says)
-        if step.answer is not None:
-            self._answer(step.answer)
-        return MINE
+
+def _do(at: Prompt, step: Step | None) -> bool:
+    if step is None:
+        return False
+    if step.line is not None and step.line != at.editor.unfolded():
+        at.editor.replace(step.line)
+    if step.says:
+        at.scrollback.say(step.says, kind="note")
+    if step.answer is not None:
+        at.delivery.answer(step.answer)
+    return True
+
+
+# --- the list of earlier turns ----------------------------------------------------------------
+
+
+def rests(at: Prompt) -> bool:
+    """Return whether Esc has nothing to stop and nothing to close."""
+    screen = at.screen
+    return (
+        screen is not None
+        and at.editor.is_empty
+        and at.editor.buffer.complete_state is None
+        and at.dialog.turns is None
+        and not at.dialog.is_open
+        and not at.own.is_running
+        and not at.own.has_offer
+        and not (screen.status.busy or screen.questions or screen.can_withdraw)
+    )
+
+
+def go_back(at: Prompt) -> None:
+    """Open the list of the last turns, if the key before was this one, too."""
+    at.dialog.leave_offered = False
+    if at.dialog.presses - at.armed_by > 1:
+        at.armed_by, at.dialog.news = at.dialog.presses, ARMED
+        at.scrollback.redraw()
+    else:
+        at.armed_by = -2
+        at.under_way.begin_guarded(_open_turns(at))
+
+
+async def _open_turns(at: Prompt) -> None:
+    turns = await at.desk.turns()
+    if not turns:
+        words = "There is nothing to go back to: no turn began with a line of yours."
+        at.scrollback.say(words, kind="note")
+    elif rests(at):
+        at.dialog.turns = TurnList(turns=turns, fresh_s=at.fresh_s)
+
+
+def enter_turns(at: Prompt, *, alone: bool) -> bool:
+    """Take Enter where the list is open: it goes back to before the marked turn.
+
+    Only a key of its own, well after the list came, does.
+    """
+    shown = at.dialog.turns
+    if shown is None:
+        return False
+    if alone and shown.is_fresh(now()) and at.has_paused():
+        if shown.number:
+            at.editor.replace("")
+        at.dialog.turns = None
+        at.under_way.begin_guarded(at.desk.go_back(shown.marked))
+    return True
+
+
+def _arrow_in_turns(at: Prompt, step: int) -> bool:
+    """Take Up (-1) or Down (1) where the list is open."""
+    turns = at.dialog.turns
+    if turns is None:
+        return False
+    if turns.number:
+        at.editor.replace("")
+    turns.move(step)
+    return True
+
+
+def close_turns(at: Prompt) -> bool:
+    """Close the list where it is open."""
+    if at.dialog.turns is None:
+        return False
+    at.dialog.turns = None
+    return True

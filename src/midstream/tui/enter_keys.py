@@ -8,53 +8,26 @@ import asyncio
 
 import msgspec
 
-from midstream.app.ui import Console
-from midstream.tui.approval_keys import ApprovalKeys
-from midstream.tui.background_tasks import UnderWay
-from midstream.tui.card_keys import CardKeys
-from midstream.tui.delivery import Delivery
-from midstream.tui.dialog import Dialog
-from midstream.tui.editor import Editor, Typed, is_command
+from midstream.tui import approval_keys, card_keys
+from midstream.tui.editor import Typed, is_command
 from midstream.tui.frame_rows import chosen_by, may_queue
-from midstream.tui.frames import Frames
-from midstream.tui.own_shell import OwnShell
-from midstream.tui.scrollback import Scrollback
+from midstream.tui.prompt import Prompt
 from midstream.tui.shell_lines import is_own
-from midstream.tui.turn_keys import TurnKeys
 
 
 class Sending:
     """Enter, Ctrl-Enter, Tab, and the keys that say what an unclear line is."""
 
-    def __init__(
-        self,
-        desk: Console,
-        dialog: Dialog,
-        editor: Editor,
-        *,
-        frames: Frames,
-        turns: TurnKeys,
-        approvals: ApprovalKeys,
-        cards: CardKeys,
-        own: OwnShell,
-        delivery: Delivery,
-        scrollback: Scrollback,
-        under_way: UnderWay,
-        fresh_s: float,
-    ) -> None:
-        """Make one; what it asks has `enter` of its own. `fresh_s` as of `ConsoleInterface`."""
-        self._desk = desk
-        self._dialog = dialog
-        self._editor = editor
-        self._frames = frames
-        self._turns = turns
-        self._approvals = approvals
-        self._cards = cards
-        self._own = own
-        self._delivery = delivery
-        self._scrollback = scrollback
-        self._under_way = under_way
-        self._fresh_s = fresh_s
+    def __init__(self, at: Prompt) -> None:
+        self._at = at
+        self._desk = at.desk
+        self._dialog = at.dialog
+        self._editor = at.editor
+        self._own = at.own
+        self._delivery = at.delivery
+        self._scrollback = at.scrollback
+        self._under_way = at.under_way
+        self._fresh_s = at.fresh_s
 
     def send(self, *, alone: bool, quiet: bool) -> None:
         """Send the line, or whatever Enter means now; an empty line does nothing.
@@ -65,12 +38,12 @@ class Sending:
         self._dialog.leave_offered = False
         if self._dialog.unclear is not None:
             return
-        if self._turns.enter(alone=alone and quiet) or self._approvals.enter(
-            alone=alone, quiet=quiet
+        if card_keys.enter_turns(self._at, alone=alone and quiet) or approval_keys.enter(
+            self._at, alone=alone, quiet=quiet
         ):
             return
         text = self._editor.buffer.text
-        if self._cards.enter_marked(alone=alone, quiet=quiet):
+        if card_keys.enter_marked(self._at, alone=alone, quiet=quiet):
             self._scrollback.redraw()
         elif is_own(text):
             self._own.enter(self._desk, self._under_way.tasks)
@@ -78,9 +51,11 @@ class Sending:
             self._own.drop()
             if not self._outlived(text):
                 self._send_words()
-        elif alone and self._frames.takes_offer() and self._own.is_fresh(fresh_s=self._fresh_s):
+        elif (
+            alone and card_keys.takes_offer(self._at) and self._own.is_fresh(fresh_s=self._fresh_s)
+        ):
             self._own.join()
-        elif not self._cards.enter_empty(alone=alone):
+        elif not card_keys.enter_empty(self._at, alone=alone):
             self._editor.clear()
             if alone and quiet and self._desk.status().on_empty:
                 self._under_way.begin_guarded(self._desk.go_on())
@@ -103,7 +78,7 @@ class Sending:
         questions, names = self._desk.open_questions(), self._desk.status().addressees
         question = self._dialog.answered_by(line, questions, names)
         seen = line.seen if question is None else frozenset({question})
-        screen = self._frames.screen
+        screen = self._at.screen
         chosen = None if screen is None else chosen_by(screen, self._dialog, line.text, seen)
         if chosen is not None and not chosen[0].choices:
             # What stands for a value in the list, such as "yes", is that value.
@@ -132,7 +107,7 @@ class Sending:
 
     def may_queue(self) -> bool:
         """Return whether Tab queues the line."""
-        screen = self._frames.screen
+        screen = self._at.screen
         return screen is not None and may_queue(screen, self._dialog, self._editor)
 
     def queue(self, *, alone: bool) -> None:

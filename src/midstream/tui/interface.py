@@ -4,10 +4,10 @@ Everything finished is printed once, above, and belongs to the terminal's own sc
 small region is drawn again and again: what streams, the open questions, the line being typed and
 the bottom line.
 
-Here the rooms of the console meet. What a key does: `keymap` says which and when, `keys` leads from
-there to who does it (`sending`, `stopping`, `moving`, `aside`, and what decides: `approval_keys`,
-`card_keys`, `turn_keys`). How a line gets to the desk and back: `delivering`. What a frame shows:
-`frames` and `view`; how the terminal is held: `display`. The way out: `leaving`.
+Here the modules of the console meet. What a key does: `keymap` says which and when, `keys` does it, with
+`enter_keys`, `approval_keys` and `card_keys`; all of them act on a `prompt`. How a line gets to the desk
+and back: `delivery`. What a frame shows: `frames` and `frame_rows`; how the terminal is held: `display`.
+The way out: `exit_keys`.
 """
 
 import asyncio
@@ -30,31 +30,25 @@ from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.tui.answering import Answering
-from midstream.tui.approval_keys import ApprovalKeys
 from midstream.tui.background_tasks import UnderWay
-from midstream.tui.card_keys import CardKeys
-from midstream.tui.cursor_keys import Moving
 from midstream.tui.delivery import Delivery, Undelivered
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.draft import Draft
 from midstream.tui.editor import Editor
-from midstream.tui.enter_keys import Sending
 from midstream.tui.event_lines import Kind, typed
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.exit_keys import Leaving
 from midstream.tui.frames import Frames
 from midstream.tui.graph_panel import Following
-from midstream.tui.keys import Actions, bindings
+from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import history_in
 from midstream.tui.live_region import LiveText
 from midstream.tui.outside_editor import Outside
 from midstream.tui.own_shell import OwnShell
+from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
-from midstream.tui.side_keys import Aside
-from midstream.tui.stop_keys import Stopping
 from midstream.tui.title import AWAY_S, Calls, folder_name
-from midstream.tui.turn_keys import TurnKeys
 from midstream.views.side_effects import ChangedFile
 
 FRESH_S: Final = 0.4
@@ -125,12 +119,12 @@ class ConsoleInterface:
         self._following = Following(self._scrollback, self._under_way)
         self.editor = Editor(
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
-            on_screen=lambda: self._dialog.begun(now=_now()),
+            on_screen=lambda: self._dialog.begun(now=now()),
             completions=lambda before: () if self._desk is None else self._desk.completions(before),
             mentions=self._mentions,
         )
         self.editor.buffer.on_text_changed += lambda buffer: self._dialog.edited(
-            buffer.text, now=_now()
+            buffer.text, now=now()
         )
         self._draft = (
             None
@@ -175,8 +169,8 @@ class ConsoleInterface:
         self._scrollback.add(Behind(envelope) if is_behind else envelope)
         self._may_outlive(envelope)
         if self._display.is_running:
-            idle_s = _now() - self._dialog.pressed_at
-            self._display.signal(self._calls.heard(envelope, now=_now(), idle_s=idle_s))
+            idle_s = now() - self._dialog.pressed_at
+            self._display.signal(self._calls.heard(envelope, now=now(), idle_s=idle_s))
         self._undelivered.heard(envelope)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
@@ -247,13 +241,14 @@ class ConsoleInterface:
         `close` no signal ends the process: what runs is put by first.
         """
         self._desk = desk
-        actions, frames = self._at(desk)
+        at = self._at(desk)
+        frames = Frames(at, folder=self._folder)
         self._display.open(
             frames.layout(),
-            bindings(actions),
+            bindings(at),
             before_frame=frames.before,
             after_frame=frames.after,
-            before_key=lambda: self._dialog.pressed(now=_now()),
+            before_key=lambda: self._dialog.pressed(now=now()),
             after_key=self._leaving.after_key,
             gone=self._leaving.gone,
         )
@@ -266,7 +261,7 @@ class ConsoleInterface:
         try:
             async with asyncio.TaskGroup() as self._under_way.tasks:
                 # A closed terminal ends the display; the run goes its way without a screen.
-                self._leaving.heed(*heeded, interrupt=actions.stopping.interrupt)
+                self._leaving.heed(*heeded, interrupt=lambda: interrupt(at))
                 with contextlib.suppress(RuntimeError, ValueError):
                     loop.add_signal_handler(signal.SIGCONT, self._continued)
                 await self._display.run()
@@ -291,112 +286,32 @@ class ConsoleInterface:
         self._leaving.heed_no_more()
         self._display.close()
 
-    def _at(self, desk: Console) -> tuple[Actions, Frames]:
-        """Return what the keys do at a desk, and what is drawn of it."""
-        dialog, editor, scrollback = self._dialog, self.editor, self._scrollback
-        own, under_way, fresh_s = self._own, self._under_way, self._fresh_s
-        delivery = Delivery(
-            desk,
-            dialog,
-            editor,
-            scrollback=scrollback,
-            under_way=under_way,
-            leave=self._leaving.leave,
-        )
-        cards = CardKeys(
-            dialog,
-            editor,
-            questions=desk.open_questions,
-            now=_now,
-            say=lambda text: self.say(text, kind="note"),
-            answer=delivery.answer,
-        )
-        frames = Frames(
-            desk,
-            dialog,
-            editor,
-            cards=cards,
-            own=own,
-            following=self._following,
+    def _at(self, desk: Console) -> Prompt:
+        """Return what the keys act on at a desk."""
+        return Prompt(
+            desk=desk,
+            dialog=self._dialog,
+            editor=self.editor,
+            own=self._own,
+            outside=self._outside,
+            delivery=Delivery(
+                desk,
+                self._dialog,
+                self.editor,
+                scrollback=self._scrollback,
+                under_way=self._under_way,
+                leave=self._leaving.leave,
+            ),
+            leaving=self._leaving,
             display=self._display,
-            scrollback=scrollback,
+            scrollback=self._scrollback,
             live=self._live,
             narrator=self._narrator,
-            folder=self._folder,
-        )
-        approvals = ApprovalKeys(
-            desk, dialog, editor, scrollback=scrollback, under_way=under_way, fresh_s=fresh_s
-        )
-        turns = TurnKeys(
-            desk,
-            dialog,
-            editor,
-            frames=frames,
-            own=own,
-            scrollback=scrollback,
-            under_way=under_way,
-            fresh_s=fresh_s,
-        )
-        sending = Sending(
-            desk,
-            dialog,
-            editor,
-            frames=frames,
-            turns=turns,
-            approvals=approvals,
-            cards=cards,
-            own=own,
-            delivery=delivery,
-            scrollback=scrollback,
-            under_way=under_way,
-            fresh_s=fresh_s,
-        )
-        stopping = Stopping(
-            desk,
-            dialog,
-            editor,
-            frames=frames,
-            turns=turns,
-            cards=cards,
-            own=own,
-            delivery=delivery,
-            leaving=self._leaving,
-            scrollback=scrollback,
-            under_way=under_way,
-        )
-        moving = Moving(
-            dialog,
-            editor,
-            frames=frames,
-            turns=turns,
-            cards=cards,
-            delivery=delivery,
-            scrollback=scrollback,
-        )
-        aside = Aside(
-            desk,
-            dialog,
-            editor,
-            display=self._display,
-            narrator=self._narrator,
-            outside=self._outside,
-            scrollback=scrollback,
-            under_way=under_way,
+            following=self._following,
+            under_way=self._under_way,
+            fresh_s=self._fresh_s,
             covered=self._covered,
         )
-        actions = Actions(
-            editor=editor,
-            sending=sending,
-            stopping=stopping,
-            moving=moving,
-            approvals=approvals,
-            cards=cards,
-            turns=turns,
-            own=own,
-            aside=aside,
-            leave=self._leaving.leave,
-        )
-        return actions, frames
 
     async def _mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
         if self._desk is not None:
@@ -444,7 +359,3 @@ class ConsoleInterface:
         self._dialog.covered()
         self._own.covered()
         self._scrollback.covered()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

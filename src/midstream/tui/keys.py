@@ -1,9 +1,12 @@
-"""The bindings of the keys: `KEYMAP` says which and when, here is what each of them does."""
+"""The bindings of the keys: `KEYMAP` says which and when, here is what each of them does.
+
+What Enter does is in `enter_keys`, what keys do where something stands open over the line in
+`approval_keys` and `card_keys`.
+"""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-import msgspec
 from prompt_toolkit.filters import (
     Condition,
     Filter,
@@ -17,41 +20,25 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from midstream.tui.approval_keys import REFUSING, ApprovalKeys
-from midstream.tui.card_keys import CardKeys
-from midstream.tui.cursor_keys import Moving
-from midstream.tui.editor import Editor
+from midstream.language.errors import MidstreamError
+from midstream.tui import approval_keys, card_keys
 from midstream.tui.enter_keys import Sending
-from midstream.tui.keymap import KEYMAP, When
-from midstream.tui.own_shell import OwnShell
-from midstream.tui.side_keys import Aside
-from midstream.tui.stop_keys import Stopping
+from midstream.tui.keymap import KEYMAP, When, keys_text
+from midstream.tui.prompt import Prompt, now
 from midstream.tui.terminal_replies import is_alone, may_allow
-from midstream.tui.turn_keys import TurnKeys
-
-
-class Actions(msgspec.Struct, frozen=True, kw_only=True):
-    """Who acts on which keys; `leave` leaves the console."""
-
-    editor: Editor
-    sending: Sending
-    stopping: Stopping
-    moving: Moving
-    approvals: ApprovalKeys
-    cards: CardKeys
-    turns: TurnKeys
-    own: OwnShell
-    aside: Aside
-    leave: Callable[[], None]
-
 
 Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
+_STAYS: Final = (
+    "Ctrl-Z would stop every run. Ctrl-D on an empty line leaves, `midstream --continue` "
+    "comes back."
+)
 
-def bindings(actions: Actions) -> KeyBindings:
+
+def bindings(at: Prompt) -> KeyBindings:
     """Return the console's own bindings, from `KEYMAP`; they go before prompt_toolkit's."""
     bound = KeyBindings()
-    found, times = handlers(actions), _times(actions)
+    found, times = handlers(at), _times(at)
     # Of several bindings that apply, prompt_toolkit takes the last one.
     for row in reversed(KEYMAP):
         applies: Filter = ~is_searching
@@ -61,28 +48,28 @@ def bindings(actions: Actions) -> KeyBindings:
             bound.add(*sequence, filter=applies)(found[row.action])
     # In a search, too, these are no characters, and mean the same.
     bound.add("c-z", filter=is_searching)(lambda _: None)
-    bound.add("c-l", filter=is_searching)(lambda _: actions.aside.redraw())
+    bound.add("c-l", filter=is_searching)(lambda _: redraw(at))
     return bound
 
 
-def handlers(actions: Actions) -> dict[str, Handler]:
+def handlers(at: Prompt) -> dict[str, Handler]:
     """Return what the keys do, by the name their rows in `KEYMAP` have for it."""
-    editor, sending, aside = actions.editor, actions.sending, actions.aside
+    editor, sending = at.editor, Sending(at)
 
     def send(event: KeyPressEvent) -> None:
         if not editor.continues():
             sending.send(alone=is_alone(event), quiet=may_allow(event))
 
-    def escape(event: KeyPressEvent) -> None:
+    def leave_menu_or_escape(_: KeyPressEvent) -> None:
         if editor.buffer.complete_state is not None:
             editor.buffer.cancel_completion()
         else:
-            actions.stopping.escape()
+            escape(at)
 
     def decide(event: KeyPressEvent) -> None:
-        is_own = is_alone(event) if event.data in REFUSING else may_allow(event)
-        if actions.approvals.may_decide(alone=is_own):
-            actions.approvals.decide(event.data)
+        is_own = is_alone(event) if event.data in approval_keys.REFUSING else may_allow(event)
+        if approval_keys.may_decide(at, alone=is_own):
+            approval_keys.decide(at, event.data)
         else:
             editor.insert(event.data)
 
@@ -93,15 +80,15 @@ def handlers(actions: Actions) -> dict[str, Handler]:
             editor.insert(event.data)
 
     def arrow(event: KeyPressEvent) -> None:
-        actions.moving.arrow(-1 if event.key_sequence[0].key == Keys.Up else 1)
+        card_keys.arrow(at, -1 if event.key_sequence[0].key == Keys.Up else 1)
 
     def mark(event: KeyPressEvent) -> None:
         key = event.key_sequence[0].key
-        if key == Keys.Up and actions.moving.brings_back and not actions.approvals.is_marked():
-            actions.moving.up()
+        if key == Keys.Up and card_keys.brings_back(at) and not approval_keys.is_marked(at):
+            card_keys.up(at)
         else:
             step = -1 if key in (Keys.Up, Keys.Left) else 1
-            actions.approvals.arrow(step, alone=is_alone(event))
+            approval_keys.arrow(at, step, alone=is_alone(event))
 
     return {
         "send": send,
@@ -109,47 +96,150 @@ def handlers(actions: Actions) -> dict[str, Handler]:
         "steer": lambda event: sending.steer(alone=is_alone(event), quiet=may_allow(event)),
         "arrow": arrow,
         "mark": mark,
-        "pick": lambda _: actions.cards.pick(),
+        "pick": lambda _: card_keys.pick(at),
         "new_line": lambda _: editor.new_line(),
-        "escape": escape,
-        "go_back": lambda _: actions.turns.go_back(),
-        "interrupt": lambda _: actions.stopping.interrupt(),
-        "leave": lambda _: actions.leave(),
-        "stay": lambda _: aside.stay(),
-        "up": lambda _: actions.moving.up(),
-        "next_question": lambda _: actions.moving.next_question(),
+        "escape": leave_menu_or_escape,
+        "go_back": lambda _: card_keys.go_back(at),
+        "interrupt": lambda _: interrupt(at),
+        "leave": lambda _: at.leaving.leave(),
+        "stay": lambda _: stay(at),
+        "up": lambda _: card_keys.up(at),
+        "next_question": lambda _: card_keys.next_question(at),
         "complete": lambda _: editor.complete(),
-        "next_mode": lambda event: aside.next_mode(alone=may_allow(event)),
+        "next_mode": lambda event: next_mode(at, alone=may_allow(event)),
         "backspace": lambda _: editor.backspace(),
         "begin_anew": lambda event: editor.begin_anew(event.data),
         "paste": lambda event: editor.paste(event.data),
-        "show_keys": lambda _: aside.show_keys(),
-        "show_last": lambda _: aside.show_last(),
-        "redraw": lambda _: aside.redraw(),
-        "unfold": lambda _: aside.unfold(),
-        "edit_outside": lambda _: aside.edit_outside(),
-        "join_output": lambda _: actions.own.join(),
+        "show_keys": lambda _: show_keys(at),
+        "show_last": lambda _: at.scrollback.add(at.narrator.last_in_full()),
+        "redraw": lambda _: redraw(at),
+        "unfold": lambda _: unfold(at),
+        "edit_outside": lambda _: edit_outside(at),
+        "join_output": lambda _: at.own.join(),
         "decide": decide,
         "choose": choose,
     }
 
 
-def _times(actions: Actions) -> dict[When, Filter]:
-    editor = actions.editor
-    is_empty = Condition(lambda: editor.is_empty)
+def _times(at: Prompt) -> dict[When, Filter]:
+    sending = Sending(at)
+    is_empty = Condition(lambda: at.editor.is_empty)
     return {
         "empty": is_empty,
         "text": ~is_empty,
         "no_menu": ~has_completions,
         # In vi keys Esc first ends what is being typed; only then it is ours.
         "vi_done": ~(vi_insert_mode | vi_replace_mode | vi_selection_mode) | has_completions,
-        "queues": Condition(actions.sending.may_queue),
-        "card": Condition(actions.moving.takes_arrows),
-        "picks": Condition(actions.cards.may_pick),
-        "rests": Condition(actions.turns.rests),
-        "returned": Condition(lambda: editor.has_returned),
+        "queues": Condition(sending.may_queue),
+        "card": Condition(lambda: card_keys.takes_arrows(at)),
+        "picks": Condition(lambda: card_keys.may_pick(at)),
+        "rests": Condition(lambda: card_keys.rests(at)),
+        "returned": Condition(lambda: at.editor.has_returned),
         # That the key is a fresh one is asked when it is pressed: it is typed where it is not.
         "approval": is_empty,
-        "decides": Condition(actions.approvals.takes_arrows),
-        "unclear": Condition(lambda: actions.sending.may_choose(alone=True)),
+        "decides": Condition(lambda: approval_keys.may_decide(at, alone=True)),
+        "unclear": Condition(lambda: sending.may_choose(alone=True)),
     }
+
+
+# --- Esc and Ctrl-C: each press does one thing, the nearest ---------------------------------------
+
+
+def escape(at: Prompt) -> None:
+    """Close what is open over the editor, else stop the turn."""
+    at.dialog.leave_offered = False
+    if card_keys.close_turns(at):
+        at.scrollback.redraw()
+        return
+    if at.dialog.editing:
+        at.editor.clear()
+    if at.dialog.recalled and at.dialog.recalled == at.editor.buffer.text:
+        at.editor.clear()
+        at.scrollback.say("Withdrawn. The history still has it.", kind="note")
+    elif card_keys.leave_card(at) or at.dialog.unmark():
+        at.scrollback.redraw()
+    elif at.dialog.unclear is not None or at.dialog.noting or at.dialog.editing:
+        at.dialog.close()
+        at.scrollback.redraw()
+    elif at.own.is_running:
+        at.own.stop()
+        at.scrollback.redraw()
+    elif at.is_busy:
+        _halt(at)
+    elif at.own.drop():
+        at.scrollback.redraw()
+    elif at.editor.is_empty and at.can_withdraw:
+        at.delivery.withdraw()
+
+
+def interrupt(at: Prompt) -> None:
+    """Clear the line; on an empty one stop the turn and offer to leave; then leave."""
+    if not at.editor.is_empty:
+        at.dialog.close()
+        at.editor.clear()
+    elif at.own.is_running:
+        at.own.stop()
+    elif card_keys.close_turns(at) or _leaves_form(at):
+        at.scrollback.redraw()
+    elif at.dialog.may_leave(now=now()):
+        at.leaving.leave()
+    else:
+        at.dialog.noting = at.dialog.editing = ""
+        at.leaving.offer()
+        if at.is_busy:
+            _halt(at)
+
+
+def _leaves_form(at: Prompt) -> bool:
+    return bool(at.dialog.answering.filling) and card_keys.leave_card(at)
+
+
+def _halt(at: Prompt) -> None:
+    at.under_way.begin_guarded(at.desk.halt())
+
+
+# --- the keys beside the line: they send nothing --------------------------------------------------
+
+
+def next_mode(at: Prompt, *, alone: bool) -> None:
+    """Let the next permission mode say what happens unasked; a key among pasted ones does not."""
+    if alone and at.has_paused():
+        try:
+            at.dialog.news = at.desk.next_permission_mode()
+        except MidstreamError as error:
+            at.scrollback.say(str(error), kind="warning")
+        at.scrollback.redraw()
+
+
+def show_keys(at: Prompt) -> None:
+    """Print the keys."""
+    if at.dialog.is_open:
+        at.editor.insert("?")
+    else:
+        at.scrollback.say(keys_text(at.display.width() - 2))
+
+
+def stay(at: Prompt) -> None:
+    """Say why the console does not stop for a while; once of a key that is held down."""
+    if at.dialog.presses != at.stayed_by + 1:
+        at.scrollback.say(_STAYS, kind="note")
+    at.stayed_by = at.dialog.presses
+
+
+def redraw(at: Prompt) -> None:
+    """Draw everything anew, on an empty screen."""
+    at.display.clear()
+    at.covered()
+
+
+def unfold(at: Prompt) -> None:
+    """Put the whole text in the place of the label at the cursor."""
+    if not at.editor.unfold():
+        words = "That is too long for the line: Ctrl-G opens it in your editor."
+        at.scrollback.say(words, kind="note")
+
+
+def edit_outside(at: Prompt) -> None:
+    """Open the line in the person's own editor."""
+    if at.under_way.tasks is not None:
+        at.outside.open(at.under_way.tasks, terminal=at.display.fileno())

@@ -25,6 +25,8 @@ from tables import table
 from midstream.core.events import ToolCalled
 from midstream.core.inputs import Halt, Recovered, Resume, Stop, Withdraw
 from midstream.language.names import Subject
+from midstream.tui import approval_keys, card_keys
+from midstream.tui.enter_keys import Sending
 from midstream.tui.interface import ConsoleInterface
 from midstream.tui.keys import handlers
 from midstream.tui.terminal_questions import QUIET_S
@@ -190,7 +192,7 @@ KEYS = {
 
 BEHIND = """
 import runpy, sys
-from midstream.tui import terminal_questions
+from midstream.tui import approval_keys, card_keys, terminal_questions
 terminal_questions.QUIET_S = float(sys.argv.pop(1))
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
@@ -363,7 +365,7 @@ class AtTheCards:
         loop.time = lambda: now  # type: ignore[method-assign]
         self.desk = FakeDesk()
         self.desk.face = face = ConsoleInterface(colour=False)
-        self.actions, _ = face._at(self.desk)
+        self.prompt = face._at(self.desk)
         self.dialog, self.under_way = face._dialog, face._under_way
         self.desk.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]
         self.draw(age_s)
@@ -377,13 +379,13 @@ class AtTheCards:
 
     def down(self) -> None:
         self.dialog.pressed(now=0.0)
-        self.actions.approvals.arrow(1, alone=True)
+        approval_keys.arrow(self.prompt, 1, alone=True)
 
     async def enter(self) -> list[str]:
         """Press Enter; return what the desk was told by then."""
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.under_way.tasks:
-            self.actions.sending.send(alone=True, quiet=True)
+            Sending(self.prompt).send(alone=True, quiet=True)
         return self.desk.calls
 
     async def press(self, *pieces: str) -> list[str]:
@@ -402,7 +404,7 @@ class AtTheCards:
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.under_way.tasks:
             name = {"\r": "send", DOWN: "mark"}.get(pieces[-1], "decide")
-            handlers(self.actions)[name](cast(KeyPressEvent, event))
+            handlers(self.prompt)[name](cast(KeyPressEvent, event))
         return self.desk.calls
 
 
@@ -443,7 +445,7 @@ async def test_just_behind_esc_a_note_is_begun_and_no_change() -> None:
     await at.press("e")
     assert not at.dialog.editing
 
-    at.actions.editor.clear()
+    at.prompt.editor.clear()
     await at.press("w")
     assert at.dialog.noting == "q1"
 
@@ -456,8 +458,8 @@ async def test_just_behind_esc_enter_answers_a_list_that_grants_nothing(
     question = asked(1, "Which colour?", choices=("red", "blue"))
     at.desk.questions = [msgspec.structs.replace(question, about=about)]
     at.draw(9.0)
-    at.actions.cards.arrow(1)
-    at.actions.cards.arrow(1)
+    card_keys.arrow(at.prompt, 1)
+    card_keys.arrow(at.prompt, 1)
 
     assert await at.press("\r") == told
 

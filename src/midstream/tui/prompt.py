@@ -1,0 +1,73 @@
+"""The prompt of a session: what its keys act on, and what its last frame showed.
+
+A key may be about the line, about what stands open over it, or about what runs. So whoever takes keys
+is given all of these together, and a key's handler is a function of them.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from midstream.app.ui import Console
+from midstream.tui.background_tasks import UnderWay
+from midstream.tui.delivery import Delivery
+from midstream.tui.dialog import Dialog
+from midstream.tui.display import Display
+from midstream.tui.editor import Editor
+from midstream.tui.event_renderer import Narrator
+from midstream.tui.exit_keys import Leaving
+from midstream.tui.frame_rows import Screen
+from midstream.tui.graph_panel import Following
+from midstream.tui.live_region import LiveText
+from midstream.tui.outside_editor import Outside
+from midstream.tui.own_shell import OwnShell
+from midstream.tui.scrollback import Scrollback
+
+
+class Prompt(msgspec.Struct, kw_only=True, eq=False):
+    """A console at a terminal, and the parts that its keys and its frames share.
+
+    `fresh_s` is how long, in seconds, something must have been drawn before a key is about it. `covered`
+    hears that what was drawn is not on the screen any more. `screen` is what the last frame showed, None
+    before the first. `armed_by` counts the press of an Esc that had nothing else to do, `stayed_by` that of
+    the last Ctrl-Z.
+    """
+
+    desk: Console
+    dialog: Dialog
+    editor: Editor
+    own: OwnShell
+    outside: Outside
+    delivery: Delivery
+    leaving: Leaving
+    display: Display
+    scrollback: Scrollback
+    live: LiveText
+    narrator: Narrator
+    following: Following
+    under_way: UnderWay
+    fresh_s: float
+    covered: Callable[[], None]
+    screen: Screen | None = None
+    armed_by: int = -2
+    stayed_by: int = -2
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether Esc has a turn to stop."""
+        return self.screen is not None and self.screen.status.busy
+
+    @property
+    def can_withdraw(self) -> bool:
+        """Return whether some line that waits can be taken back."""
+        return self.screen is not None and self.screen.can_withdraw
+
+    def has_paused(self) -> bool:
+        """Return whether a key that comes now is none of those that typed the line: no paste's last."""
+        return self.dialog.has_paused(now())
+
+
+def now() -> float:
+    """Return the time of the running loop, in seconds; it only grows."""
+    return asyncio.get_running_loop().time()
