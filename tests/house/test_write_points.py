@@ -9,7 +9,7 @@ MODULES = [path for path in SOURCES if "defaults" not in path.parts]
 
 WRITE_POINTS = {
     "system/own_process.py": "what is written outside a face: sanitized for terminals, redacted",
-    "tui/pipe_writer.py": "lines of the plain and the JSON face",
+    "tui/pipes.py": "lines of the plain and the JSON face",
     "tui/terminal.py": "frames of the terminal's face",
 }
 CHILDREN = {

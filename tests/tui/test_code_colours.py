@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstream.tui.code_colours import MAX_CHARS, highlighted
-from midstream.tui.markdown import rendered
+from midstream.tui.markdown import MAX_CODE_CHARS, highlighted, rendered
 from midstream.tui.styled_lines import without_colour
 
 PYTHON = (
@@ -46,7 +45,7 @@ def test_a_text_is_never_changed_and_its_colours_can_be_read(language: str, code
         (PYTHON, "text"),
         (PYTHON, "no-such-language"),
         (PYTHON, "../../etc/passwd"),
-        ("x = 1\n" * (MAX_CHARS // 6 + 1), "python"),
+        ("x = 1\n" * (MAX_CODE_CHARS // 6 + 1), "python"),
         ("x = 1" + " " * 600, "python"),
     ],
 )

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from midstream.tui.editor import Editor
-from midstream.tui.folded_paste import Pastes
+from midstream.tui.editor import Editor, Pastes
 from midstream.tui.line_history import LineHistory, history_in
 
 

@@ -15,8 +15,7 @@ from midstream.app.ui import UI, Submitted
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope, TextDelta
 from midstream.tui.jsonlines import JsonFace, json_line
-from midstream.tui.line_reader import lines_from
-from midstream.tui.pipe_writer import QueueWriter
+from midstream.tui.pipes import QueueWriter, lines_from
 from midstream.tui.plain_lines import PlainFace
 
 

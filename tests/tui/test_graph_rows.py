@@ -12,14 +12,22 @@ from midstream.app.ui import Status
 from midstream.core.run import BranchOf, Run, Visit, with_visit
 from midstream.language.spec import Definition
 from midstream.testing.fakes import define
-from midstream.tui import graph_panel as following_room
+from midstream.tui import graph_panel
 from midstream.tui.answering import Answering
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.dialog import Dialog
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.frame_rows import look
-from midstream.tui.graph_panel import OVER, Following
-from midstream.tui.graph_rows import LEAST, Drawn, drawn, graph_rows, standing, width_for
+from midstream.tui.graph_panel import (
+    LEAST,
+    OVER,
+    Drawn,
+    Following,
+    drawn,
+    graph_rows,
+    standing,
+    width_for,
+)
 from midstream.tui.live_region import LiveText
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Row, width_of
@@ -230,7 +238,7 @@ class Watching:
             self.made += 1
             return drawn(*args, **named)
 
-        monkeypatch.setattr(following_room, "drawn", counted)
+        monkeypatch.setattr(graph_panel, "drawn", counted)
 
     def frame(self, room: int = 8, width: int = 80) -> list[str]:
         """Return what a frame shows."""
@@ -319,7 +327,7 @@ async def test_a_graph_that_cannot_be_drawn_is_told_once(monkeypatch: pytest.Mon
         raise ValueError("no picture")
 
     async def story(made: Watching) -> None:
-        monkeypatch.setattr(following_room, "drawn", fails)
+        monkeypatch.setattr(graph_panel, "drawn", fails)
         for _ in range(3):
             assert await made.settled() == []
 

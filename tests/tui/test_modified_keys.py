@@ -5,7 +5,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from midstream.tui.modified_keys import is_able, know_modified_keys
+from midstream.tui.toolkit_keys import is_able, know_modified_keys
 
 
 def keys(data: str) -> list[Keys | str]:

@@ -10,7 +10,7 @@ from screen import is_running
 
 from midstream.app.own_commands import MAX_SHOWN_LINES, as_seen, run_own_command
 from midstream.app.ui import OwnCommandEnded
-from midstream.tui.shell_lines import is_own, words_of
+from midstream.tui.completion import is_own, words_of
 
 
 class Heard:

@@ -6,10 +6,10 @@ import pytest
 from midstream.core.events import AgentResponded, AnyFact, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.language.names import Outcome
+from midstream.tui.agent_events import MAX_CHARS, Recent
 from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import Narrator
-from midstream.tui.expandable import MAX_CHARS, Recent
-from midstream.tui.output_end import last_words
+from midstream.tui.output_tail import last_words
 from midstream.tui.styled_lines import rows, to_plain, width_of
 
 CALLED = ToolCalled(call_id="c1", name="execute_terminal", arguments={"command": "make"}, agent="a")

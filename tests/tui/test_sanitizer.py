@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstream.safety.sanitize import masked, sanitized, scrubbed
-from midstream.tui.clipboard import copying
+from midstream.tui.desktop import copying
 from midstream.tui.styled_lines import LEFT_TO_RIGHT, Line, rows, to_ansi
 
 nasty = st.text(

@@ -13,7 +13,7 @@ from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.language.spec import Role, State, Workflow, chat_definition
-from midstream.tui.title import Calls, Title, folder_name, title_of
+from midstream.tui.desktop import Calls, Title, folder_name, title_of
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)
 ASKED = e.QuestionAsked(question_id="q1", number=1, kind="question", text="Which?", agent="ada")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.tui.queued_lines import waiting_rows
+from midstream.tui.frame_rows import waiting_rows
 from midstream.tui.styled_lines import width_of
 from midstream.views.undelivered import Waiting
 

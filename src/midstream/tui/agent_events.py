@@ -4,8 +4,10 @@ A call is told with its result, how long it took and what it changed; a reply th
 was on the screen of it. So something must be remembered between events, and here is what.
 """
 
-from typing import Any
+from collections import deque
+from typing import Any, Final
 
+import msgspec
 from msgspec import json
 
 from midstream.core import events as e
@@ -14,7 +16,6 @@ from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT
-from midstream.tui.branch_events import Branches
 from midstream.tui.event_lines import (
     Block,
     call_line,
@@ -23,9 +24,8 @@ from midstream.tui.event_lines import (
     speech,
     structured,
 )
-from midstream.tui.expandable import MAX_CHARS, Recent
-from midstream.tui.halt_events import Halts
-from midstream.tui.live_output import Outputs
+from midstream.tui.output_tail import Outputs
+from midstream.tui.run_memory import Branches, Halts
 from midstream.tui.styled_lines import DIM, Line
 
 
@@ -169,7 +169,7 @@ class AgentStory:
         """Tell a call with its result; one that was halted is told with what halted it."""
         # No call returns before the first prompt, which need not wait for this.
         from midstream.tui.changed_lines import differences, in_figures, with_changes
-        from midstream.tui.output_end import last_words
+        from midstream.tui.output_tail import last_words
 
         call = self._calls.pop((run, fact.call_id), None)
         took_s = at - self._began.pop((run, fact.call_id), at)
@@ -203,3 +203,51 @@ class AgentStory:
         else:
             found += last_words(fact)
         return found
+
+
+# --- what can be shown in full later --------------------------------------------------------------
+
+MAX_CHARS: Final = 400_000
+"""Of one text so much is kept here; the journal has all of it."""
+
+_KEPT: Final = 20
+_KEPT_CHARS: Final = 2_000_000
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A text with the line it was told by. `left_out` counts the characters that are not kept."""
+
+    title: str
+    text: str
+    left_out: int = 0
+
+
+class Recent:
+    """The last few, the newest first when asked for."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Shown] = deque()
+        self._size = 0
+        self._asked = 0
+
+    def add(self, title: str, text: str) -> None:
+        """Keep a text, as the newest."""
+        if not text.strip():
+            return
+        shown = Shown(title, text[:MAX_CHARS], max(0, len(text) - MAX_CHARS))
+        self._kept.append(shown)
+        self._size += len(shown.text)
+        while len(self._kept) > _KEPT or (self._size > _KEPT_CHARS and len(self._kept) > 1):
+            self._size -= len(self._kept.popleft().text)
+        self._asked = 0
+
+    def next(self) -> tuple[Shown, int] | None:
+        """Return the newest, asked again the one before it, with how far back it is; None: no more."""
+        if self._asked >= len(self._kept):
+            return None
+        self._asked += 1
+        return self._kept[-self._asked], self._asked - 1
+
+    def again(self) -> None:
+        """Begin with the newest again."""
+        self._asked = 0

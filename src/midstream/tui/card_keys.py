@@ -6,7 +6,7 @@ key means what it always means.
 
 from midstream.core.question import Question
 from midstream.tui.answering import Step
-from midstream.tui.editor import is_command
+from midstream.tui.completion import is_command
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.turn_list import ARMED, TurnList
 

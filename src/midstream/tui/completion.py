@@ -1,17 +1,33 @@
-"""What may complete the word before the cursor: names the desk knows, then files, as they are found."""
+"""What a line is, by how it begins, and what completes its last word: names, then files as they are
+found."""
 
 import contextlib
 import re
 import shlex
 from collections.abc import AsyncGenerator, Callable, Iterable
 
-from prompt_toolkit.buffer import CompletionState
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from midstream.core.mentions import asked_for, mention_before
 from midstream.safety.sanitize import sanitized
-from midstream.tui.shell_lines import is_own
+
+
+def is_command(text: str) -> bool:
+    """Return whether a line is a command, which is no answer, no note and no words."""
+    return text.startswith("/") and not text.startswith("//")
+
+
+def is_own(text: str) -> bool:
+    """Return whether a line is a command for the person's shell; `!!` starts a text, `![` a picture."""
+    return text.startswith("!") and not text.startswith(("!!", "!["))
+
+
+def words_of(text: str) -> str:
+    """Return the words a line stands for that is no command: of `!!text`, `!text`."""
+    return text[1:] if text.startswith("!!") else text
 
 
 def mention_in(before: str) -> str | None:
@@ -109,3 +125,78 @@ def _begin_of_word(before: str) -> int:
 
 def _completion(whole: str, description: str, typed: int) -> Completion:
     return Completion(whole, -typed, display=sanitized(whole), display_meta=sanitized(description))
+
+
+def complete(buffer: Buffer, words: Words) -> None:
+    """Complete the word before the cursor as far as it is certain; show the choices, go on."""
+    state = buffer.complete_state
+    if state is not None and state.current_completion:
+        buffer.complete_next()
+        return
+    before = buffer.document.text_before_cursor
+    if mention_in(before) is not None or path_in(before) is not None:
+        # What fits has nothing in common but letters: the first choice, again: the next.
+        if state is None or not state.completions:
+            _take_first(buffer, words)
+        elif len(state.completions) == 1:
+            buffer.apply_completion(state.completions[0])
+        else:
+            buffer.complete_next()
+        return
+    found = list(words.get_completions(buffer.document, CompleteEvent()))
+    rests = [item.text[-item.start_position :] for item in found]
+    common = _common_beginning(rests)
+    if common:
+        buffer.insert_text(common)
+    elif len(found) > 1 and buffer.complete_state is not None:
+        buffer.complete_next()
+    elif len(found) > 1:
+        buffer.start_completion()
+
+
+def _take_first(buffer: Buffer, words: Words) -> None:
+    """Take the first choice, and look for more.
+
+    What is known takes the place of the word before the next key does anything; files are still to
+    be looked for, and one is taken if nothing was typed until they are found.
+    """
+    event = CompleteEvent(completion_requested=True)
+    known = list(words.get_completions(buffer.document, event))
+    state = CompletionState(buffer.document, known)
+    buffer.complete_state = state
+    get_app().create_background_task(_find_more(buffer, words, state, event))
+    if known:
+        buffer.go_to_completion(0)
+
+
+async def _find_more(
+    buffer: Buffer, words: Words, state: CompletionState, event: CompleteEvent
+) -> None:
+    known = len(state.completions)
+    more = words.get_completions_async(state.original_document, event)
+    async with contextlib.aclosing(more) as found:
+        async for completion in found:
+            if buffer.complete_state is not state:
+                return
+            known -= 1
+            if known < 0:
+                state.completions.append(completion)
+                buffer.on_completions_changed.fire()
+    if buffer.complete_state is not state:
+        return
+    if not state.completions:
+        buffer.complete_state = None
+        buffer.on_completions_changed.fire()
+    elif state.complete_index is None:
+        buffer.go_to_completion(0)
+
+
+def _common_beginning(texts: list[str]) -> str:
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    length = next(
+        (n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]),
+        len(first),
+    )
+    return first[:length]

@@ -15,11 +15,11 @@ from midstream.core.routing import address_of, as_typed
 from midstream.language.names import Policy
 from midstream.tui.answering import Answered
 from midstream.tui.background_tasks import UnderWay
+from midstream.tui.completion import is_command, words_of
 from midstream.tui.dialog import Dialog, UnclearLine
-from midstream.tui.editor import Editor, Typed, is_command
+from midstream.tui.editor import Editor, Typed
 from midstream.tui.event_lines import typed
 from midstream.tui.scrollback import Scrollback
-from midstream.tui.shell_lines import words_of
 
 _BROUGHT_BACK: Final = " (Up on an empty line brings it back)"
 

@@ -13,7 +13,8 @@ import msgspec
 from midstream.core.question import Question
 from midstream.core.routing import address_of
 from midstream.tui.answering import Answering
-from midstream.tui.editor import Typed, is_command
+from midstream.tui.completion import is_command
+from midstream.tui.editor import Typed
 from midstream.tui.turn_list import TurnList
 
 _PAUSE_S: Final = 0.03

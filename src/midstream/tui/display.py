@@ -22,12 +22,11 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
 from midstream.config.editing_mode import Editing
-from midstream.tui.modified_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys
+from midstream.tui.desktop import Title
 from midstream.tui.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.tui.terminal import TerminalOutput
 from midstream.tui.terminal_replies import without_replies
-from midstream.tui.title import Title
-from midstream.tui.vi import mend_vi
+from midstream.tui.toolkit_keys import ASK, ASK_NO_MORE, is_able, know_modified_keys, mend_vi
 
 _ESCAPE_S: Final = 0.05
 

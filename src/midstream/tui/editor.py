@@ -5,31 +5,25 @@ the screen then (`seen`). Whatever returns without effect is put back, or, when 
 being typed, kept for the Up key.
 """
 
-import contextlib
+import re
 from collections.abc import AsyncGenerator, Callable
+from typing import Final
 
 import msgspec
 from prompt_toolkit.application import get_app
-from prompt_toolkit.buffer import Buffer, CompletionState
-from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.history import History
 
 from midstream.safety.sanitize import scrubbed
-from midstream.tui.completion import Words, mention_in, path_in
-from midstream.tui.folded_paste import Pastes
+from midstream.tui.completion import Words, complete, is_command, mention_in
 from midstream.tui.line_history import LineHistory
 
 _HISTORY_CHARS = 20_000
 
 UNFOLDED_CHARS = 20_000
 """What is longer stays folded: the editor would not keep up with the keys."""
-
-
-def is_command(text: str) -> bool:
-    """Return whether a line is a command, which is no answer, no note and no words."""
-    return text.startswith("/") and not text.startswith("//")
 
 
 def in_vi(prompt: str) -> str:
@@ -268,64 +262,7 @@ class Editor:
 
     def complete(self) -> None:
         """Complete the word before the cursor as far as it is certain; show the choices, go on."""
-        buffer = self.buffer
-        state = buffer.complete_state
-        if state is not None and state.current_completion:
-            buffer.complete_next()
-            return
-        before = buffer.document.text_before_cursor
-        if mention_in(before) is not None or path_in(before) is not None:
-            # What fits has nothing in common but letters: the first choice, again: the next.
-            if state is None or not state.completions:
-                self._take_first()
-            elif len(state.completions) == 1:
-                buffer.apply_completion(state.completions[0])
-            else:
-                buffer.complete_next()
-            return
-        found = list(self._words.get_completions(buffer.document, CompleteEvent()))
-        rests = [item.text[-item.start_position :] for item in found]
-        common = _common_beginning(rests)
-        if common:
-            buffer.insert_text(common)
-        elif len(found) > 1 and buffer.complete_state is not None:
-            buffer.complete_next()
-        elif len(found) > 1:
-            buffer.start_completion()
-
-    def _take_first(self) -> None:
-        """Take the first choice, and look for more.
-
-        What is known takes the place of the word before the next key does anything; files are still to
-        be looked for, and one is taken if nothing was typed until they are found.
-        """
-        buffer = self.buffer
-        event = CompleteEvent(completion_requested=True)
-        known = list(self._words.get_completions(buffer.document, event))
-        state = CompletionState(buffer.document, known)
-        buffer.complete_state = state
-        get_app().create_background_task(self._find_more(state, event))
-        if known:
-            buffer.go_to_completion(0)
-
-    async def _find_more(self, state: CompletionState, event: CompleteEvent) -> None:
-        buffer, known = self.buffer, len(state.completions)
-        words = self._words.get_completions_async(state.original_document, event)
-        async with contextlib.aclosing(words) as found:
-            async for completion in found:
-                if buffer.complete_state is not state:
-                    return
-                known -= 1
-                if known < 0:
-                    state.completions.append(completion)
-                    buffer.on_completions_changed.fire()
-        if buffer.complete_state is not state:
-            return
-        if not state.completions:
-            buffer.complete_state = None
-            buffer.on_completions_changed.fire()
-        elif state.complete_index is None:
-            buffer.go_to_completion(0)
+        complete(self.buffer, self._words)
 
     def up(self) -> None:
         """Go up: within the text, to a line that came back undelivered, or into the history."""
@@ -339,12 +276,54 @@ def _nobody_asks() -> None:
     """Tell nobody that the line is empty."""
 
 
-def _common_beginning(texts: list[str]) -> str:
-    if not texts:
-        return ""
-    first, last = min(texts), max(texts)
-    length = next(
-        (n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]),
-        len(first),
-    )
-    return first[:length]
+_FOLD_CHARS: Final = 2000
+_FOLD_LINES: Final = 20
+_LABEL: Final = re.compile(r"\[((?:pasted|output) \d+ (?:lines?|characters)) #\d+\]")
+
+
+class Pastes:
+    """What was pasted in this session and stands in the editor, or the history, as a label."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def folded(self, text: str) -> str:
+        """Return the text itself, or a label for it when it is long."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.count("\n") + 1
+        if len(text) <= _FOLD_CHARS and lines <= _FOLD_LINES:
+            return text
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        return self.kept(text, f"pasted {size}")
+
+    def kept(self, text: str, what: str) -> str:
+        """Return a label for a text: what it is, as `pasted 214 lines` or `output 3 lines`."""
+        label = f"[{what} #{len(self._texts) + 1}]"
+        self._texts[label] = text
+        return label
+
+    def unfolded(self, text: str) -> str:
+        """Return the text with every label's own text in its place."""
+        return _LABEL.sub(lambda found: self._texts.get(found[0], found[0]), text)
+
+    def told_later(self, text: str, *, most: int) -> str:
+        """Return the text as a later session may have it, where no label stands for anything.
+
+        Whole, or, where it has more than `most` characters, with words that say what was there.
+        """
+        whole = self.unfolded(text)
+        if len(whole) <= most:
+            return whole
+        return _LABEL.sub(
+            lambda found: f"({found[1]}, not kept)" if found[0] in self._texts else found[0], text
+        )
+
+    def label_at(self, text: str, position: int) -> tuple[int, int] | None:
+        """Return where the label at a position begins and ends, else the only one of the text."""
+        found = [each.span() for each in _LABEL.finditer(text) if each[0] in self._texts]
+        around = [span for span in found if span[0] <= position <= span[1]]
+        return around[0] if around else found[0] if len(found) == 1 else None
+
+    def label_before(self, text: str) -> str:
+        """Return the label the text ends with, "" if none: one key deletes it whole."""
+        return next((label for label in self._texts if text.endswith(label)), "")

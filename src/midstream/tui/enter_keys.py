@@ -9,10 +9,10 @@ import asyncio
 import msgspec
 
 from midstream.tui import approval_keys, card_keys
-from midstream.tui.editor import Typed, is_command
+from midstream.tui.completion import is_command, is_own
+from midstream.tui.editor import Typed
 from midstream.tui.frame_rows import chosen_by, may_queue
 from midstream.tui.prompt import Prompt
-from midstream.tui.shell_lines import is_own
 
 
 class Sending:

@@ -1,8 +1,8 @@
-"""The narrator: which event is told by whom; of runs, states and branches it tells itself. No IO.
+"""How events become lines: which is told by whom; of runs, states and branches it is told here. No IO.
 
 A tool call is shown with its result (`agent_events`), an answer with its question (`talk_events`), an
-interruption with what became of everything it stopped (`halts`), branches that begin together on one
-line (`branches`); so something must be remembered between events, and these rooms are all of it.
+interruption with what became of everything it stopped, branches that begin together on one line
+(`run_memory`); so something must be remembered between events, and these modules are all of it.
 """
 
 from collections import deque
@@ -26,7 +26,6 @@ from midstream.core.run import WAITED, Run
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT, STOP
 from midstream.tui.agent_events import AgentStory
-from midstream.tui.branch_events import Branches
 from midstream.tui.event_lines import (
     SPEAKER,
     Block,
@@ -40,9 +39,8 @@ from midstream.tui.event_lines import (
     trouble,
     waiting,
 )
-from midstream.tui.halt_events import Halt, Halts
-from midstream.tui.live_output import Outputs
-from midstream.tui.run_totals import Tally
+from midstream.tui.output_tail import Outputs
+from midstream.tui.run_memory import Branches, Halt, Halts, Tally
 from midstream.tui.styled_lines import DIM, Line
 from midstream.tui.talk_events import TalkStory
 from midstream.views.calls_in_words import beginning

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
-from midstream.tui.outside_editor import Outside
+from midstream.tui.external_editor import Outside
 from midstream.tui.scrollback import Scrollback
 
 

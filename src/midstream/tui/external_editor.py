@@ -1,19 +1,23 @@
 """The line in the person's own editor: `$VISUAL`, `$EDITOR`, else one that is there.
 
-The text lies in a private file while the editor runs, and is gone with it.
+The text lies in a private file while the editor runs, and is gone with it. The editor has the terminal
+meanwhile: runs go on, frames wait.
 """
 
+import asyncio
 import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from midstream.language.errors import UserMistake, WorldTrouble
+from prompt_toolkit.application.run_in_terminal import in_terminal
+
+from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
-from midstream.system.supervisor import run_in_terminal
+from midstream.tui.editor import Editor
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")
 _MAX_CHARS: Final = 10_000_000
@@ -53,6 +57,10 @@ async def edited(text: str, argv: list[str], *, terminal: int) -> str:
 
 
 async def _edited(text: str, argv: list[str], path: Path, terminal: int) -> str:
+    from midstream.system.supervisor import (
+        run_in_terminal,
+    )  # no editor opens before the first prompt
+
     await in_thread(lambda: _write(path, text))
     try:
         code = (await run_in_terminal([*argv, str(path)], terminal=terminal)).exit_code
@@ -84,3 +92,80 @@ def _write(path: Path, text: str) -> None:
 def _read(path: Path) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read(_MAX_CHARS)
+
+
+_LOOKS: Final = 200
+_LOOK_S: Final = 0.01
+
+
+class Outside:
+    """Hands the terminal to the person's editor, and takes it back.
+
+    Args:
+        editor: holds the line.
+        covered: hears, when the editor has ended, that what was drawn is not on the screen any more.
+        is_congested: whether the terminal has not taken yet what it was sent.
+        say: tells what went wrong.
+    """
+
+    def __init__(
+        self,
+        editor: Editor,
+        *,
+        covered: Callable[[], None],
+        is_congested: Callable[[], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self._editor = editor
+        self._covered = covered
+        self._is_congested = is_congested
+        self._say = say
+        self._under_way: asyncio.Task[None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the person's editor has the terminal."""
+        return self._under_way is not None
+
+    def open(self, tasks: asyncio.TaskGroup, *, terminal: int) -> None:
+        """Open the line in the editor; nothing happens where it is open already."""
+        if self._under_way is None:
+            self._editor.is_away = True
+            self._under_way = tasks.create_task(self._seen_to_its_end(terminal))
+            self._under_way.add_done_callback(self._back)
+
+    def close(self) -> None:
+        """End the editor; the line stays as it was."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+    def _back(self, _done: asyncio.Task[None]) -> None:
+        self._under_way = None
+        self._editor.is_away = False
+
+    async def _seen_to_its_end(self, terminal: int) -> None:
+        try:
+            await self._open(terminal)
+        except MidstreamError as error:
+            self._say(str(error))
+        except Exception as error:
+            self._say(f"{type(error).__name__}: {error}")
+
+    async def _open(self, terminal: int) -> None:
+        argv = editor_command(os.environ)
+        text = self._editor.unfolded()
+        async with in_terminal():
+            try:
+                await self._written()
+                changed = await edited(text, argv, terminal=terminal)
+                if changed != text:
+                    self._editor.replace(changed)
+            finally:
+                self._covered()
+
+    async def _written(self) -> None:
+        """Return when the terminal has what was drawn before: the editor draws by itself."""
+        for _ in range(_LOOKS):
+            if not self._is_congested():
+                return
+            await asyncio.sleep(_LOOK_S)

@@ -13,15 +13,15 @@ from midstream.language.mode import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import card_body, cards
 from midstream.tui.choice_list import Choosing
+from midstream.tui.completion import is_command, is_own
 from midstream.tui.dialog import Dialog
-from midstream.tui.editor import Editor, esc_in_vi, is_command
+from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.live_region import LiveText
-from midstream.tui.queued_lines import waiting_rows
-from midstream.tui.shell_lines import is_own
-from midstream.tui.styled_lines import MAGENTA, Line, Row, clipped, rows
+from midstream.tui.styled_lines import DIM, MAGENTA, Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.turn_list import keys_for, turn_rows
+from midstream.views.undelivered import Waiting
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
@@ -371,3 +371,46 @@ def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[R
         *rows(Line((("", text),), "? ", MAGENTA), width),
         *rows(Line(((MAGENTA, cards.UNCLEAR_KEYS),), "  ", MAGENTA), width),
     ]
+
+
+# --- the lines that wait to be delivered ----------------------------------------------------------
+
+WAITING_SHOWN: Final = 3
+_WORDS_CELLS: Final = 16
+"""So many cells of a line's own words stand before its fate is shortened."""
+
+
+def waiting_rows(waiting: Sequence[Waiting], width: int) -> list[Row]:
+    """Return a row for each line that waits, the newest ones where there are many.
+
+    Behind the newest that can be taken back stands how, where there is room.
+    """
+    left_out = len(waiting) - WAITING_SHOWN if len(waiting) > WAITING_SHOWN else 0
+    found: list[Row] = []
+    if left_out:
+        found.append([(DIM, clipped(f"   +{left_out} more waiting", max(1, width)))])
+    back = next((line.id for line in reversed(waiting) if line.can_be_withdrawn), "")
+    for line in waiting[left_out:]:
+        found.append(_waiting_row(line, width, hint="Up takes it back" if line.id == back else ""))
+    return found
+
+
+def _waiting_row(line: Waiting, width: int, *, hint: str) -> Row:
+    room = max(1, width - 3)
+    words = " ".join(sanitized(line.text).split())
+    wanted = min(width_of(words), _WORDS_CELLS)
+    fate = next(
+        (
+            each
+            for each in (
+                f" · {line.fate} · {hint}" if hint else "",
+                f" · {line.fate}",
+                f" · {line.brief}",
+            )
+            if each and width_of(sanitized(each)) + wanted <= room
+        ),
+        "",
+    )
+    fate = fate or clipped(f" · {line.brief}", max(0, room - 4))
+    said: list[Fragment] = [("", clipped(words, max(0, room - width_of(fate)))), (DIM, fate)]
+    return rows(Line(tuple(said), "⏳ ", DIM), width)[0]

@@ -12,12 +12,12 @@ from prompt_toolkit.layout import Layout
 
 from midstream.core.question import Question
 from midstream.tui import card_keys
+from midstream.tui.desktop import title_of
 from midstream.tui.editor import in_vi
 from midstream.tui.frame_rows import Screen, bottom_for, in_full, look, prompt_for
 from midstream.tui.layout import layout_of
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.styled_lines import Line, Row
-from midstream.tui.title import title_of
 
 _TICK_S: Final = 1.0
 

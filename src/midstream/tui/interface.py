@@ -32,23 +32,22 @@ from midstream.core.run import Run
 from midstream.tui.answering import Answering
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.delivery import Delivery, Undelivered
+from midstream.tui.desktop import AWAY_S, Calls, folder_name
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
-from midstream.tui.draft import Draft
 from midstream.tui.editor import Editor
 from midstream.tui.event_lines import Kind, typed
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.exit_keys import Leaving
+from midstream.tui.external_editor import Outside
 from midstream.tui.frames import Frames
 from midstream.tui.graph_panel import Following
 from midstream.tui.keys import bindings, interrupt
-from midstream.tui.line_history import history_in
+from midstream.tui.line_history import Draft, history_in
 from midstream.tui.live_region import LiveText
-from midstream.tui.outside_editor import Outside
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.scrollback import Behind, Scrollback
-from midstream.tui.title import AWAY_S, Calls, folder_name
 from midstream.views.side_effects import ChangedFile
 
 FRESH_S: Final = 0.4
@@ -215,7 +214,7 @@ class ConsoleInterface:
 
     def copy(self, text: str) -> bool:
         """Put a text into the clipboard; see `UI.copy`."""
-        from midstream.tui.clipboard import copying
+        from midstream.tui.desktop import copying
 
         sequence = copying(text, os.environ)
         self._display.signal(sequence)

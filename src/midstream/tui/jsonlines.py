@@ -14,7 +14,7 @@ from midstream.language.names import Json
 from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import Kind
-from midstream.tui.pipe_writer import QueueWriter
+from midstream.tui.pipes import QueueWriter
 from midstream.tui.plain_lines import STDIN, STDOUT, LineReader, PlainFace, unread
 from midstream.views.side_effects import ChangedFile
 

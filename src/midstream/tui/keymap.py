@@ -68,7 +68,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CTRL_ENTER: Final = "c-f24"
-"""What prompt_toolkit is told that key is (`tui.modified_keys`)."""
+"""What prompt_toolkit is told that key is (`tui.toolkit_keys`)."""
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):

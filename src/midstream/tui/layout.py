@@ -6,14 +6,21 @@ from functools import lru_cache
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, has_completions, is_done
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text import (
+    StyleAndTextTuples,
+    fragment_list_to_text,
+    fragment_list_width,
+    to_formatted_text,
+)
 from prompt_toolkit.layout import (
+    BufferControl,
     ConditionalContainer,
     FormattedTextControl,
     HSplit,
     Layout,
     Window,
 )
+from prompt_toolkit.layout.controls import GetLinePrefixCallable, UIContent
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenuControl
 from prompt_toolkit.layout.processors import (
@@ -23,11 +30,11 @@ from prompt_toolkit.layout.processors import (
     Transformation,
     TransformationInput,
 )
+from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 from midstream.safety.sanitize import joiners, masked
 from midstream.tui.styled_lines import LEFT_TO_RIGHT, Row, has_right_to_left, width_of
-from midstream.tui.wrapping import WrappedControl
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 _FLAGS = {
@@ -158,3 +165,52 @@ def layout_of(
         ]
     )
     return Layout(parts, focused_element=editor)
+
+
+# --- a typed line broken into rows ----------------------------------------------------------------
+
+
+class WrappedControl(BufferControl):
+    """Shows a buffer whose lines are wrapped behind prefixes that are all equally wide."""
+
+    def create_content(self, width: int, height: int, preview_search: bool = False) -> UIContent:
+        """Return what is shown; see prompt_toolkit."""
+        content = super().create_content(width, height, preview_search)
+        return _Wrapped(
+            get_line=content.get_line,
+            line_count=content.line_count,
+            cursor_position=content.cursor_position,
+            menu_position=content.menu_position,
+            show_cursor=content.show_cursor,
+        )
+
+
+class _Wrapped(UIContent):
+    def get_height_for_line(
+        self,
+        lineno: int,
+        width: int,
+        get_line_prefix: GetLinePrefixCallable | None,
+        slice_stop: int | None = None,
+    ) -> int:
+        text = fragment_list_to_text(self.get_line(lineno))
+        if slice_stop is not None:
+            text = text[: slice_stop + 1]  # with the cell of the cursor
+        prefix = "" if get_line_prefix is None else get_line_prefix(lineno, 0)
+        return rows_of(text, width - fragment_list_width(to_formatted_text(prefix)))
+
+
+def rows_of(text: str, width: int) -> int:
+    """Return how many rows of `width` cells a text takes, at least one."""
+    if width < 2:
+        return max(1, len(text))
+    cells = get_cwidth(text)
+    if cells == len(text):
+        return max(1, -(-cells // width))
+    rows, used = 1, 0
+    for char in text:
+        wide = get_cwidth(char)
+        if used + wide > width:
+            rows, used = rows + 1, 0
+        used += wide
+    return rows

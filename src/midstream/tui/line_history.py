@@ -1,6 +1,15 @@
-"""The history of typed lines, kept across sessions in one private file."""
+"""Typed lines that outlive the process, in private files: the history, and the line that is being typed.
+
+The history is one file for all consoles. Of the line that is being typed each console of a folder has a
+file of its own, with a lock beside it that the kernel lets go of when the process dies, however it dies. So
+the next console finds what nobody types any more, and two never take from each other. What is typed is the
+person's own: it stands there as it was typed until it is sent or removed.
+"""
 
 import asyncio
+import contextlib
+import fcntl
+import hashlib
 import os
 from collections.abc import AsyncGenerator, Callable
 from itertools import islice
@@ -9,7 +18,9 @@ from typing import Final
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from midstream.config.private_files import make_private
+from midstream.config.private_files import make_private, write_whole
+from midstream.language.errors import WorldTrouble
+from midstream.system.offloop import in_thread
 
 MAX_LINES: Final = 2000
 """So many of the newest lines come back in the next session."""
@@ -80,3 +91,130 @@ def history_in(folder: Path | None, on_trouble: Callable[[str], None]) -> Histor
         on_trouble(f"The input history is not saved: {error}. It works within this session.")
         return InMemoryHistory()
     return LineHistory(path, on_trouble)
+
+
+# --- the line that is being typed -----------------------------------------------------------------
+
+WAIT_S: Final = 0.3
+"""Seconds of typing that a crash may take."""
+
+_MOST: Final = 64
+"""Consoles of one folder that keep their lines."""
+
+
+class Draft:
+    """One console's unsent line in a file.
+
+    Args:
+        folder: where the files are; made if missing.
+        workspace: the folder the console is in.
+        text: returns the line as it stands, whole.
+        on_trouble: hears, once, why the line is not kept any more.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        workspace: Path,
+        *,
+        text: Callable[[], str],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        name = os.fsencode(workspace.resolve())
+        self._stem = folder / "drafts" / hashlib.blake2b(name, digest_size=12).hexdigest()
+        self._text = text
+        self._on_trouble = on_trouble
+        self._path: Path | None = None
+        self._lock = -1
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._is_stale = False
+
+    def open(self) -> str:
+        """Return what a console that is no more had not sent, or "". From now on lines are kept."""
+        free: list[tuple[int, Path, str]] = []
+        try:
+            make_private(self._stem.parent)
+            for number in range(_MOST):
+                path = self._stem.with_name(f"{self._stem.name}-{number}")
+                is_last = not path.with_suffix(".lock").exists()
+                if (lock := _locked(path.with_suffix(".lock"))) is not None:
+                    free.append((lock, path, _read(path) if path.exists() else ""))
+                if free and (is_last or free[-1][2]):
+                    break
+        except OSError as error:
+            self._on_trouble(f"The line you type is not kept: {error}.")
+        chosen = next((each for each in free if each[2]), free[0] if free else None)
+        for each in free:
+            if each is not chosen:
+                os.close(each[0])
+        if chosen is None:
+            return ""
+        self._lock, self._path, text = chosen
+        return text
+
+    def edited(self, *, is_empty: bool) -> None:
+        """Take note that the line is another now; it is kept soon, and an empty one forgotten at once."""
+        if self._path is None:
+            return
+        if is_empty:
+            self._keep()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WAIT_S, self._keep)
+
+    def _keep(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._writing is not None:
+            self._is_stale = True
+            return
+        text = self._text()
+        self._writing = asyncio.ensure_future(in_thread(lambda: self._kept(text)))
+        self._writing.add_done_callback(self._written)
+
+    def _written(self, writing: "asyncio.Future[None]") -> None:
+        self._writing = None
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            self._path = None
+            self._on_trouble(f"The line you type is not kept: {error}")
+        elif self._is_stale and self._path is not None:
+            self._is_stale = False
+            self._keep()
+
+    def _kept(self, text: str) -> None:
+        assert self._path is not None
+        if text:
+            write_whole(self._path, text.encode("utf-8", "surrogatepass"))
+        else:
+            self._path.unlink(missing_ok=True)
+
+    async def close(self) -> None:
+        """Keep what stands in the line, if anything does, and let go of the file."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        if self._path is not None:
+            text = self._text()
+            with contextlib.suppress(OSError, WorldTrouble):
+                await in_thread(lambda: self._kept(text))
+            self._path = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _locked(path: Path) -> int | None:
+    """Return a lock that is held until it is closed, None where somebody else holds it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _read(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "surrogatepass")

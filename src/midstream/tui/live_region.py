@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from midstream.core.conversation import tokens_in
 from midstream.core.events import ToolCalled
 from midstream.tui.event_lines import SPEAKER, branch_label, call_text, speaker, speech_style
-from midstream.tui.live_output import Outputs
+from midstream.tui.output_tail import Outputs
 from midstream.tui.styled_lines import (
     CYAN,
     DIM,

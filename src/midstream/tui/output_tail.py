@@ -1,12 +1,25 @@
-"""The end of a running command's output as a terminal would show it: the last lines, as they stand now.
+"""What commands say: the end of their output as a terminal would show it, as its last lines stand now.
 
 A progress bar writes over its own line; what counts is how it stands. What moves the cursor is
 followed as far as such bars need it, and every other escape sequence is left out. The text stays
 foreign: whoever draws it sanitizes it.
+
+Of a command that runs the live region has the last line, or a few; of one that ended a line below its
+call says how many passed, or what went wrong: what a person looks for first. All of it
+comes with the result in full.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
+
+from midstream.core.call_notes import without_change
+from midstream.core.events import ToolCalled, ToolReturned
+from midstream.safety.sanitize import sanitized
+from midstream.system.own_process import own_redactor
+from midstream.tui.event_lines import RESULT_MARK, branch_label
+from midstream.tui.styled_lines import DIM, Line, Row, clipped, rows, width_of
+from midstream.views.calls_in_words import output_of
 
 MAX_LINES: Final = 24
 MAX_CHARS: Final = 400
@@ -79,3 +92,81 @@ class OutputTail:
         """Return the last lines that hold anything, at most so many."""
         found = [line for line in self._lines if line.strip()]
         return found[-count:] if count > 0 else []
+
+
+# --- what running commands say, in the live region ------------------------------------------------
+
+MAX_ROWS: Final = 6
+LEAST_LINES: Final = 3
+"""Lines of output from which a command has rows of its own; fewer fit beside its name."""
+
+_BAR: Final = "┊ "
+
+
+class Outputs:
+    """The ends of the outputs of running tool calls, by run and call."""
+
+    def __init__(self) -> None:
+        self._tails: dict[tuple[str, str], OutputTail] = {}
+
+    def add(self, run: str, call_id: str, text: str) -> None:
+        """Take the next piece of a call's output."""
+        self._tails.setdefault((run, call_id), OutputTail()).feed(text)
+
+    def drop_call(self, run: str, call_id: str) -> None:
+        """Forget a call that ended."""
+        self._tails.pop((run, call_id), None)
+
+    def drop_run(self, run: str) -> None:
+        """Forget the calls of a run."""
+        for key in [key for key in self._tails if key[0] == run]:
+            del self._tails[key]
+
+    def last_line(self, run: str, call_id: str) -> str:
+        """Return what a call says now, "" for nothing."""
+        return "".join(self.lines(run, call_id, 1))
+
+    def loudest(self, calls: Sequence[tuple[str, ToolCalled]], run: str) -> ToolCalled | None:
+        """Return the newest of the run's calls that says enough for rows of its own ("": of any run)."""
+        for of, call in reversed(calls):
+            enough = len(self.lines(of, call.call_id, LEAST_LINES)) == LEAST_LINES
+            if enough and (not run or of == run):
+                return call
+        return None
+
+    def rows(self, run: str, call: ToolCalled, *, height: int, width: int) -> list[Row]:
+        """Return the last lines of a call's output, a row each, as many as there is room for."""
+        named = branch_label(call.branch)
+        room = max(1, width - 3 - sum(width_of(text) for _, text in named))
+        found: list[Row] = []
+        for line in self.lines(run, call.call_id, min(height, MAX_ROWS)):
+            shown = clipped(sanitized(line.expandtabs(4)).rstrip(), room)
+            found.append(rows(Line((*named, (DIM, shown)), _BAR, DIM, _BAR), width)[0])
+        return found
+
+    def lines(self, run: str, call_id: str, count: int = MAX_LINES) -> list[str]:
+        """Return the last lines of a call's output that hold anything, at most so many."""
+        tail = self._tails.get((run, call_id))
+        return [] if tail is None else tail.last(count)
+
+
+# --- the end of what a command printed ------------------------------------------------------------
+
+FAILED_LINES: Final = 5
+"""The last lines of a command that failed; of one that did not the last alone is shown."""
+
+_LOOKED_AT: Final = 8_000
+
+
+def last_words(fact: ToolReturned) -> list[Line]:
+    """Return the last lines a command printed that hold anything, a row of a terminal each."""
+    output = output_of(fact.name, without_change(fact.result))
+    if not output.strip():
+        return []
+    redacted = own_redactor().redacted
+    tail = OutputTail()
+    # Before anything is cut, and again: what was written over may have parted a key.
+    tail.feed(redacted(output[-2 * _LOOKED_AT :])[-_LOOKED_AT:])
+    shown = tail.last(1 if fact.outcome == "completed" else FAILED_LINES)
+    texts = [redacted(line.rstrip()) for line in shown]
+    return [Line(((DIM, text),), RESULT_MARK, DIM, RESULT_MARK, shrinks=text) for text in texts]

@@ -24,8 +24,7 @@ from midstream.tui.event_lines import (
     typed,
 )
 from midstream.tui.event_renderer import Narrator
-from midstream.tui.line_reader import lines_from
-from midstream.tui.pipe_writer import QueueWriter
+from midstream.tui.pipes import QueueWriter, lines_from
 from midstream.tui.styled_lines import Line, rows, to_plain
 from midstream.views.side_effects import ChangedFile
 

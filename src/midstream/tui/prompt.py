@@ -17,10 +17,10 @@ from midstream.tui.display import Display
 from midstream.tui.editor import Editor
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.exit_keys import Leaving
+from midstream.tui.external_editor import Outside
 from midstream.tui.frame_rows import Screen
 from midstream.tui.graph_panel import Following
 from midstream.tui.live_region import LiveText
-from midstream.tui.outside_editor import Outside
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.scrollback import Scrollback
 

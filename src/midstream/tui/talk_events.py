@@ -11,9 +11,8 @@ from midstream.core import events as e
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
-from midstream.tui.branch_events import Branches
 from midstream.tui.event_lines import Block, answer_line, heard, own_words, question_lines
-from midstream.tui.halt_events import Halts
+from midstream.tui.run_memory import Branches, Halts
 from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
 

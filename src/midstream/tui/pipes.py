@@ -1,13 +1,16 @@
-"""Lines of a file descriptor as they arrive: a pipe, a file, `/dev/null`, a socket.
+"""Lines from a file descriptor as they arrive, and text to one: a pipe, a file, `/dev/null`, a socket.
 
 A thread of our own reads, because a regular file cannot be waited for and a pipe of ours may be
 shared with others. It is a daemon and reads the descriptor directly: a program that ends while the
-thread waits for input neither hangs nor trips over a buffer's lock.
+thread waits for input neither hangs nor trips over a buffer's lock. Another one writes: the loop waits for
+nobody who reads along.
 """
 
 import asyncio
+import atexit
 import codecs
 import os
+import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -76,3 +79,60 @@ def _read_lines(fd: int, hand_over: Callable[[str | None], None]) -> None:
         if not data:
             hand_over(None)
             return
+
+
+# --- writing without waiting for whoever reads ----------------------------------------------------
+
+
+class QueueWriter:
+    """Text to a file descriptor, in order, through a thread. What is queued at exit is written."""
+
+    def __init__(self, fd: int, *, on_broken: Callable[[], None]) -> None:
+        """Make one; the thread starts with the first text.
+
+        `on_broken` is called once, from the thread, when nobody reads any more.
+        """
+        self.is_broken = False
+        self.lost: OSError | None = None
+        self._fd = fd
+        self._on_broken = on_broken
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def write(self, text: str) -> None:
+        """Queue text; returns at once. Text for a broken pipe is dropped."""
+        if self.is_broken:
+            return
+        if self._thread is None:
+            # A daemon, so that it is `close` that waits for it: at exit a thread that still waits
+            # for texts would otherwise be waited for before anyone could tell it to end.
+            self._thread = threading.Thread(
+                target=self._write_all, name="midstream-stdout", daemon=True
+            )
+            self._thread.start()
+            atexit.register(self.close)
+        self._queue.put(text)
+
+    def close(self) -> None:
+        """Wait until everything queued is written (or the pipe is broken). May be called again."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join()
+            atexit.unregister(self.close)
+
+    async def aclose(self) -> None:
+        """Wait like `close`, without holding up the loop."""
+        await asyncio.to_thread(self.close)
+
+    def _write_all(self) -> None:
+        while (text := self._queue.get()) is not None:
+            data = memoryview(text.encode("utf-8", "replace"))
+            try:
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except OSError as error:
+                self.lost = error
+                self.is_broken = True
+                self._on_broken()
+                return

@@ -1,9 +1,10 @@
-"""The terminal's title, and what calls a person back: control sequences for its one write point.
+"""What reaches a person beside the screen: the window's title, a call, the clipboard.
 
-The text in them is foreign (a workflow's name, a question): it is sanitized like everything drawn, so
-that it can end no sequence and begin none.
+All are control sequences for the terminal's one write point. The text in them is foreign (a workflow's
+name, a question): it is sanitized like everything drawn, so that it can end no sequence and begin none.
 """
 
+import base64
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -147,3 +148,29 @@ def folder_name(folder: Path | None = None) -> str:
 
 def _clean(text: str) -> str:
     return controlled(" ".join(sanitized(text).split()))
+
+
+# --- the clipboard --------------------------------------------------------------------------------
+
+_KNOWN_BY: Final = (
+    *("KITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "ALACRITTY_WINDOW_ID"),
+    "WT_SESSION",
+)
+"""Set by terminals that take the sequence OSC 52. Others drop it without a word, and tmux and screen
+keep it to themselves unless they are told otherwise: what was copied would be said to be where it is
+not.
+"""
+_MOST: Final = 74_000
+"""Bytes that all of them take; some drop more than that."""
+
+
+def copying(text: str, environ: Mapping[str, str]) -> str:
+    """Return the sequence that puts a text into the clipboard, "" where it may not get there.
+
+    What is pasted is read by a shell, too: controls in it are made visible.
+    """
+    is_known = any(environ.get(name) for name in _KNOWN_BY) or "foot" in environ.get("TERM", "")
+    if not is_known or environ.get("TMUX") or environ.get("STY"):
+        return ""
+    data = base64.b64encode(sanitized(text).encode("utf-8", "replace")).decode("ascii")
+    return f"\x1b]52;c;{data}\x07" if len(data) <= _MOST else ""

@@ -1,15 +1,21 @@
-"""Enter with Ctrl held: what terminals send for it, and asking them to tell it from Enter alone.
+"""What prompt_toolkit does not know of keys: Enter with Ctrl held, and what vi does otherwise.
 
-A terminal tells the two apart only if it was asked to (xterm's `modifyOtherKeys`), or is set up to
-(kitty and others, by a mapping of the key to `ESC [ 13 ; 5 u`). Asked for is the first level alone: it
-leaves every key with a meaning of its own as it is, Esc and Ctrl-C among them, so that a program that
-dies leaves a terminal behind in which a shell works. Whatever else such a terminal sends then is
-known here, too: an unknown sequence would be read as Esc and some text.
+Of Enter with and without Ctrl a terminal tells the two apart only if it was asked to (xterm's
+`modifyOtherKeys`), or is set up to (kitty and others, by a mapping of the key to `ESC [ 13 ; 5 u`).
+Asked for is the first level alone: it leaves every key with a meaning of its own as it is, Esc and
+Ctrl-C among them, so that a program that dies leaves a terminal behind in which a shell works. Whatever
+else such a terminal sends then is known here, too: an unknown sequence would be read as Esc and some
+text.
 """
 
+from collections.abc import Callable
 from typing import Final, cast
 
+from prompt_toolkit.application import get_app
+from prompt_toolkit.filters import Condition, vi_navigation_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from midstream.tui.keymap import CTRL_ENTER
@@ -64,3 +70,26 @@ def _meant(code: int, held: int) -> Keys | tuple[Keys, ...]:
     if held == _ALT and letter.isascii() and letter.isalnum():
         return cast("tuple[Keys, ...]", (Keys.Escape, chr(code)))
     return Keys.Ignore
+
+
+# --- vi's own keys --------------------------------------------------------------------------------
+
+
+@Condition
+def _on_a_word() -> bool:
+    return not get_app().current_buffer.document.current_char.isspace()
+
+
+def mend_vi(keys: KeyBindings) -> None:
+    """Let `cw` on a word change the word alone, and not the blank behind it; `cW` likewise."""
+    for motion, meant in (("w", "e"), ("W", "E")):
+        keys.add("c", motion, filter=vi_navigation_mode & _on_a_word)(_changing_to(meant))
+
+
+def _changing_to(motion: str) -> Callable[[KeyPressEvent], None]:
+    def change(event: KeyPressEvent) -> None:
+        count = str(event.arg) if event.arg_present else ""
+        pressed = [KeyPress(key) for key in f"{count}c{motion}"]
+        event.key_processor.feed_multiple(pressed, first=True)
+
+    return change
