@@ -26,7 +26,7 @@ COLOURS = Call(
 HELD = """
 import os, time
 from midstream.tools import manager
-from midstream.tools.process import supervisor as process
+from midstream.system import supervisor as process
 from midstream.runtime import effects
 manager.SOFT_STOP_S = effects.SOFT_STOP_S = 3600.0
 begin = process._Ending.begin
