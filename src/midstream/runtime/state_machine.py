@@ -416,17 +416,17 @@ class WorkflowStateMachine:
         """
         self._telling.listeners().on(name, listener)
 
-    async def events(self) -> AsyncIterator[Envelope]:
-        """Yield the run's facts from its first one, then everything live, until it has ended.
+    async def events(self, since: int = 0) -> AsyncIterator[Envelope]:
+        """Yield the run's facts after number `since`, then everything live, until it has ended.
 
         Facts come without a gap and once each, however late the reading begins or however slow it
         is; of notices those that fall behind are dropped. Any number of readers may read.
         """
         emitter = self._telling.listeners()
         stream = emitter.subscribe()
-        last = 0
+        last = since
         try:
-            for envelope in await self._world.journal.read(self.id):
+            for envelope in await self._world.journal.read(self.id, since):
                 last = envelope.seq or last
                 yield envelope
             while (event := await stream.get()) is not None:

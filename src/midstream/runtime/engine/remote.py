@@ -9,7 +9,7 @@ and whether anybody runs the run at all, words that were taken here are delivere
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
+from midstream.runtime.emitter import Stream
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.wakeup import wake
 from midstream.runtime.ports import Clock, Receipt
@@ -55,6 +56,7 @@ class RemoteMachine:
         self._tap = tap
         self._owned = owned
         self._waiters: set[asyncio.Future[None]] = set()
+        self._streams: set[Stream] = set()
         self._fault: Exception | None = None
         self._is_closed = False
         self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
@@ -112,6 +114,7 @@ class RemoteMachine:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        self._end_streams()
         self._wake()
 
     # --- what a person does with it -------------------------------------------------------------
@@ -283,6 +286,33 @@ class RemoteMachine:
             await self._news()
         return self._run
 
+    async def events(self, since: int = 0) -> AsyncIterator[Envelope]:
+        """Yield the run's facts after number `since`, then those to come; see the machine's `events`.
+
+        It ends when the run has ended, or is not followed any more.
+
+        Raises:
+            MidstreamError: the journal cannot be read any more.
+        """
+        stream = Stream()
+        self._streams.add(stream)
+        if self._task.done():
+            stream.put(None)
+        last = since
+        try:
+            # Not ahead of `run`: who hears of a question finds it open.
+            for envelope in await self._store.read(self.id, since, self._run.seq):
+                last = envelope.seq or last
+                yield envelope
+            while (event := await stream.get()) is not None:
+                if event.seq is None or event.seq > last:
+                    last = event.seq or last
+                    yield event
+            if self._fault is not None:
+                raise self._fault
+        finally:
+            self._streams.discard(stream)
+
     # --- writing ----------------------------------------------------------------------------------
 
     def _ended(self, id: str, question: str | None) -> Receipt:
@@ -335,6 +365,7 @@ class RemoteMachine:
         except Exception as error:
             self._fault = error
         finally:
+            self._end_streams()
             self._wake()
 
     async def _read(self) -> None:
@@ -345,6 +376,8 @@ class RemoteMachine:
                 self._run = apply(self._run, envelope.event)
                 if self._tap is not None:
                     self._tap(envelope)
+                for stream in self._streams:
+                    stream.put(envelope)
 
     async def _news(self) -> None:
         """Return after the next look at the journal.
@@ -362,6 +395,10 @@ class RemoteMachine:
             await waiter
         finally:
             self._waiters.discard(waiter)
+
+    def _end_streams(self) -> None:
+        for stream in self._streams:
+            stream.put(None)
 
     def _wake(self) -> None:
         for waiter in self._waiters:
