@@ -3,13 +3,13 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from midstream.config.directories import JOURNAL_VARIABLE, journal_file
+from midstream.config.directories import JOURNAL_VARIABLE
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import require_private
@@ -19,12 +19,14 @@ from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import own_redactor
+from midstream.system.workspace_paths import keep_from_tools
 
 if TYPE_CHECKING:
     from midstream.language.problem import Problem
     from midstream.models.api_client import AIAPIClient
     from midstream.models.model_choice import ModelChoice
     from midstream.runtime.engine.local import LocalEngine
+    from midstream.runtime.ports import Clock, Model
     from midstream.runtime.storage import Store
     from midstream.runtime.workflow_library import WorkflowLibrary
     from midstream.store.sqlite import SqliteStore
@@ -91,13 +93,24 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     no_model: str = ""
 
 
-def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) -> Parts:
+def parts(
+    config: ConfigManager,
+    options: Options,
+    *,
+    is_paced: bool = False,
+    model: "Model | None" = None,
+    tools: "Sequence[Tool]" = (),
+    clock: "Clock | None" = None,
+) -> Parts:
     """Return the loaded parts. Imports much; call it off the loop.
 
     Args:
         config: the settings.
         options: the command line.
         is_paced: the offline model streams its words as slowly as a model does.
+        model: what is asked in place of every model of the settings.
+        tools: tools beside the built-in ones, in place of a person's own of the same names.
+        clock: the time, by default the machine's own.
 
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
@@ -116,6 +129,8 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     from midstream.tools.validation import validate
 
     own, problems = _own_tools(config)
+    named = {tool.spec.name for tool in tools}
+    own = (*tools, *(tool for tool in own if tool.spec.name not in named))
     rules = config.permissions
     if options.permission_mode is not None:
         rules = msgspec.structs.replace(rules, mode=options.permission_mode)
@@ -126,11 +141,11 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     mcp, mcp_notices = mcp_of(config)
     if mcp is not None:
         manager.put(mcp.servers.tools())
-    tools = manager.specs()
+    specs = manager.specs()
     if mcp is not None:
-        mcp.approved = lambda name, found: _offer(manager, tools, name, found)
-    library = WorkflowLibrary(config, tools)
-    clock = SystemClock()
+        mcp.approved = lambda name, found: _offer(manager, specs, name, found)
+    library = WorkflowLibrary(config, specs)
+    clock = clock or SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
     patience = config.patience
     client = AIAPIClient(
@@ -145,10 +160,10 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         ),
         backoff=Backoff(attempts=int(patience["attempts"])),
     )
-    is_offline = not is_configured(os.environ, config.models)
+    is_offline = model is None and not is_configured(os.environ, config.models)
     kept, unkept = _store_or_memory(config, options)
     world = World(
-        model=client,
+        model=model or client,
         tools=manager,
         journal=kept,
         blobs=kept,
@@ -170,7 +185,7 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
         library=library,
         client=client,
         models=ModelChoice(client, config.models, is_offline=is_offline, remember=config.use_model),
-        tools=tools,
+        tools=specs,
         permissions=permissions,
         sandbox=sandbox,
         mcp=mcp,
@@ -179,16 +194,11 @@ def parts(config: ConfigManager, options: Options, *, is_paced: bool = False) ->
     )
 
 
-def journal_path(config: ConfigManager) -> Path:
-    """Return the file that keeps the runs."""
-    return journal_file(os.environ, config.state_dir)
-
-
 def sandbox_of(config: ConfigManager) -> "Sandbox":
     """Return the sandbox commands run in; no command sees our journal, state and settings."""
     from midstream.tools.sandbox.sandbox import Sandbox
 
-    kept = journal_path(config).parent
+    kept = config.journal.parent
     # A folder around the workspace cannot be hidden in it, and need not be: it is not seen there.
     is_around = kept in Path(os.path.realpath(config.workspace)).parents
     hidden = () if is_around else (kept,)
@@ -197,8 +207,7 @@ def sandbox_of(config: ConfigManager) -> "Sandbox":
 
 def sockets_folder(config: ConfigManager) -> Path:
     """Return the folder where the owners of runs can be woken."""
-    path = journal_path(config)
-    return path.with_name(f"{path.name}.d")
+    return config.journal.with_name(f"{config.journal.name}.d")
 
 
 def opened_store(config: ConfigManager) -> "SqliteStore":
@@ -210,9 +219,9 @@ def opened_store(config: ConfigManager) -> "SqliteStore":
     """
     from midstream.store.sqlite import SqliteStore
 
-    path = journal_path(config)
-    require_private(path, JOURNAL_VARIABLE)
-    return SqliteStore.opened(path)
+    require_private(config.journal, JOURNAL_VARIABLE)
+    keep_from_tools(config.journal)
+    return SqliteStore.opened(config.journal)
 
 
 def _store_or_memory(config: ConfigManager, options: Options) -> "tuple[Store, tuple[str, ...]]":

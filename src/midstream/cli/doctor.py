@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from midstream import __version__
-from midstream.app.assembly import Options, journal_path, mcp_of, opened_store, sandbox_of
+from midstream.app.assembly import Options, mcp_of, opened_store, sandbox_of
 from midstream.cli.options import COMMON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, say, say_object
 from midstream.config.manager import ConfigManager
@@ -114,7 +114,7 @@ def _salvage(options: Options) -> int:
     """Get what is whole out of the journal and say what was lost, run by run; return the exit code."""
     from midstream.store.salvage import salvage
 
-    path = journal_path(open_settings(options.workspace))
+    path = open_settings(options.workspace).journal
     done = salvage(path)
     if done.damaged is None:
         answer(options, done, f"Nothing is damaged in {path}: {_some_runs(len(done.runs))}.")
@@ -251,7 +251,7 @@ def _workspace(config: ConfigManager) -> Finding:
 
 
 def _journal(config: ConfigManager) -> Finding:
-    path = journal_path(config)
+    path = config.journal
     try:
         store = opened_store(config)
     except MidstreamError as error:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from midstream.app.assembly import Options, SystemClock, journal_path, opened_store, sockets_folder
+from midstream.app.assembly import Options, SystemClock, opened_store, sockets_folder
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.runtime.engine.remote import RemoteMachine
@@ -53,7 +53,7 @@ def with_journal(options: Options, work: Callable[[Journal], Awaitable[T]]) -> T
         store = await in_thread(lambda: opened_store(config))
         try:
             return await work(
-                Journal(store=store, path=journal_path(config), sockets=sockets_folder(config))
+                Journal(store=store, path=config.journal, sockets=sockets_folder(config))
             )
         finally:
             await store.aclose()

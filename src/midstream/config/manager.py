@@ -24,6 +24,7 @@ from midstream.config.directories import (
     CONFIG_HOME,
     SETTINGS,
     WORKSPACE_FOLDER,
+    journal_file,
     user_config_dir,
     user_state_dir,
 )
@@ -119,7 +120,8 @@ class ConfigManager:
         model: the same.
         environ: the environment; the process's own by default.
 
-    `is_untrusted`: the workspace has files of its own, and nobody has said yes to them.
+    `is_untrusted`: the workspace has files of its own, and nobody has said yes to them. `journal` is the
+    file that keeps the runs.
 
     Raises:
         UserMistake: `mode` is not of the form `type:name`, or other users can change the user's own
@@ -141,6 +143,7 @@ class ConfigManager:
         self.is_untrusted = False
         self.user_dir = user_config_dir(env)
         self.state_dir = user_state_dir(env)
+        self.journal = journal_file(env, self.state_dir)
         for place in (self.user_dir, self.user_file):
             require_private(place, CONFIG_HOME)
         self._notices: dict[str, None] = {}

@@ -51,6 +51,7 @@ def load_workflow(
     tools: Mapping[str, ToolSpec],
     read: Callable[[Path], bytes] = read_capped,
     workflows: Collection[str] | None = None,
+    functions: Collection[str] | None = None,
 ) -> LoadedWorkflow:
     """Return the workflow of a file, checked whole, with its script's handlers found by name.
 
@@ -60,6 +61,7 @@ def load_workflow(
         tools: every tool there is; the definition keeps those some agent or state may use.
         read: returns a file's bytes. `ConfigManager.read` refuses what is not trusted.
         workflows: the names of all workflows; None leaves names of sub-workflows unchecked.
+        functions: the names of handlers that a program brings; no script is looked for then.
 
     Raises:
         AuthorMistake: the files have problems; the message lists all of them, one a line.
@@ -67,8 +69,10 @@ def load_workflow(
     """
     source = read(path)
     script = script_beside(path)
-    script_source = _read_if_there(script, read)
-    workflow, problems = _checked(path, source, script_source, roles, tools, workflows)
+    script_source = None if functions is not None else _read_if_there(script, read)
+    workflow, problems = _checked(
+        path, source, script_source, roles, tools, workflows, functions=functions
+    )
     if workflow is None:
         count = sum(problem.severity == "error" for problem in problems)
         said = "a problem" if count == 1 else f"{count} problems"
@@ -157,19 +161,21 @@ def _checked(
     tools: Mapping[str, ToolSpec] | None,
     workflows: Collection[str] | None,
     runs: Runs = lambda name: (),
+    functions: Collection[str] | None = None,
 ) -> tuple[Workflow | None, tuple[Problem, ...]]:
     file, script_file = shown_path(path), shown_path(script_beside(path))
     text, problems = decoded(source, file)
     if problems:
         return None, problems
     script = None if script_source is None else Script.read(script_source, script_file)
+    known = None if functions is None else dict.fromkeys(functions, 0)
     is_broken = script is not None and bool(script.problems)
     workflow, problems = lint_workflow(
         text,
         file=file,
         roles=roles,
         # A script that cannot be read says nothing about its handlers: one problem, not twenty.
-        handlers=None if script is None else script.lines,
+        handlers=known if script is None else script.lines,
         tools=None if tools is None else list(tools),
         script_file=script_file,
         specs=tools,

@@ -1,6 +1,6 @@
 """Where roles and workflows are found, and workflows made ready to run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from midstream.config.agents_file import guidance_here
 from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
-from midstream.config.private_files import FileMissing, shown_path
+from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.core.guidance import with_guidance
 from midstream.language.branch_spec import sub_workflow
 from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
@@ -16,7 +16,7 @@ from midstream.language.names import Json
 from midstream.language.problem import as_text
 from midstream.language.shape import read_file
 from midstream.language.spec import Definition, Guidance, Role, ToolSpec
-from midstream.runtime.handlers import ScriptHandlers, load_script
+from midstream.runtime.handlers import Handler, ScriptHandlers, load_script
 from midstream.runtime.loader import (
     OFFLINE_NAME,
     LoadedWorkflow,
@@ -92,16 +92,54 @@ class WorkflowLibrary:
         self._offline_parts[definition.workflow.workflow_name] = part
         return definition, loaded
 
+    async def load_file(
+        self,
+        path: Path,
+        *,
+        read: Callable[[Path], bytes] = read_capped,
+        functions: Mapping[str, Handler] | None = None,
+    ) -> tuple[Definition, ScriptHandlers]:
+        """Return the workflow of a file that a program names, and its handlers.
+
+        Args:
+            path: the file `NAME.json`, with `NAME/script.py` beside it if it has a script.
+            read: returns the bytes of a file.
+            functions: its handlers by name, in place of a script.
+
+        Raises:
+            UserMistake: there is no such file.
+            AuthorMistake: it has problems; the message lists all of them.
+        """
+
+        def loaded() -> tuple[Definition, LoadedWorkflow]:
+            found = self._checked(path, read, functions)
+            return with_guidance(found.definition, self.guidance()), found
+
+        definition, found = await in_thread(loaded)
+        return await self._with_handlers(definition, found, (), functions)
+
     async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
         definition, loaded = await in_thread(lambda: self._definition(name, above))
-        if loaded.script is None:
+        return await self._with_handlers(definition, loaded, (*above, name))
+
+    async def _with_handlers(
+        self,
+        definition: Definition,
+        loaded: LoadedWorkflow,
+        above: tuple[str, ...],
+        functions: Mapping[str, Handler] | None = None,
+    ) -> tuple[Definition, ScriptHandlers]:
+        """Return a workflow with those it runs, and the handlers of all of them."""
+        if functions is not None:
+            handlers = ScriptHandlers(functions, where="the program")
+        elif loaded.script is None:
             handlers = ScriptHandlers({}, where="The workflow, which has no script,")
         else:
             handlers = await load_script(loaded.script, loaded.script_source)
         names = _subs(definition)
         if not names:
             return definition, handlers
-        inner = {other: await self._load(other, (*above, name)) for other in names}
+        inner = {other: await self._load(other, above) for other in names}
         workflows = {other: found[0] for other, found in inner.items()}
         definition = msgspec.structs.replace(definition, workflows=workflows)
         return definition, handlers.around({other: found[1] for other, found in inner.items()})
@@ -139,14 +177,23 @@ class WorkflowLibrary:
 
     def _read(self, name: str) -> tuple[LoadedWorkflow, Json | AuthorMistake]:
         path = self._config.workflow_path(name)
-        loaded = load_workflow(
+        loaded = self._checked(path, self._config.read)
+        return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
+
+    def _checked(
+        self,
+        path: Path,
+        read: Callable[[Path], bytes],
+        functions: Collection[str] | None = None,
+    ) -> LoadedWorkflow:
+        return load_workflow(
             path,
             roles=self._config.roles(),
             tools=self._tools,
-            read=self._config.read,
+            read=read,
             workflows=list(self._config.workflows()),
+            functions=functions,
         )
-        return loaded, self._read_offline(path.with_suffix("") / OFFLINE_NAME)
 
     def _script_path(self, name: str) -> Path:
         """Return where the script of a workflow stands, or stood."""

@@ -194,11 +194,25 @@ def _is_own(real: Path) -> bool:
     folders, journal = _own_places(*map(os.environ.get, _SAYING_WHERE))
     if any(real.is_relative_to(own) for own in folders):
         return True
+    return any(_is_beside(real, each) for each in (journal, *_JOURNALS))
+
+
+def _is_beside(real: Path, journal: Path) -> bool:
+    """Return whether a place is a journal or goes with it: its log, its lock and the bells lie beside
+    it, each with its name and more.
+    """
     if not real.is_relative_to(journal.parent):
         return False
-    # Its log, its lock and the bells lie beside it, each with its name and more.
     first = real.relative_to(journal.parent).parts[:1]
     return any(name.casefold().startswith(journal.name.casefold()) for name in first)
+
+
+_JOURNALS: Final[set[Path]] = set()
+
+
+def keep_from_tools(journal: Path) -> None:
+    """Keep a journal of this process from the file tools, wherever it lies, until the process ends."""
+    _JOURNALS.add(Path(os.path.realpath(journal)))
 
 
 _SAYING_WHERE: Final = (

@@ -72,6 +72,11 @@ def tool(
     return mark
 
 
+def is_marked(function: object) -> bool:
+    """Return whether a function was marked with `tool`."""
+    return callable(function) and isinstance(getattr(function, _MARK, None), Marked)
+
+
 # --- from a function to a tool ------------------------------------------------------------------
 
 
@@ -244,9 +249,7 @@ def _marked_in(module: ModuleType) -> list[Callable[..., Any]]:
     return [
         value
         for value in vars(module).values()
-        if callable(value)
-        and isinstance(getattr(value, _MARK, None), Marked)
-        and getattr(value, "__module__", "") == module.__name__
+        if is_marked(value) and getattr(value, "__module__", "") == module.__name__
     ]
 
 
