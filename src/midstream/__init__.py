@@ -2,36 +2,104 @@
 
     import midstream
 
-    output = midstream.run_workflow("code_architecture_review", answers=["1"])
+    async with midstream.open() as engine:
+        run = await engine.start("code_architecture_review")
+        await run.say("look at the tests, too")
 
-or, on a loop of your own, `WorkflowStateMachine`: see `docs/library.md`. Names are loaded when they
-are first used, so that importing midstream imports no adapter.
+or, without an event loop, `midstream.run(...)` and `midstream.open_sync()`: see `docs/library.md`. Names
+are loaded when they are first used, so that importing midstream imports no adapter. The events of a run
+are here by their class names, such as `midstream.TextDelta`: see `docs/events.md`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from midstream.api.engine import Engine, RunInfo, open
+    from midstream.api.run_handle import RunHandle
+    from midstream.api.sync import SyncEngine, SyncRun, open_sync, run
     from midstream.app.ai_coder_console import AICoderConsole
     from midstream.app.commands.handler import CommandHandler
-    from midstream.cli.headless import run_workflow
     from midstream.config.manager import ConfigManager
-    from midstream.core.notices import Envelope
-    from midstream.core.question import Decision
+    from midstream.core.events import (
+        AgentFailed,
+        AgentResponded,
+        AnswerRefused,
+        BranchFailed,
+        BranchFinished,
+        BranchStarted,
+        BranchStopped,
+        BudgetReached,
+        CallEdited,
+        CallPlanned,
+        CompactionBegan,
+        CompactionEnded,
+        ConversationCompacted,
+        DefinitionChanged,
+        FileWritten,
+        HandlerRan,
+        InputDisposed,
+        InputReceived,
+        Interrupted,
+        LimitsSet,
+        PermissionGranted,
+        PermissionRevoked,
+        Prompted,
+        QuestionAnswered,
+        QuestionAsked,
+        QuestionExpired,
+        QuestionSuperseded,
+        ReplyCut,
+        ReplyShown,
+        RunFailed,
+        RunFinished,
+        RunRecovered,
+        RunRenamed,
+        RunResumed,
+        RunStarted,
+        RunStopped,
+        RunSuspended,
+        StateFailed,
+        StateRetried,
+        StateTransition,
+        TimerSet,
+        TimeSpent,
+        ToolCalled,
+        ToolReturned,
+        WordsJoined,
+        WorkDone,
+        WorkflowOutput,
+    )
+    from midstream.core.notices import (
+        AgentThinking,
+        Envelope,
+        FileChanged,
+        JournalStalled,
+        JournalWorks,
+        ListenerFailed,
+        RunTaken,
+        TextDelta,
+        ThinkingDelta,
+        ToolProgress,
+    )
+    from midstream.core.question import Decision, Question
     from midstream.core.run import Run
     from midstream.language.errors import (
         AuthorMistake,
+        DefinitionDiffers,
+        JournalFull,
         JournalMoved,
         MidstreamError,
         NotTrusted,
         OurBug,
+        RunOwned,
         UserMistake,
         WorldTrouble,
     )
     from midstream.models.api_client import AIAPIClient
     from midstream.runtime.agent import WorkflowAgent
     from midstream.runtime.context import WorkflowContext
-    from midstream.runtime.ports import World
+    from midstream.runtime.ports import Receipt, World
     from midstream.runtime.state_machine import WorkflowStateMachine
     from midstream.tools.manager import ToolManager
     from midstream.tools.user_tools import tool
@@ -39,54 +107,192 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AIAPIClient": "models.api_client",
-    "AICoderConsole": "app.ai_coder_console",
-    "AuthorMistake": "language.errors",
-    "CommandHandler": "app.commands.handler",
-    "ConfigManager": "config.manager",
-    "ConsoleInterface": "tui.interface",
-    "Decision": "core.question",
-    "Envelope": "core.notices",
-    "JournalMoved": "language.errors",
-    "MidstreamError": "language.errors",
-    "NotTrusted": "language.errors",
-    "OurBug": "language.errors",
-    "Run": "core.run",
-    "ToolManager": "tools.manager",
-    "UserMistake": "language.errors",
-    "WorkflowAgent": "runtime.agent",
-    "WorkflowContext": "runtime.context",
-    "WorkflowStateMachine": "runtime.state_machine",
-    "World": "runtime.ports",
-    "WorldTrouble": "language.errors",
-    "run_workflow": "cli.headless",
-    "tool": "tools.user_tools",
+_EXPORTS = {
+    "api.engine": ("Engine", "RunInfo", "open"),
+    "api.run_handle": ("RunHandle",),
+    "api.sync": ("SyncEngine", "SyncRun", "open_sync", "run"),
+    "app.ai_coder_console": ("AICoderConsole",),
+    "app.commands.handler": ("CommandHandler",),
+    "config.manager": ("ConfigManager",),
+    "core.events": (
+        "AgentFailed",
+        "AgentResponded",
+        "AnswerRefused",
+        "BranchFailed",
+        "BranchFinished",
+        "BranchStarted",
+        "BranchStopped",
+        "BudgetReached",
+        "CallEdited",
+        "CallPlanned",
+        "CompactionBegan",
+        "CompactionEnded",
+        "ConversationCompacted",
+        "DefinitionChanged",
+        "FileWritten",
+        "HandlerRan",
+        "InputDisposed",
+        "InputReceived",
+        "Interrupted",
+        "LimitsSet",
+        "PermissionGranted",
+        "PermissionRevoked",
+        "Prompted",
+        "QuestionAnswered",
+        "QuestionAsked",
+        "QuestionExpired",
+        "QuestionSuperseded",
+        "ReplyCut",
+        "ReplyShown",
+        "RunFailed",
+        "RunFinished",
+        "RunRecovered",
+        "RunRenamed",
+        "RunResumed",
+        "RunStarted",
+        "RunStopped",
+        "RunSuspended",
+        "StateFailed",
+        "StateRetried",
+        "StateTransition",
+        "TimeSpent",
+        "TimerSet",
+        "ToolCalled",
+        "ToolReturned",
+        "WordsJoined",
+        "WorkDone",
+        "WorkflowOutput",
+    ),
+    "core.notices": (
+        "AgentThinking",
+        "Envelope",
+        "FileChanged",
+        "JournalStalled",
+        "JournalWorks",
+        "ListenerFailed",
+        "RunTaken",
+        "TextDelta",
+        "ThinkingDelta",
+        "ToolProgress",
+    ),
+    "core.question": ("Decision", "Question"),
+    "core.run": ("Run",),
+    "language.errors": (
+        "AuthorMistake",
+        "DefinitionDiffers",
+        "JournalFull",
+        "JournalMoved",
+        "MidstreamError",
+        "NotTrusted",
+        "OurBug",
+        "RunOwned",
+        "UserMistake",
+        "WorldTrouble",
+    ),
+    "models.api_client": ("AIAPIClient",),
+    "runtime.agent": ("WorkflowAgent",),
+    "runtime.context": ("WorkflowContext",),
+    "runtime.ports": ("Receipt", "World"),
+    "runtime.state_machine": ("WorkflowStateMachine",),
+    "tools.manager": ("ToolManager",),
+    "tools.user_tools": ("tool",),
+    "tui.interface": ("ConsoleInterface",),
 }
+"""What each module gives; `__all__` and the imports above say the same to tools that read types."""
+
+_HOMES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "AIAPIClient",
     "AICoderConsole",
+    "AgentFailed",
+    "AgentResponded",
+    "AgentThinking",
+    "AnswerRefused",
     "AuthorMistake",
+    "BranchFailed",
+    "BranchFinished",
+    "BranchStarted",
+    "BranchStopped",
+    "BudgetReached",
+    "CallEdited",
+    "CallPlanned",
     "CommandHandler",
+    "CompactionBegan",
+    "CompactionEnded",
     "ConfigManager",
     "ConsoleInterface",
+    "ConversationCompacted",
     "Decision",
+    "DefinitionChanged",
+    "DefinitionDiffers",
+    "Engine",
     "Envelope",
+    "FileChanged",
+    "FileWritten",
+    "HandlerRan",
+    "InputDisposed",
+    "InputReceived",
+    "Interrupted",
+    "JournalFull",
     "JournalMoved",
+    "JournalStalled",
+    "JournalWorks",
+    "LimitsSet",
+    "ListenerFailed",
     "MidstreamError",
     "NotTrusted",
     "OurBug",
+    "PermissionGranted",
+    "PermissionRevoked",
+    "Prompted",
+    "Question",
+    "QuestionAnswered",
+    "QuestionAsked",
+    "QuestionExpired",
+    "QuestionSuperseded",
+    "Receipt",
+    "ReplyCut",
+    "ReplyShown",
     "Run",
+    "RunFailed",
+    "RunFinished",
+    "RunHandle",
+    "RunInfo",
+    "RunOwned",
+    "RunRecovered",
+    "RunRenamed",
+    "RunResumed",
+    "RunStarted",
+    "RunStopped",
+    "RunSuspended",
+    "RunTaken",
+    "StateFailed",
+    "StateRetried",
+    "StateTransition",
+    "SyncEngine",
+    "SyncRun",
+    "TextDelta",
+    "ThinkingDelta",
+    "TimeSpent",
+    "TimerSet",
+    "ToolCalled",
     "ToolManager",
+    "ToolProgress",
+    "ToolReturned",
     "UserMistake",
+    "WordsJoined",
+    "WorkDone",
     "WorkflowAgent",
     "WorkflowContext",
+    "WorkflowOutput",
     "WorkflowStateMachine",
     "World",
     "WorldTrouble",
     "__version__",
-    "run_workflow",
+    "open",
+    "open_sync",
+    "run",
     "tool",
 ]
 
@@ -95,3 +301,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,8 @@ from console_kit import environment
 from pipes_kit import MODEL, run, workspace_of
 from support.openai_server import Call, OpenAIServer, Reply, Scripted
 
-from midstream import UserMistake, WorldTrouble, run_workflow
+import midstream
+from midstream import UserMistake, WorldTrouble
 from midstream.language.names import Json
 
 REVIEW = ("run", "code_architecture_review", *MODEL)
@@ -53,7 +54,7 @@ def output_of(
 ) -> Json:
     """Return the output of a workflow as a program that imports midstream gets it."""
     os.environ["OPENAI_BASE_URL"] = server.base_url
-    return run_workflow(name, input, answers=answers, model=MODEL[1], workspace=workspace_of(home))
+    return midstream.run(name, input, answers=answers, model=MODEL[1], workspace=workspace_of(home))
 
 
 def requests_of(server: OpenAIServer) -> list[dict[str, Any]]:
@@ -109,7 +110,7 @@ def test_a_model_that_never_hands_in_its_reply_is_given_up(home: Path) -> None:
 def test_a_question_of_an_agent_without_an_answer_is_told_to_whoever_called(home: Path) -> None:
     with (
         OpenAIServer([ASK]) as server,
-        pytest.raises(UserMistake, match="waits for an answer that was not given: What matters"),
+        pytest.raises(UserMistake, match="waits for what was not given: What matters"),
     ):
         output_of(home, server, "coder_reviewer", input="mend it")
 
@@ -136,11 +137,6 @@ def test_tests_are_mended_by_a_model_and_run_again(tmp_path: Path) -> None:
     assert "Exit code: 1" in json.dumps(heard[0]["messages"])
     assert heard[0]["tool_choice"] == "required"
     assert "Write it." in json.dumps(heard[1]["messages"])
-
-
-async def test_the_sync_door_is_closed_where_a_loop_runs(home: Path) -> None:
-    with pytest.raises(UserMistake, match="without an event loop"):
-        run_workflow("coder_reviewer", "mend it", model="offline", workspace=home)
 
 
 def test_a_coder_and_a_reviewer_agree_through_the_parsing_tool(tmp_path: Path) -> None:

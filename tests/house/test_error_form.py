@@ -30,7 +30,6 @@ WITHOUT: Final = {
     ("app/background_runs.py", "_said"): "the run's own reason, which says what to do",
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
-    ("cli/headless.py", "run_workflow"): "names the question and how to answer it",
     (
         "runtime/engine/created_folders.py",
         "place_of",

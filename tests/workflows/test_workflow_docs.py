@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from test_docs_examples import DOCS, examples
 
-from midstream import run_workflow
+import midstream
 from midstream.cli.main import exit_code
 from midstream.language import spec
 from midstream.language.expressions import FUNCTIONS
@@ -44,25 +44,25 @@ def test_every_example_is_sound(workspace: Path, capfd: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_example_runs_offline_to_its_end(workspace: Path, name: str) -> None:
-    output = run_workflow(
+    output = midstream.run(
         name,
         GIVEN[name],
         answers=ANSWERS.get(name, ()),
         model="offline",
         workspace=workspace,
-        trusts_workspace=True,
+        trust=True,
     )
 
     assert "[offline]" in msgspec.json.encode(output).decode()
 
 
 def test_the_anthology_has_a_poem_for_each_topic_and_two_parts(workspace: Path) -> None:
-    book = run_workflow(
+    book = midstream.run(
         "anthology",
         ["rain", "snow"],
         model="offline",
         workspace=workspace,
-        trusts_workspace=True,
+        trust=True,
     )
 
     assert list(book) == ["foreword", "title"]

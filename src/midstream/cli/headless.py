@@ -2,7 +2,7 @@
 
 Nobody is there to approve or to answer: tool calls that need approval are refused unless they were
 allowed beforehand, and a question without an answer given beforehand parks the run. No answer is
-ever invented. Click is not imported: `midstream.run_workflow` is here.
+ever invented. Click is not imported: the library's door uses this, too.
 """
 
 import asyncio
@@ -10,14 +10,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 
-from midstream.app.assembly import Options, Parts, configured, parts, unknown_tool
+from midstream.app.assembly import Options, Parts, parts, unknown_tool
 from midstream.config.manager import ConfigManager
-from midstream.config.open_settings import require_trust
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
@@ -25,11 +23,7 @@ from midstream.core.question import Decision, Question
 from midstream.core.routing import branch_at
 from midstream.core.run import Run
 from midstream.language.errors import (
-    AuthorMistake,
-    MidstreamError,
-    OurBug,
     UserMistake,
-    WorldTrouble,
 )
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
@@ -88,7 +82,7 @@ async def play(
         allowed=given.allowed,
         approvals="deny",
     )
-    return await _answered(machine, given.answers, asking)
+    return await answered(machine, given.answers, asking)
 
 
 async def chat_once(
@@ -109,10 +103,10 @@ async def chat_once(
     await machine.settled()
     asking = Asking(engine)
     await machine.say(prompt, source=HEADLESS)
-    return await _answered(machine, given.answers, asking)
+    return await answered(machine, given.answers, asking)
 
 
-async def _answered(machine: Machine, answers: Sequence[str], asking: "Asking") -> Run:
+async def answered(machine: Machine, answers: Sequence[str], asking: "Asking") -> Run:
     """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
     left = list(answers)
     is_at_rest = False
@@ -204,88 +198,6 @@ async def loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts
         await made.client.aclose()
         if made.mcp is not None:
             await made.mcp.close()
-
-
-def run_workflow(
-    name: str,
-    input: Json = None,
-    *,
-    answers: Sequence[str] = (),
-    variables: dict[str, Json] | None = None,
-    allowed: Sequence[str] = (),
-    model: str | None = None,
-    workspace: str | Path = ".",
-    trusts_workspace: bool = False,
-) -> Json:
-    """Return a workflow's output: the one door into midstream for code without an event loop.
-
-    The run is kept in the journal like every other: `midstream runs` lists it, and one that was
-    interrupted, or waits for an answer nobody gave, goes on with `midstream resume`.
-
-    Args:
-        name: a workflow built in, of the user, or of a trusted workspace.
-        input: what it is started with.
-        answers: answers to its questions, in the order they are asked.
-        variables: values that override the workflow's `variables`.
-        allowed: tools that need no approval; the others that need one are refused.
-        model: a model such as `openai:gpt-5`, or `offline`; by default what the settings name.
-        workspace: the folder to work in.
-        trusts_workspace: whether the workspace's own `.midstream/` counts.
-
-    Raises:
-        UserMistake: there is no such workflow, it asked a question no answer was given for, or an
-            event loop runs in this thread.
-        AuthorMistake: its files have problems, or a handler of it does.
-        WorldTrouble: the run failed, such as for a model that cannot be reached.
-        NotTrusted: the workspace has files of its own that nobody has trusted.
-    """
-    options = Options(
-        workspace=Path(workspace).resolve(),
-        model=model,
-        trusts_workspace=trusts_workspace,
-        allowed=tuple(allowed),
-        journal="needed",
-    )
-    if _is_on_a_loop():
-        raise UserMistake(
-            "run_workflow is for code without an event loop.",
-            hint="On a loop of your own use WorkflowStateMachine: see docs/library.md.",
-        )
-    given = Given(answers=tuple(answers), allowed=options.allowed)
-    config = configured(options)
-    require_trust(config)
-
-    failures: list[MidstreamError] = []
-
-    def hear(envelope: Envelope) -> None:
-        if isinstance(envelope.event, e.RunFailed):
-            kinds = (AuthorMistake, UserMistake, WorldTrouble, OurBug)
-            kind = next(kind for kind in kinds if kind.fault == envelope.event.fault)
-            failures.append(
-                kind(f"The run failed: {envelope.event.error}", hint=envelope.event.hint)
-            )
-
-    async def work() -> Run:
-        async with loaded(config, options) as made:
-            made.engine.listen(hear)
-            return await play(
-                made.engine, made.library, name, given, input=input, variables=variables or {}
-            )
-
-    run = asyncio.run(work())
-    if failures:
-        raise failures[-1]
-    if (words := unanswered(run)) is not None:
-        raise UserMistake(words)
-    return run.output
-
-
-def _is_on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 # --- what a run waits for ------------------------------------------------------------------------

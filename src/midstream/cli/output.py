@@ -1,6 +1,6 @@
 """What the commands write and how they end: one writer, and the exit codes.
 
-Click is not imported: `midstream.run_workflow`, which needs none of it, comes this way, too.
+Click is not imported: the library's door, which needs none of it, comes this way, too.
 """
 
 import json

@@ -1,0 +1,452 @@
+"""Opening midstream in a program: an engine with settings, models, tools, trust and journal as the
+console has them, each replaceable by an argument.
+
+    async with midstream.open() as engine:
+        run = await engine.start("fix_tests", "the parser tests")
+        print(await run.wait())
+
+The engine belongs to the event loop it was opened on. Closing it lets go of its runs without ending
+them: those that had not ended go on where another engine, or a console, resumes them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from midstream.api.run_handle import RunHandle, Status
+from midstream.app.assembly import Options, Parts, configured, parts
+from midstream.config.manager import ConfigManager
+from midstream.config.open_settings import require_trust
+from midstream.config.private_files import FileMissing
+from midstream.core.notices import Envelope
+from midstream.language.errors import UserMistake
+from midstream.language.mode import Mode
+from midstream.language.names import Json
+from midstream.language.nearest import did_you_mean
+from midstream.language.spec import Definition, chat_definition
+from midstream.runtime.engine.open_run import found
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.engine.resume import Choice, mail_taken, take_up
+from midstream.runtime.engine.time_travel import fork
+from midstream.runtime.handlers import Handler, ScriptHandlers
+from midstream.runtime.ports import Clock, Model
+from midstream.runtime.storage import KeptRun
+from midstream.safety.capability import PermissionMode
+from midstream.system.offloop import in_thread
+
+if TYPE_CHECKING:
+    from midstream.tools.base import Tool
+
+T = TypeVar("T")
+
+IN_MEMORY = ":memory:"
+"""The journal of runs nobody comes back to."""
+
+Tools: TypeAlias = "Sequence[Tool | Callable[..., Any]]"
+"""Tools of a program: functions marked with `midstream.tool`, or plain ones, which count as `once`."""
+
+RunnableWorkflow: TypeAlias = str | Path | Mapping[str, Json] | Definition
+"""A workflow: a name, a path that ends in `.json`, or what stands in such a file. `role:NAME` is a chat."""
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a list shows it. Times are in seconds since 1970 (UTC).
+
+    `asking` are the ids of its open questions; `usd` is what it cost, as decimal text. `is_running`:
+    some process runs it now, `is_here`: this engine does.
+    """
+
+    id: str
+    name: str
+    workflow: str
+    kind: Literal["workflow", "chat"]
+    status: Status
+    state: str
+    started_at: float
+    updated_at: float
+    asking: tuple[str, ...]
+    usd: str
+    is_running: bool
+    is_here: bool
+
+
+class Begun(Generic[T]):
+    """Something that can be awaited, or entered with `async with`, which ends it with the block."""
+
+    def __init__(
+        self,
+        begin: Callable[[], Awaitable[T]],
+        leave: Callable[[T, type[BaseException] | None], Awaitable[None]],
+    ) -> None:
+        self._begin = begin
+        self._leave = leave
+        self._made: list[T] = []
+
+    async def begun(self) -> T:
+        """Return it; the same as awaiting this."""
+        return await self._begin()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.begun().__await__()
+
+    async def __aenter__(self) -> T:
+        made = await self._begin()
+        self._made.append(made)
+        return made
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self._leave(self._made.pop(), kind)
+
+
+def open(
+    workspace: str | Path | None = None,
+    *,
+    model: str | Model | None = None,
+    journal: str | Path | None = None,
+    trust: bool | None = None,
+    permissions: PermissionMode | None = None,
+    tools: Tools = (),
+    clock: Clock | None = None,
+) -> "Begun[Engine]":
+    """Open an engine: `async with midstream.open(...) as engine`, or `await` it and close it yourself.
+
+    Args:
+        workspace: the folder to work in; None is the current one.
+        model: `provider:name`, `offline`, or an object with the port `Model` (such as
+            `midstream.testing.ScriptedModel`), which is asked in place of every model. None: what the
+            settings and the environment name.
+        journal: the file that keeps the runs; `":memory:"` keeps them in memory until the engine
+            closes. None: where the console keeps its runs.
+        trust: what becomes of the workspace's own `.midstream/`: True uses it as it is now, False
+            leaves it alone, None uses it if a person has trusted it, and else raises.
+        permissions: the permission mode `plan`, `ask`, `auto` or `full`; None: what the settings say.
+        tools: more tools for agents.
+        clock: the time, for tests (`midstream.testing.JumpingClock`); None: the machine's own.
+
+    Raises, once it is awaited or entered:
+        NotTrusted: the workspace has files of its own that nobody has trusted, and `trust` is None.
+        UserMistake: there is no such folder or model, or a tool has a name that is taken.
+        WorldTrouble: the journal cannot be opened.
+    """
+    options = Options(
+        workspace=Path.cwd() if workspace is None else Path(workspace).absolute(),
+        model=model if isinstance(model, str) else None,
+        trusts_workspace=trust is True,
+        permission_mode=permissions,
+        journal="none" if journal == IN_MEMORY else "needed",
+    )
+
+    def made() -> Engine:
+        if not options.workspace.is_dir():
+            raise UserMistake(
+                f"There is no folder {options.workspace}.", hint="Name the folder to work in."
+            )
+        config = configured(options)
+        if trust is None:
+            require_trust(config)
+        if journal not in (None, IN_MEMORY):
+            config.journal = Path(str(journal)).absolute()
+        more = tuple(_as_tool(each) for each in tools)
+        _require_free_names(more)
+        own = None if isinstance(model, str) else model
+        return Engine(config, parts(config, options, model=own, tools=more, clock=clock))
+
+    return Begun(partial(in_thread, made), lambda engine, _: engine.close())
+
+
+class Engine:
+    """Runs of one workspace. Made by `open`.
+
+    Any number of engines may be open in one process, each on a loop of its own or on one, and on one
+    journal: a run belongs to one of them at a time.
+    """
+
+    def __init__(self, config: ConfigManager, made: Parts) -> None:
+        self._config = config
+        self._parts = made
+        self.local = made.engine
+        self._followed: set[RemoteMachine] = set()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Return what a person should hear of the settings: what is wrong, or not trusted, in them."""
+        return (*self._config.notices, *self._parts.notices)
+
+    async def workflows(self) -> dict[str, str]:
+        """Return the description of every workflow that can be started by name."""
+        return await in_thread(self._parts.library.workflows)
+
+    async def roles(self) -> tuple[str, ...]:
+        """Return the names of the roles a chat can be started with."""
+        return tuple(await in_thread(self._parts.library.roles))
+
+    def start(
+        self,
+        workflow: RunnableWorkflow,
+        input: Json = None,
+        *,
+        variables: Mapping[str, Json] | None = None,
+        allowed: Sequence[str] = (),
+        approvals: Literal["ask", "deny"] = "ask",
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> Begun[RunHandle]:
+        """Start a run: `run = await engine.start(...)` returns it once its start is journaled.
+
+        `async with engine.start(...) as run` binds its life to the block: a run that has not ended by
+        the end of it is stopped.
+
+        Args:
+            workflow: a name, a path that ends in `.json`, or what would stand in such a file;
+                `role:NAME` is a chat with that role.
+            input: the workflow's input; of a chat, the first line.
+            variables: values that override the workflow's `variables`.
+            allowed: tools, or capabilities such as `exec: make test`, that need no approval.
+            approvals: `deny` refuses tool calls that need an approval, where nobody could give one.
+            handlers: the functions of a workflow that is no file, by name. It goes on in a later
+                process only where they are given to `resume` again.
+
+        Raises, once awaited:
+            UserMistake: there is no such workflow, or the input does not fit it.
+            AuthorMistake: it has problems; the message lists all of them.
+        """
+        begin = partial(
+            self._start,
+            workflow,
+            input,
+            variables=variables,
+            allowed=allowed,
+            approvals=approvals,
+            handlers=handlers,
+        )
+        return Begun(begin, _stopped)
+
+    async def resume(
+        self,
+        id: str,
+        *,
+        choice: Choice = "ask",
+        handlers: Mapping[str, Handler] | None = None,
+    ) -> RunHandle:
+        """Return a run that no process runs, which goes on here. It hears first what it was sent meanwhile.
+
+        Args:
+            id: its id, the beginning of it, or its name.
+            choice: where its workflow has changed since: `old` goes on with the copy it is pinned to,
+                `new` with what it is now, `ask` raises.
+            handlers: as of `start`, for a workflow that is no file.
+
+        Raises:
+            DefinitionDiffers: its workflow has changed, and `choice` is `ask`.
+            RunOwned: another process runs it: `get` talks to it there.
+            UserMistake: there is no such run, it has ended, or it belongs to another folder.
+        """
+        kept = await found(self.local.store, id)
+        if handlers is not None:
+            machine = await self.local.resume(kept.id, handlers=_script(handlers))
+        else:
+            machine = await take_up(self.local, self._parts.library, kept.id, choice=choice)
+        await mail_taken(machine, self.local.store)
+        return RunHandle(self, machine)
+
+    async def get(self, id: str) -> RunHandle:
+        """Return a run as it stands, wherever it runs, or if it runs nowhere. Nothing of it begins.
+
+        Args:
+            id: its id, the beginning of it, or its name.
+
+        Raises:
+            UserMistake: there is no such run.
+        """
+        kept = await found(self.local.store, id)
+        machine = self.local.machine(kept.id)
+        if machine is not None and (machine.run.is_over or not machine.is_closed):
+            return RunHandle(self, machine)
+        followed = await RemoteMachine.attached(
+            self.local.store,
+            kept.id,
+            sockets=self.local.sockets,
+            clock=self.local.world.clock,
+        )
+        self._followed.add(followed)
+        return RunHandle(self, followed)
+
+    async def runs(
+        self,
+        *,
+        status: Status | None = None,
+        workflow: str | None = None,
+        everywhere: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> list[RunInfo]:
+        """Return runs, the newest first, those of other processes and ended ones included.
+
+        Args:
+            status: only those that stand so.
+            workflow: only those of a workflow of this name.
+            everywhere: those of other folders, too.
+            limit: how many at most.
+            after: the id of the last run of the page before.
+
+        Raises:
+            UserMistake: `after` is no run of this list.
+        """
+        here = None if everywhere else str(self.local.world.workspace)
+        kept = reversed(await self.local.store.listing(workspace=here))
+        listed = [
+            each
+            for each in map(self._info, kept)
+            if status in (None, each.status) and workflow in (None, each.workflow)
+        ]
+        if after is None:
+            return listed[:limit]
+        ids = [each.id for each in listed]
+        if after not in ids:
+            raise UserMistake(
+                f"There is no run {after!r} in this list.",
+                hint="Pass the id of the last one you got.",
+            )
+        begin = ids.index(after) + 1
+        return listed[begin : begin + limit]
+
+    async def fork(self, id: str, at: int | None = None) -> RunHandle:
+        """Return a copy of a run as it was after its fact `at` (None: as it is), which goes on here.
+
+        Nothing of the run itself changes. What its tools did after that point stays done.
+
+        Raises:
+            UserMistake: there is no such run, or it had no such fact.
+        """
+        kept = await found(self.local.store, id)
+        made = await fork(self.local.store, kept.id, at)
+        return await self.resume(made.id, choice="old")
+
+    async def close(self) -> None:
+        """Let go of every run, close every connection. May be called twice."""
+        for followed in tuple(self._followed):
+            await followed.aclose()
+        self._followed.clear()
+        await self.local.close()
+        await self._parts.client.aclose()
+        if self._parts.mcp is not None:
+            await self._parts.mcp.close()
+
+    async def facts(self, id: str, since: int = 0) -> list[Envelope]:
+        """Return a run's facts after number `since`, in order, each with its number and time."""
+        return await self.local.store.read(id, since)
+
+    # --- inside -----------------------------------------------------------------------------
+
+    async def _start(
+        self,
+        workflow: RunnableWorkflow,
+        input: Json,
+        *,
+        variables: Mapping[str, Json] | None,
+        allowed: Sequence[str],
+        approvals: Literal["ask", "deny"],
+        handlers: Mapping[str, Handler] | None,
+    ) -> RunHandle:
+        definition, found = await self._definition(workflow, handlers)
+        is_chat = definition.kind == "chat"
+        machine = await self.local.start(
+            definition,
+            handlers=found,
+            input=None if is_chat else input,
+            variables=dict(variables or {}),
+            allowed=allowed,
+            approvals=approvals,
+        )
+        run = RunHandle(self, machine)
+        if is_chat and input is not None:
+            await machine.settled()
+            await run.say(input if isinstance(input, str) else json.dumps(input))
+        return run
+
+    async def _definition(
+        self, workflow: RunnableWorkflow, handlers: Mapping[str, Handler] | None
+    ) -> tuple[Definition, ScriptHandlers | None]:
+        library = self._parts.library
+        if isinstance(workflow, Definition):
+            return workflow, _script(handlers or {})
+        if isinstance(workflow, Mapping):
+            path = Path(f"{workflow.get('workflow_name') or 'workflow'}.json")
+            return await library.load_file(
+                path, read=partial(_given, path, json.dumps(workflow).encode()), functions=handlers
+            )
+        if isinstance(workflow, Path) or workflow.endswith(".json"):
+            path = Path(self.local.world.workspace, workflow)
+            return await library.load_file(path, functions=handlers)
+        mode = Mode.parse(workflow) if ":" in workflow else Mode(kind="workflow", name=workflow)
+        if mode.kind == "workflow":
+            return await library.load(mode.name)
+        roles = library.roles()
+        if mode.name not in roles:
+            raise UserMistake(
+                f"There is no role {mode.name!r}.", hint=did_you_mean(mode.name, roles)
+            )
+        role, guidance = roles[mode.name], library.guidance()
+        return chat_definition(mode.name, role, self._parts.tools, guidance), None
+
+    def _info(self, kept: KeptRun) -> RunInfo:
+        summary = kept.summary
+        status: Status = summary.status
+        if status == "running" and (summary.asking or summary.awaits_input):
+            status = "waiting"
+        return RunInfo(
+            id=kept.id,
+            name=summary.name,
+            workflow=summary.workflow,
+            kind=summary.kind,
+            status=status,
+            state=summary.state,
+            started_at=summary.started_at,
+            updated_at=summary.updated_at,
+            asking=summary.asking,
+            usd=summary.usd,
+            is_running=bool(kept.owner),
+            is_here=kept.owner == self.local.store.me,
+        )
+
+
+async def _stopped(run: RunHandle, kind: type[BaseException] | None) -> None:
+    """Stop a run whose block was left before it had ended."""
+    if not run.run.is_over:
+        await run.stop("its block was left" + ("" if kind is None else f" over {kind.__name__}"))
+
+
+def _script(handlers: Mapping[str, Handler]) -> ScriptHandlers:
+    return ScriptHandlers(handlers, where="the program")
+
+
+def _given(path: Path, source: bytes, wanted: Path) -> bytes:
+    """Return what would stand in the file of a workflow that a program gave; it has no other file."""
+    if wanted == path:
+        return source
+    raise FileMissing(f"There is no file {wanted}.", hint="Pass the functions as handlers=.")
+
+
+def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
+    from midstream.tools.base import Tool
+    from midstream.tools.user_tools import is_marked, tool, tool_from
+
+    if isinstance(given, Tool):
+        return given
+    return tool_from(given if is_marked(given) else tool()(given))
+
+
+def _require_free_names(tools: "Sequence[Tool]") -> None:
+    from midstream.tools.built_in import built_in_tools
+
+    taken = {tool.spec.name for tool in built_in_tools()}
+    for tool in tools:
+        if tool.spec.name in taken:
+            raise UserMistake(
+                f"The name of the tool {tool.spec.name} is taken.",
+                hint="Give it another: @midstream.tool(name=...).",
+            )
+        taken.add(tool.spec.name)

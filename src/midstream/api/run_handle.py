@@ -1,0 +1,281 @@
+"""A run as a program holds it: what can be done with it, whichever process it runs in.
+
+The handle adds no behaviour of its own to a run. It gives the machine's methods one shape, whether
+that machine is the loop in this process or follows the run of another one through the journal.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from midstream.cli.headless import Asking, answered
+from midstream.core.events import AnyFact, RunFailed, RunStopped
+from midstream.core.notices import AnyNotice, Envelope
+from midstream.core.question import Decision, Question
+from midstream.core.run import Run
+from midstream.language.errors import (
+    AuthorMistake,
+    MidstreamError,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+)
+from midstream.language.names import Json, Policy
+from midstream.runtime.engine.remote import RemoteMachine
+from midstream.runtime.ports import Receipt
+from midstream.runtime.state_machine import WorkflowStateMachine
+
+if TYPE_CHECKING:
+    from midstream.api.engine import Engine
+
+Status: TypeAlias = Literal["running", "waiting", "suspended", "finished", "failed", "stopped"]
+"""How a run stands. `waiting`: only a person can move it on; `suspended`: it died too often."""
+
+Event: TypeAlias = AnyFact | AnyNotice
+
+PROGRAM: Final = "program"
+"""The source of words that a program says, for the record."""
+
+
+class RunHandle:
+    """A run, here or in another process. Made by an `Engine`.
+
+    Every method may be called from any task of the engine's loop. Cancelling a call never harms the
+    run: what was said is said.
+    """
+
+    def __init__(self, engine: "Engine", machine: WorkflowStateMachine | RemoteMachine) -> None:
+        self._engine = engine
+        self._machine = machine
+
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.id} {self.status}>"
+
+    # --- how it stands ----------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Return the run's id, the same in every process."""
+        return self._machine.id
+
+    @property
+    def is_here(self) -> bool:
+        """Return whether this process runs it."""
+        return isinstance(self._machine, WorkflowStateMachine)
+
+    @property
+    def run(self) -> Run:
+        """Return all that is true of the run as one immutable value.
+
+        Of a run of another process it is as it was a moment ago.
+        """
+        return self._machine.run
+
+    @property
+    def status(self) -> Status:
+        """Return how the run stands."""
+        run = self._machine.run
+        if run.status != "running":
+            return run.status
+        if run.suspended:
+            return "suspended"
+        return "waiting" if run.is_parked else "running"
+
+    @property
+    def state(self) -> str:
+        """Return the name of the state the run is in, "" before the first."""
+        return self._machine.run.visit.state
+
+    @property
+    def data(self) -> dict[str, Json]:
+        """Return the run's `common_data`. Read it: changing it changes nothing of the run."""
+        return self._machine.run.common_data
+
+    @property
+    def output(self) -> Json:
+        """Return what the run came to, None until it has finished."""
+        return self._machine.run.output
+
+    @property
+    def error(self) -> str:
+        """Return why the run failed, "" if it has not."""
+        return self._machine.run.error
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Return the open questions, the oldest first; approvals (`kind`) among them."""
+        return self._machine.run.inbox.open_questions
+
+    # --- what is said to it -----------------------------------------------------------------
+
+    async def say(
+        self, text: str, *, policy: Policy | None = None, id: str | None = None
+    ) -> Receipt:
+        """Give the run a line, at any moment; return what is being done with it.
+
+        It answers the one open question of an agent, if there is one; else it is unasked, and follows
+        the state's `on_input`: by default the current operation is halted at once, and the run goes to
+        its state `resume`.
+
+        Args:
+            text: the words.
+            policy: `interrupt`, `steer`, `queue` or `reject`, in place of the state's `on_input`; the
+                words then answer nothing.
+            id: makes the call repeatable: the same id again changes nothing and gives the same receipt.
+
+        Raises:
+            UserMistake: several questions are open: use `answer`. Nothing was said.
+            WorldTrouble: there is no room to keep the words. Nothing was said.
+        """
+        receipt = await self._machine.say(text, policy=policy, id=id, source=PROGRAM)
+        return self._as_it_ended(receipt)
+
+    async def answer(
+        self, question: "str | Question", answer: Json, *, id: str | None = None
+    ) -> Receipt:
+        """Answer an open question; return what became of the answer.
+
+        Args:
+            question: the question, or its id. The receipt's `handling` is `reject`, with the reason,
+                where it is closed or the answer does not fit; then the question stays as it is.
+            answer: text, or a JSON value for a question with a schema.
+            id: as of `say`.
+        """
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        receipt = await self._machine.say(text, question=_id_of(question), id=id, source=PROGRAM)
+        return self._as_it_ended(receipt)
+
+    async def approve(
+        self,
+        question: "str | Question",
+        granted: bool = True,
+        *,
+        for_run: bool = False,
+        note: str = "",
+        arguments: dict[str, Json] | None = None,
+    ) -> None:
+        """Decide on a tool call that waits for approval. A closed question is left as it is.
+
+        Args:
+            question: the question (`kind` is `approval`), or its id.
+            granted: yes or no.
+            for_run: with a yes, what was asked for needs no further approval in this run.
+            note: with a no, words for the model.
+            arguments: with a yes, arguments in place of the call's own; those left out stay.
+        """
+        decision = Decision(granted=granted, for_run=for_run, note=note, edited=arguments)
+        await self._machine.approve(_id_of(question), decision)
+
+    async def withdraw(self, input_id: str) -> None:
+        """Take back words that have not been delivered yet, by the id of their receipt."""
+        await self._machine.withdraw(input_id)
+
+    async def halt(self) -> None:
+        """Stop the current turn, keep what was shown, and hold until the next words."""
+        await self._machine.halt()
+
+    async def stop(self, reason: str = "stopped by the program") -> None:
+        """End the run; return when its tools have stopped and the end is journaled.
+
+        Raises:
+            UserMistake: no process runs it (`Engine.resume` goes on with it).
+        """
+        await self._machine.stop(reason)
+
+    async def fork(self, at: int | None = None) -> "RunHandle":
+        """Return a copy of the run as it was after its fact `at` (None: as it is), which goes on here.
+
+        What tools had done after that point stays done.
+        """
+        return await self._engine.fork(self.id, at)
+
+    # --- what comes of it -------------------------------------------------------------------
+
+    async def wait(self, answers: Sequence[str] | None = None) -> Json:
+        """Return the run's output once it has ended.
+
+        Args:
+            answers: answers to its questions, in the order in which they are asked. Nobody else answers
+                then: None waits for whoever does.
+
+        Raises:
+            UserMistake: it asks something no answer was given for, or waits for an approval; it was
+                stopped; or this process follows it no more.
+            AuthorMistake, UserMistake, WorldTrouble, OurBug: it failed, by whose fault it was.
+        """
+        if answers is None:
+            run = await self._machine.wait()
+        else:
+            run = await answered(self._machine, answers, Asking(self._engine.local))
+        if run.status == "finished":
+            return run.output
+        raise await self._failure(run)
+
+    async def settled(self) -> Status:
+        """Return how the run stands once it has ended or only a person can move it on."""
+        await self._machine.settled()
+        return self.status
+
+    async def events(self, since: int = 0, *, transient: bool = True) -> AsyncIterator[Event]:
+        """Yield what happened in the run, and what happens, until it has ended.
+
+        Facts come in order, without a gap and once each, from the one after number `since` on, however
+        slow the reader is. Transient events (text as it streams) come as they happen; a reader that
+        falls behind misses some.
+
+        Args:
+            since: how many facts to leave out; see `numbered`.
+            transient: whether to yield transient events, too.
+        """
+        async for envelope in self.numbered(since, transient=transient):
+            yield envelope.event
+
+    async def numbered(self, since: int = 0, *, transient: bool = True) -> AsyncIterator[Envelope]:
+        """Yield the same with the number and time of each: to go on later, pass the last `seq`."""
+        async for envelope in self._machine.events(since):
+            if transient or envelope.seq is not None:
+                yield envelope
+
+    async def close(self) -> None:
+        """Follow a run of another process no more. A run of this one goes on as it is."""
+        if isinstance(self._machine, RemoteMachine):
+            await self._machine.aclose()
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _as_it_ended(self, receipt: Receipt) -> Receipt:
+        """Return the receipt of a line: one that was taken as an answer may have been refused by now."""
+        record = self._machine.run.inbox.lines.get(receipt.input_id)
+        if record is None or record.disposition != "rejected":
+            return receipt
+        return Receipt(input_id=receipt.input_id, handling="reject", reason=record.reason)
+
+    async def _failure(self, run: Run) -> MidstreamError:
+        if run.is_parked:
+            asked = " ".join(question.text for question in run.inbox.open_questions[:1])
+            return UserMistake(
+                f"Run {run.id} waits for what was not given: {asked or 'words'}",
+                hint="Give it with answers=[...], allow the tool with allowed=[...], or resume the run.",
+            )
+        if not run.is_over:
+            return UserMistake(
+                f"Run {run.id} has not ended: this process does not follow it any more.",
+                hint="Engine.get finds it again.",
+            )
+        facts = await self._engine.facts(run.id, max(run.seq - 8, 0))
+        ends = [each.event for each in facts if isinstance(each.event, RunFailed | RunStopped)]
+        match ends[-1:]:
+            case [RunStopped(reason=reason)]:
+                return UserMistake(
+                    f"Run {run.id} was stopped: {reason}.", hint="A fork of it goes on from before."
+                )
+            case [RunFailed() as failed]:
+                kinds = (AuthorMistake, UserMistake, WorldTrouble, OurBug)
+                kind = next(kind for kind in kinds if kind.fault == failed.fault)
+                return kind(f"Run {run.id} failed: {failed.error}", hint=failed.hint)
+        # The journal failed with it: its end was never kept.
+        return WorldTrouble(f"Run {run.id} {run.status}: {run.error}", hint="Look at the journal.")
+
+
+def _id_of(question: str | Question) -> str:
+    return question.id if isinstance(question, Question) else question

@@ -1,0 +1,120 @@
+"""The same engine without an event loop: in scripts, in notebooks, under another loop."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from api_kit import TALK
+from deadline import DEADLINE_S
+
+import midstream
+from midstream.testing import ScriptedModel, asks
+
+
+def test_a_whole_run_in_one_call(tmp_path: Path) -> None:
+    model = ScriptedModel(asks("What is your name?"), "Welcome, Ada.")
+
+    output = midstream.run(
+        TALK, "greet", answers=["Ada"], model=model, journal=":memory:", workspace=tmp_path
+    )
+
+    assert output == "Welcome, Ada."
+    assert not [t for t in threading.enumerate() if t.name == "midstream-engine"]
+
+
+def test_a_question_without_an_answer_is_an_error_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with pytest.raises(midstream.UserMistake, match="Sure\\?"):
+        midstream.run(TALK, model=ScriptedModel(asks("Sure?")), journal=journal, workspace=tmp_path)
+    with midstream.open_sync(tmp_path, model=ScriptedModel("Done."), journal=journal) as engine:
+        (info,) = engine.runs()
+        run = engine.resume(info.id)
+        run.say("yes")
+        assert run.wait() == "Done."
+
+
+def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) -> None:
+    with midstream.open_sync(
+        tmp_path, model=ScriptedModel(asks("Sure?"), "Done."), journal=":memory:"
+    ) as engine:
+        run = engine.start(TALK)
+        words = ""
+        for event in run.events():
+            match event:
+                case midstream.QuestionAsked(question_id=id):
+                    assert run.answer(id, "yes").handling == "answer"
+                case midstream.TextDelta(text=text):
+                    words += text
+        assert (words, run.output, run.status) == ("Done.", "Done.", "finished")
+        for event in run.events():  # one that is left early is closed
+            assert isinstance(event, midstream.RunStarted)
+            break
+
+
+async def test_it_works_inside_a_running_loop_as_in_a_notebook(tmp_path: Path) -> None:
+    output = midstream.run(
+        TALK, model=ScriptedModel("Done."), journal=":memory:", workspace=tmp_path
+    )
+    assert output == "Done."
+
+
+async def test_several_threads_may_talk_to_one_engine(tmp_path: Path) -> None:
+    def talk(engine: midstream.SyncEngine, heard: list[object]) -> None:
+        run = engine.start(TALK)
+        run.settled()
+        run.say("yes")
+        heard.append(run.wait())
+
+    def reply(request: object) -> object:
+        return "Done." if "yes" in str(request) else asks("Sure?")
+
+    heard: list[object] = []
+    with midstream.open_sync(tmp_path, model=ScriptedModel(reply), journal=":memory:") as engine:  # type: ignore[arg-type]
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.gather(*(asyncio.to_thread(talk, engine, heard) for _ in range(5)))
+    assert heard == ["Done."] * 5
+
+
+UVLOOP = """
+import asyncio, sys, uvloop, midstream
+from midstream.testing import ScriptedModel, asks
+
+async def main():
+    model = ScriptedModel(asks("Sure?"), "Done.")
+    async with midstream.open(sys.argv[1], model=model, journal=sys.argv[1] + "/journal.db") as engine:
+        assert type(asyncio.get_running_loop()).__module__ == "uvloop"
+        chat = await engine.start("role:dude", "hello")
+        await chat.settled()
+        await chat.say("yes")
+        await chat.settled()
+        print(chat.run.contexts["chat"][-1].text)
+
+uvloop.run(main())
+"""
+
+
+def test_it_works_under_uvloop(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", UVLOOP, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("Done.\n", 0), done.stderr
+
+
+def test_importing_midstream_imports_no_adapter() -> None:
+    code = "import midstream, sys; print([m for m in sys.modules if m.startswith('midstream.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_everything_named_can_be_had() -> None:
+    for name in midstream.__all__:
+        assert getattr(midstream, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        midstream.opne  # noqa: B018
