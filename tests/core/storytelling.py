@@ -23,7 +23,7 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
-from midstream.core.run import WITHIN, Run, plan_for
+from midstream.core.run import WITHIN, Run
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import (
     Agent,
@@ -358,7 +358,7 @@ def is_idle_wait(run: Run, key: inputs.EffectKey) -> bool:
     """Return whether an effect only waits to tell that a question is still open."""
     while len(key) > 3 and key[1] == WITHIN:
         run, key = run.visit.branches[str(key[2])], key[3:]
-    ask = plan_for(run).states[run.visit.state].ask
+    ask = run.plan.states[run.visit.state].ask
     is_deadline = str(key[-1]).startswith("deadline")
     return is_deadline and isinstance(ask, Ask) and ask.on_timeout == "wait"
 

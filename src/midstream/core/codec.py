@@ -248,7 +248,7 @@ def _bare(run: Run) -> Run:
     return replace(
         run,
         definition=None,
-        plan=None,
+        plan=spec.NO_PLAN,
         visit=replace(run.visit, branches=_bare_all(run.visit.branches)),
         halt=replace(run.halt, cuts=cuts),
     )

@@ -20,7 +20,6 @@ from midstream.core.run import (
     Compacting,
     OpenCall,
     Run,
-    plan_for,
 )
 from midstream.core.summaries import summary_key
 from midstream.language.branch_spec import wait_of
@@ -94,9 +93,10 @@ def _summary(compacting: Compacting) -> AskModel:
 
 
 def _of_state(run: Run) -> tuple[AnyEffect, ...]:
+    owed: tuple[AnyEffect, ...]
     match run.visit.phase:
-        case "pre" | "post" | "transition":
-            owed: tuple[AnyEffect, ...] = (_handler(run),)
+        case "transition" | "pre" | "post":
+            owed = (_handler(run),)
         case "turn":
             assert run.visit.turn is not None
             if run.usage.is_over_budget:
@@ -120,14 +120,16 @@ def _of_state(run: Run) -> tuple[AnyEffect, ...]:
 
 
 _NO_TIMERS: dict[str, float] = {}
+_TIMED = frozenset({"asking", "resting", "retrying"})
+"""The phases that wait for a time of their own; any other only has the state's `timeout_s`."""
 
 
 def timers_owed(run: Run) -> dict[str, float]:
     """Return what the state waits for, in seconds from when it began to, by the timer's name."""
-    state = plan_for(run).states[run.visit.state]
-    if state.timeout_s is None and run.visit.phase not in ("asking", "resting", "retrying"):
+    phase, state = run.visit.phase, run.plan.states[run.visit.state]
+    if state.timeout_s is None and phase not in _TIMED:
         return _NO_TIMERS
-    if run.visit.phase in ("waiting", "halting", "held", "leaving", "ended"):
+    if phase in ("waiting", "halting", "held", "leaving", "ended"):
         return _NO_TIMERS
     owed: dict[str, float] = {}
     if state.timeout_s is not None and run.visit.phase != "retrying":
@@ -211,17 +213,7 @@ def call_key(run: Run, call_id: str) -> EffectKey:
 
 def handler_of(run: Run) -> tuple[str, Slot]:
     """Return which handler the phase is owed, and which of the state's three it is."""
-    state = plan_for(run).states[run.visit.state]
-    handler: str | None
-    slot: Slot
-    if run.visit.phase == "transition":
-        handler, slot = state.transition_handler, "transition_handler"
-    elif run.visit.phase == "pre":
-        handler, slot = state.pre_handler, "pre_handler"
-    else:
-        handler, slot = state.post_handler, "post_handler"
-    assert handler is not None
-    return handler, slot
+    return run.plan.handlers[run.visit.state][run.visit.phase]
 
 
 def _handler(run: Run) -> RunHandler:

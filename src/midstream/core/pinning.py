@@ -85,7 +85,7 @@ def misfit_of(run: Run, definition: Definition) -> str:
     for name, phase in stands:
         if name and phase in _PHASES and phase not in flow_of(states[name]).values():
             return f"the state {name!r} has no {phase} any more"
-    pinned = {} if run.plan is None else run.plan.states
+    pinned = run.plan.states
     for name, branches in [(visit.state, visit.branches) for visit in visits]:
         if branches and pinned.get(name) != states[name]:
             return f"the state {name!r}, whose branches are under way, changed"

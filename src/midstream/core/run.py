@@ -39,7 +39,7 @@ from midstream.language.names import (
     Phase,
     Policy,
 )
-from midstream.language.spec import Ask, Budget, Definition, Plan
+from midstream.language.spec import NO_PLAN, Ask, Budget, Definition, Plan
 
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 
@@ -307,6 +307,7 @@ class BranchOf(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Everything that is true of a run. Made by `apply` alone; never changed in place.
 
+    `plan` is the definition with its names looked up, empty before the run has started.
     `visit` is where it is, `visits` how often it was in each state, `halt` how it was halted.
     What grows with every turn is a `Log` or a `Book` (`core.append_only`) once it has grown.
     `crashes` counts how often the process died since the run
@@ -320,7 +321,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
     id: str
     definition: Definition | None = None
-    plan: Plan | None = None
+    plan: Plan = NO_PLAN
     status: Status = "running"
     seq: int = 0
     visit: Visit = Visit()
@@ -362,7 +363,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
             return True
         if (
             self.visit.phase in ("new", "ended", "leaving")
-            or plan_for(self).states[self.visit.state].timeout_s is not None
+            or self.plan.states[self.visit.state].timeout_s is not None
         ):
             return False
         if self.visit.phase == "asking":
@@ -384,7 +385,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     @property
     def _expires(self) -> bool:
         """Return whether the state's question closes by itself some time."""
-        ask = plan_for(self).states[self.visit.state].ask
+        ask = self.plan.states[self.visit.state].ask
         return isinstance(ask, Ask) and ask.deadline_s is not None and ask.on_timeout != "wait"
 
 
@@ -392,12 +393,6 @@ def definition_of(run: Run) -> Definition:
     """Return the definition the run is pinned to; only a run that has started has one."""
     assert run.definition is not None, "the run has not started"
     return run.definition
-
-
-def plan_for(run: Run) -> Plan:
-    """Return the run's definition with its names looked up."""
-    assert run.plan is not None, "the run has not started"
-    return run.plan
 
 
 def question_of(inbox: Inbox, id: str) -> Question | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from midstream.core.conversation import SUMMARY, USER, Message, length, tokens_in
 from midstream.core.inputs import EffectKey
-from midstream.core.run import Compacting, Run, plan_for
+from midstream.core.run import Compacting, Run
 
 KEPT_TURNS = 2
 WORTH = 0.4
@@ -89,7 +89,7 @@ def wanted(run: Run) -> tuple[str, str, int] | None:
 
     Of several conversations it is the one of the agent whose turn it is, else the longest.
     """
-    agents = plan_for(run).agents
+    agents = run.plan.agents
     speaking = run.visit.turn.agent if run.visit.turn is not None else ""
     by_context: dict[str, str] = {}
     for name, spec in agents.items():

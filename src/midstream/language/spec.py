@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from midstream.language.names import Effect, ErrorKind, Json, Phase, Policy
+from midstream.language.names import Effect, ErrorKind, Json, Phase, Policy, Slot
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -349,13 +349,20 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A definition with its names looked up: by state, agent and context. Derived, never stored.
 
-    `flow` says for each state which phase follows which; the first one follows "".
+    `flow` says for each state which phase follows which; the first one follows "". `handlers` says which
+    handler a state has in which phase. `has_budgets`: the workflow or a state of it has one.
     """
 
-    states: Mapping[str, State]
-    agents: Mapping[str, Agent]
-    contexts: Mapping[str, Context]
-    flow: Mapping[str, Mapping[str, Phase]]
+    states: Mapping[str, State] = {}
+    agents: Mapping[str, Agent] = {}
+    contexts: Mapping[str, Context] = {}
+    flow: Mapping[str, Mapping[str, Phase]] = {}
+    handlers: Mapping[str, Mapping[Phase, tuple[str, Slot]]] = {}
+    has_budgets: bool = False
+
+
+NO_PLAN = Plan()
+"""That of a run that has no definition yet."""
 
 
 def plan_of(workflow: Workflow) -> Plan:
@@ -380,7 +387,20 @@ def _planned(workflow: Workflow) -> Plan:
         agents={agent.key: agent for agent in workflow.agents},
         contexts={context.name: context for context in workflow.contexts},
         flow={state.name: flow_of(state) for state in workflow.states},
+        handlers={state.name: handlers_of(state) for state in workflow.states},
+        has_budgets=workflow.budget is not None
+        or any(state.budget is not None for state in workflow.states),
     )
+
+
+def handlers_of(state: State) -> dict[Phase, tuple[str, Slot]]:
+    """Return which handler a state has in which phase, and which of its three that is."""
+    all_three: tuple[tuple[Phase, str | None, Slot], ...] = (
+        ("pre", state.pre_handler, "pre_handler"),
+        ("post", state.post_handler, "post_handler"),
+        ("transition", state.transition_handler, "transition_handler"),
+    )
+    return {phase: (name, slot) for phase, name, slot in all_three if name is not None}
 
 
 def flow_of(state: State) -> dict[str, Phase]:

@@ -135,7 +135,7 @@ def _halts(run: Run, facts: Sequence[e.AnyFact]) -> Iterator[str]:
         if isinstance(fact, e.Interrupted):
             waiting.pop(fact.branch, None)
             here = branch_at(now, fact.branch)
-            if fact.leads_to == "words" and here is not None and here.plan is not None:
+            if fact.leads_to == "words" and here is not None:
                 waiting[fact.branch] = (fact, resume_target(here))
         elif isinstance(fact, e.StateTransition) and fact.branch in waiting:
             halt, target = waiting.pop(fact.branch)

@@ -273,7 +273,6 @@ class Director:
             return None
         here = branch_at(self.puppet.run, step.branch)
         assert here is not None
-        assert here.plan is not None
         context = here.plan.agents[step.agent].context
         is_own = not step.branch or context in here.branch.shared
         recorded = self.rehearsal.expected.contexts.get(context, ()) if is_own else ()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from midstream.core.append_only import is_read
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
 from midstream.core.guidance import system_message
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.language.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
 from midstream.runtime.ports import ModelRequest
 
@@ -23,9 +23,9 @@ class WorkflowAgent:
     def __init__(self, run: Run, name: str) -> None:
         definition = definition_of(run)
         self._run = run
-        self._state = plan_for(run).states.get(run.visit.state)
+        self._state = run.plan.states.get(run.visit.state)
         self.name = name
-        self.spec: Agent = plan_for(run).agents[name]
+        self.spec: Agent = run.plan.agents[name]
         self.role: Role = definition.roles[self.spec.agent_role]
         self.tools: tuple[ToolSpec, ...] = tools_for(definition, self.spec, self._state)
 

@@ -16,7 +16,7 @@ from typing import TypeAlias, get_args
 from midstream.core import inputs
 from midstream.core.decide.steering import NOT_RUN, UNKNOWN
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler
-from midstream.core.run import Run, plan_for
+from midstream.core.run import Run
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.language.names import Json, Outcome
@@ -229,8 +229,9 @@ async def run_handler(
 
     answer: inputs.AnyInput
     try:
-        done = await handlers.call(effect.handler, run, log)
-        result = await cleaned_result(done, run.common_data, redactor)
+        result = await handlers.call(effect.handler, run, log)
+        if result.changed or result.edits or result.variables or result.contexts:
+            result = await cleaned_result(result, run.common_data, redactor)
         answer = inputs.HandlerReturned(
             key=effect.key,
             changed=result.changed,
@@ -253,7 +254,7 @@ async def run_handler(
 
 def _clean_choice(chosen: Json, run: Run, redactor: Redactor) -> Json:
     """Return what a transition handler chose as it may be journaled; the name of a state is known."""
-    if isinstance(chosen, str) and chosen in plan_for(run).states:
+    if isinstance(chosen, str) and chosen in run.plan.states:
         return chosen
     return redactor.redacted_json(kept_choice(chosen))
 

@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange
-from midstream.core.run import Response, Run, plan_for
+from midstream.core.run import Response, Run
 from midstream.language.names import Json
 from midstream.language.nearest import did_you_mean
 from midstream.runtime.context import WorkflowContext
@@ -137,7 +137,7 @@ class HandlerRun:
             self._contexts = _Contexts(
                 {
                     name: WorkflowContext(spec, run.contexts[name], self._changes)
-                    for name, spec in plan_for(run).contexts.items()
+                    for name, spec in run.plan.contexts.items()
                 }
             )
         return self._contexts

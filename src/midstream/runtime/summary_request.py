@@ -2,7 +2,7 @@
 
 from midstream.core.conversation import USER, Message
 from midstream.core.guidance import system_message
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.core.summaries import SUMMARY_STATE, TRANSCRIPTS, asked_for_summary
 from midstream.language.errors import UserMistake
 from midstream.runtime.ports import Model, ModelReply, ModelRequest, ReplyListener
@@ -16,7 +16,7 @@ def summary_request(run: Run, *, most: int = TRANSCRIPTS[0]) -> ModelRequest:
     assert run.compacting is not None, "nobody is owed a summary"
     agent = run.compacting.agent
     definition = definition_of(run)
-    role = definition.roles[plan_for(run).agents[agent].agent_role]
+    role = definition.roles[run.plan.agents[agent].agent_role]
     return ModelRequest(
         agent=agent,
         system=system_message(definition, role),

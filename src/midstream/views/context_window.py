@@ -8,7 +8,7 @@ import msgspec
 from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_in
 from midstream.core.costs import costs
 from midstream.core.guidance import AGENTS_FILE, system_message
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.language.spec import tools_for
 from midstream.views.amounts import counted, in_short, token_words
 from midstream.views.cells import clipped, padded
@@ -42,8 +42,8 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 def agents_of(run: Run) -> tuple[str, ...]:
     """Return the run's agents: the one at work or asked next first, then those that were asked last."""
-    agents = list(plan_for(run).agents)
-    state = plan_for(run).states.get(run.visit.state)
+    agents = list(run.plan.agents)
+    state = run.plan.states.get(run.visit.state)
     wanted = [] if run.visit.turn is None else [run.visit.turn.agent]
     wanted += [state.agent] if state is not None and state.agent else []
     asked = {agent for agent, _ in costs(run.usage.requests).rows}
@@ -57,7 +57,7 @@ def agents_of(run: Run) -> tuple[str, ...]:
 
 def filling_of(run: Run, agent: str) -> Filling:
     """Return what fills the window of an agent of the run, or of a branch, as it stands."""
-    definition, plan = definition_of(run), plan_for(run)
+    definition, plan = definition_of(run), run.plan
     spec = plan.agents[agent]
     role = definition.roles[spec.agent_role]
     tools = tools_for(definition, spec, plan.states.get(run.visit.state))

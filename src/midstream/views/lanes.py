@@ -7,7 +7,7 @@ a condition or a handler chooses nobody knows how long the way is, and nothing i
 import msgspec
 
 from midstream.core.routing import living
-from midstream.core.run import Run, plan_for
+from midstream.core.run import Run
 from midstream.core.run_data import look_up
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import RESUME, STOP, Json
@@ -137,7 +137,7 @@ def progress_words(run: Run) -> str:
 
     Such as `step 2 of 5 · 3 of 12 items`.
     """
-    if run.definition is None or run.plan is None or run.definition.kind == "chat" or run.is_over:
+    if run.definition is None or run.definition.kind == "chat" or run.is_over:
         return ""
     return " · ".join(filter(None, (_steps(run), _within(run))))
 
@@ -157,14 +157,14 @@ def _line_of(states: tuple[State, ...], entry: str) -> tuple[str, ...]:
 
 
 def _steps(run: Run) -> str:
-    line = _line_of(tuple(plan_for(run).states.values()), run.branch.entry)
+    line = _line_of(tuple(run.plan.states.values()), run.branch.entry)
     if len(line) < 2 or run.visit.state not in line:
         return ""
     return f"step {line.index(run.visit.state) + 1} of {len(line)}"
 
 
 def _within(run: Run) -> str:
-    state = plan_for(run).states.get(run.visit.state)
+    state = run.plan.states.get(run.visit.state)
     if state is None or run.visit.phase not in ("branches", "halting", "held"):
         return ""
     done = sum(branch.status == "finished" for branch in run.visit.branches.values())

@@ -4,7 +4,7 @@ import msgspec
 
 from midstream.core.question import Question
 from midstream.core.routing import addressees, only_agent
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.language.names import Policy
 from midstream.views.amounts import time_of_day
 
@@ -73,7 +73,7 @@ def is_at_work(run: Run) -> bool:
 
 def policy_of(run: Run) -> Policy:
     """Return what unasked words do in the run's state, going by its workflow alone."""
-    state = plan_for(run).states.get(run.visit.state)
+    state = run.plan.states.get(run.visit.state)
     return (state and state.on_input) or definition_of(run).workflow.on_input
 
 
@@ -133,7 +133,7 @@ def _name(run: Run) -> str:
 
 
 def _listener(run: Run) -> str:
-    return plan_for(run).states[run.visit.state].agent or run.visit.state
+    return run.plan.states[run.visit.state].agent or run.visit.state
 
 
 def _busy(run: Run) -> str:
@@ -210,7 +210,7 @@ def until_of(run: Run) -> float | None:
 
 
 def _attempt(run: Run) -> str:
-    retry = plan_for(run).states[run.visit.state].retry
+    retry = run.plan.states[run.visit.state].retry
     return "" if retry is None else f" ({run.visit.attempts + 1} of {retry.max_attempts})"
 
 

@@ -9,7 +9,7 @@ from midstream.core.conversation import length, tokens_in
 from midstream.core.costs import Cost, costs, in_words
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
-from midstream.core.run import Run, plan_for
+from midstream.core.run import Run
 from midstream.language.branch_spec import branches_of
 from midstream.language.names import Json
 from midstream.language.spec import State
@@ -58,9 +58,9 @@ def state_tree(run: Run, *, title: str, now: float) -> Tree:
 
 
 def _states(run: Run, now: float) -> Tree | None:
-    if run.plan is None or (run.definition is not None and run.definition.kind == "chat"):
+    if run.definition is None or run.definition.kind == "chat":
         return None
-    states = plan_for(run).states
+    states = run.plan.states
     visited = [name for name in states if name in run.visits or name == run.visit.state]
     rows = [_state(run, name, now) for name in visited[-_MOST:]]
     progress = progress_words(run)
@@ -128,14 +128,14 @@ def _questions(questions: Sequence[Question]) -> Tree | None:
 
 
 def _agents(run: Run) -> Tree | None:
-    if run.plan is None:
+    if run.definition is None:
         return None
-    by_agent = {name: Cost() for name in plan_for(run).agents}
+    by_agent = {name: Cost() for name in run.plan.agents}
     for (agent, _), cost in costs(run.usage.requests).rows.items():
         by_agent[agent] = by_agent.get(agent, Cost()).plus(cost)
     rows = []
     for name, used in by_agent.items():
-        spec = plan_for(run).agents.get(name)
+        spec = run.plan.agents.get(name)
         who = name if spec is None or spec.agent_role == name else f"{name} ({spec.agent_role})"
         context = "" if spec is None else f" in {spec.context}"
         spent = f"  {counted(used.requests, 'request')} · {in_short(used.input_tokens)} in, "
@@ -149,7 +149,7 @@ def _contexts(run: Run) -> Tree | None:
     for name, messages in run.contexts.items():
         size = sum(map(length, messages))
         words = f"{counted(len(messages), 'message')} · about {token_words(tokens_in(size))}"
-        most = plan_for(run).contexts[name].max_length if name in plan_for(run).contexts else None
+        most = run.plan.contexts[name].max_length if name in run.plan.contexts else None
         rows.append(f"{name}  {words}" + (f" · kept to {most:,} characters" if most else ""))
     return _list("contexts", rows)
 

@@ -13,7 +13,7 @@ from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import catch_of
 from midstream.core.events import BudgetReached, QuestionAsked, Usage
 from midstream.core.question import ANSWERS
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.language.names import ErrorKind
 from midstream.language.spec import Budget
 
@@ -26,25 +26,27 @@ def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> s
     one. `is_free`: it is what asks no model and calls no tool; only states entered and minutes bound it.
     """
     times = story.whole.run.usage.budget_times
-    if not times:
-        return ""
-    for around in (story, *story.around_it()):
-        run = around.run
-        own = plan_for(run).states[run.visit.state].budget
-        if own is not None and (
-            what := _over(own, times, _used_in_state(run), is_call=is_call, is_free=is_free)
-        ):
-            return f"The state {run.visit.state!r} has used up its budget of {what}."
-        workflow = definition_of(run).workflow
-        inner = f" {workflow.workflow_name}" if around.path else ""
-        for budget, whose in (
-            (workflow.budget, f"The workflow{inner}"),
-            (run.usage.limits, "The run"),
-        ):
-            if budget is None:
-                continue
-            if what := _over(budget, times, _used(run), is_call=is_call, is_free=is_free):
-                return f"{whose} has used up its budget of {what}."
+    around: Story | None = story if times else None
+    while around is not None:
+        run, plan = around.run, around.run.plan
+        # Asked before every state, and of most there is nothing to bound.
+        if plan.has_budgets or run.usage.limits is not None:
+            own = plan.states[run.visit.state].budget
+            if own is not None and (
+                what := _over(own, times, _used_in_state(run), is_call=is_call, is_free=is_free)
+            ):
+                return f"The state {run.visit.state!r} has used up its budget of {what}."
+            workflow = definition_of(run).workflow
+            inner = f" {workflow.workflow_name}" if around.path else ""
+            for budget, whose in (
+                (workflow.budget, f"The workflow{inner}"),
+                (run.usage.limits, "The run"),
+            ):
+                if budget is None:
+                    continue
+                if what := _over(budget, times, _used(run), is_call=is_call, is_free=is_free):
+                    return f"{whose} has used up its budget of {what}."
+        around = around.around
     return ""
 
 
@@ -53,7 +55,7 @@ def allows_none(story: Story) -> bool:
     for around in (story, *story.around_it()):
         run, workflow = around.run, definition_of(around.run).workflow
         for budget in (
-            plan_for(run).states[run.visit.state].budget,
+            run.plan.states[run.visit.state].budget,
             workflow.budget,
             run.usage.limits,
         ):
@@ -176,10 +178,10 @@ def ask_for_more(story: Story, what: str) -> bool:
 
 def _is_caught(story: Story) -> bool:
     """Return whether the state, or one around it, says what to do when a budget is used up."""
-    state = plan_for(story.run).states[story.run.visit.state]
+    state = story.run.plan.states[story.run.visit.state]
     if state.retry is not None and bool({"budget", "any"} & set(state.retry.on)):
         return True
-    around = [plan_for(each.run).states[each.run.visit.state] for each in story.around_it()]
+    around = [each.run.plan.states[each.run.visit.state] for each in story.around_it()]
     kinds: tuple[ErrorKind, ...] = ("budget", "branch", "workflow")
     return catch_of(state, "budget") is not None or any(
         catch_of(each, kind) is not None for each in around for kind in kinds

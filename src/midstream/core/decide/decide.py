@@ -21,15 +21,15 @@ from midstream.core.decide.budgets import narrower
 from midstream.core.decide.calls import are_granted, begin_call, reviewed, unusable
 from midstream.core.decide.states import run_to_completion
 from midstream.core.decide.timers import timer_rang, timer_started
-from midstream.core.decide.transaction import BranchStory, Story
+from midstream.core.decide.transaction import Story
 from midstream.core.decide.transitions import enter, failed
 from midstream.core.pending import call_key, handler_key, handler_of, request_key, review_key
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Question
 from midstream.core.routing import branch_at, living
-from midstream.core.run import WITHIN, Run, Turn, definition_of, plan_for
+from midstream.core.run import WITHIN, Run, Turn, definition_of
 from midstream.core.summaries import is_summary_key
-from midstream.language.names import INTERRUPTED, ErrorKind, Json
+from midstream.language.names import INTERRUPTED, ErrorKind
 from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec, parsing_tools, tools_for
 from midstream.safety.capability import SHOWN
@@ -55,17 +55,18 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     For the loop, which needs both: it saves folding the facts of `decide` a second time. `worked_s` are
     the seconds the run was at work since that was last told.
     """
-    story = Story(run)
+    story, phase = Story(run), run.visit.phase
     # A run that has not started has no rules yet; one that has ended hears nothing any more.
-    if run.visit.phase == "ended" or (
-        run.visit.phase == "new" and not isinstance(input, inputs.Start)
-    ):
+    if phase == "ended" or (phase == "new" and not isinstance(input, inputs.Start)):
         return story
     if worked_s:
         story.tell(e.TimeSpent(seconds=worked_s))
-    about, input = _addressee(story, input)
-    if about is None:
-        return story
+    about: Story | None = story
+    if len(getattr(input, "key", ())) > len(_OF_THE_RUN):
+        about, input = _addressee(story, input)
+        if about is None:
+            return story
+    assert about is not None
     before = _request_owed(about.run)
     _judge(about, input)
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
@@ -73,10 +74,14 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     if story.run.visit.branches and not isinstance(input, _OF_EFFECTS):
         _run_branches_to_completion(story, run, is_anew=is_anew)
     run_to_completion(about, is_new_request=is_anew or _request_owed(about.run) != before)
-    while isinstance(about, BranchStory):
-        about = about.around
+    # What a branch came to may be what the run around it waited for, and so on outwards.
+    while (about := about.around) is not None:
         run_to_completion(about, is_new_request=False)
     return story
+
+
+_OF_THE_RUN = ("step", "kind", "number")
+"""What the key of an effect of the run itself holds; that of a branch begins with the way to it."""
 
 
 def _run_branches_to_completion(story: Story, before: Run, *, is_anew: bool) -> None:
@@ -138,9 +143,12 @@ _OF_EFFECTS = (
 )
 
 
-def _request_owed(run: Run) -> Json:
-    is_owed = run.visit.phase == "turn" and run.visit.turn is not None and not run.visit.turn.calls
-    return request_key(run) if is_owed and not run.usage.is_over_budget else None
+def _request_owed(run: Run) -> inputs.EffectKey | None:
+    """Return the key of the model request a run is owed, None if it is owed none."""
+    visit = run.visit
+    if visit.phase != "turn" or visit.turn is None or visit.turn.calls:
+        return None
+    return None if run.usage.is_over_budget else request_key(run)
 
 
 def _judge(story: Story, input: inputs.AnyInput) -> None:
@@ -231,16 +239,16 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
     if input.key != handler_key(run):
         return
     handler, slot = handler_of(run)
-    contexts = plan_for(run).contexts
-    unknown = next((c.context for c in input.contexts if c.context not in contexts), None)
-    if unknown is not None:
-        story.fail(
-            f"{handler}, the {slot} of state {run.visit.state!r}, changed the context {unknown!r}, "
-            "which the workflow does not have.",
-            did_you_mean(unknown, contexts),
-            fault="author",
-        )
-        return
+    contexts = run.plan.contexts
+    for change in input.contexts:
+        if change.context not in contexts:
+            story.fail(
+                f"{handler}, the {slot} of state {run.visit.state!r}, changed the context "
+                f"{change.context!r}, which the workflow does not have.",
+                did_you_mean(change.context, contexts),
+                fault="author",
+            )
+            return
     chosen = input.chosen if slot == "transition_handler" else None
     if chosen is not None and not isinstance(chosen, str):
         story.fail(
@@ -272,8 +280,8 @@ def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
     if run.visit.turn is None or input.key != _request_owed(run):
         return
     agent = run.visit.turn.agent
-    role = definition_of(run).roles[plan_for(run).agents[agent].agent_role]
-    state = plan_for(run).states[run.visit.state]
+    role = definition_of(run).roles[run.plan.agents[agent].agent_role]
+    state = run.plan.states[run.visit.state]
     parsing = {tool.name for tool in parsing_tools(role, state)}
     parsed = [call for call in input.calls if call.name in parsing]
     is_parsed = any(not call.problem for call in parsed)
@@ -337,7 +345,7 @@ def _offered(run: Run) -> dict[str, ToolSpec]:
     definition = definition_of(run)
     if run.visit.turn is None or not run.visit.turn.agent:
         return definition.tools
-    agent, state = plan_for(run).agents[run.visit.turn.agent], plan_for(run).states[run.visit.state]
+    agent, state = run.plan.agents[run.visit.turn.agent], run.plan.states[run.visit.state]
     return {tool.name: tool for tool in tools_for(definition, agent, state)}
 
 

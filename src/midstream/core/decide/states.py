@@ -28,7 +28,7 @@ from midstream.core.decide.transitions import (
 )
 from midstream.core.fold.fold_branches import merged
 from midstream.core.fold.fold_halts import is_at_rest
-from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of, plan_for
+from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of
 from midstream.core.run_data import look_up
 from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
 from midstream.language.data_paths import Missing, stored, within
@@ -43,11 +43,10 @@ MAX_SILENT_TRANSITIONS = 1000
 
 def run_to_completion(story: Story, *, is_new_request: bool) -> None:
     """Tell what follows without anything happening, until the run is owed something or waits."""
-    run = story.run
-    if run.visit.phase in ("halting", "held"):
+    if story.run.visit.phase in ("halting", "held"):
         steering.finish_halt(story)
-        run = story.run
-    hand_over_queued(story)
+    if story.run.visit.phase == "waiting":
+        hand_over_queued(story)
     run = story.run
     first = run.visit.step
     while run.visit.phase != "ended":
@@ -61,7 +60,7 @@ def run_to_completion(story: Story, *, is_new_request: bool) -> None:
             leave(story)
             is_new_request = True
             pause_if_over(story)
-        elif not begin_work(story, is_new_request=is_new_request):
+        elif run.visit.phase not in _BEGINS or not begin_work(story, is_new_request=is_new_request):
             break
         run = story.run
     if run.visit.phase == "waiting" and not any(q.kind == "input" for q in story.own_questions()):
@@ -144,7 +143,7 @@ def as_text(value: Json) -> str:
 
 def _prompt(story: Story) -> bool:
     run = story.run
-    prompt = plan_for(run).states[run.visit.state].prompt
+    prompt = run.plan.states[run.visit.state].prompt
     turn = run.visit.turn
     if turn is None or turn.is_prompted or turn.calls or turn.request > 1:
         return False
@@ -198,7 +197,7 @@ _ENDS: dict[Outcome, str] = {
 
 def _plan_call(story: Story) -> None:
     run = story.run
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     arguments, is_filled = _fill(story, state.arguments, "The arguments")
     if not is_filled:
         return
@@ -219,7 +218,7 @@ def _plan_call(story: Story) -> None:
 
 def _ask(story: Story) -> bool:
     run = story.run
-    spec = plan_for(run).states[run.visit.state].ask
+    spec = run.plan.states[run.visit.state].ask
     ask = spec if isinstance(spec, Ask) else Ask(question=spec or "")
     question, is_filled = _fill(story, [ask.question, *ask.choices], "The question")
     if is_filled:
@@ -239,7 +238,7 @@ def _ask(story: Story) -> bool:
 
 def _rest(story: Story) -> bool:
     """Find out when a wait is over that says so; for one of some seconds the clock is asked."""
-    until = wait_of(plan_for(story.run).states[story.run.visit.state]).until
+    until = wait_of(story.run.plan.states[story.run.visit.state]).until
     if until is None:
         return False
     text, is_filled = _fill(story, until, "The time")
@@ -266,7 +265,7 @@ MAX_DEPTH = 8
 def _advance(story: Story) -> bool:
     """Begin the next branch, let a halted one go on, or join; False: there is nothing to tell."""
     run = story.run
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     names = _names(run, state)
     if names is None:
         assert state.for_each is not None

@@ -42,7 +42,7 @@ from midstream.core.question import NOT_KNOWN as NOT_KNOWN
 from midstream.core.question import OUTCOMES as OUTCOMES
 from midstream.core.question import STOP_THERE, Question, chosen, misfit
 from midstream.core.routing import addressed
-from midstream.core.run import WITHIN, OpenCall, Run, definition_of, plan_for, question_of
+from midstream.core.run import WITHIN, OpenCall, Run, definition_of, question_of
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
 STOPPED = "Stopped: the user interrupted."
@@ -134,7 +134,7 @@ def _unasked(story: Story, input: UserSaid) -> None:
     if run.visit.phase == "waiting":
         _hand_over(story, input)
         return
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     policy: Policy = input.policy or state.on_input or definition_of(run).workflow.on_input
     if policy == "interrupt" and _is_storm(story.whole.run, input.at):
         reason = f"{STORM_COUNT} interruptions within {STORM_WINDOW_S:.0f} s: this one waits"
@@ -561,7 +561,7 @@ def keep_shown(story: Story) -> None:
 def deliver_steers(story: Story) -> None:
     """Let the agent hear, with its next request, the words that joined its turn."""
     assert story.run.visit.turn is not None
-    context = plan_for(story.run).agents[story.run.visit.turn.agent].context
+    context = story.run.plan.agents[story.run.visit.turn.agent].context
     for record in story.undelivered():
         if record.handling == "steer":
             story.tell(e.WordsJoined(context=context, text=record.text))

@@ -6,7 +6,7 @@ from midstream.core.decide.transitions import enter, failed
 from midstream.core.events import QuestionExpired, StateRetried, TimerSet, WorkDone, WorkflowOutput
 from midstream.core.inputs import TimerRang, TimerStarted
 from midstream.core.pending import set_key, timer_key, timers_owed
-from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, plan_for
+from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED
 from midstream.language.spec import Ask
 
 
@@ -25,7 +25,7 @@ def timer_rang(story: Story, input: TimerRang) -> None:
     owed = timers_owed(run) if run.visit.state else {}
     name = next((n for n in owed if n in run.visit.timers and input.key == timer_key(run, n)), None)
     if name == TIMEOUT:
-        took = plan_for(run).states[run.visit.state].timeout_s
+        took = run.plan.states[run.visit.state].timeout_s
         error = f"The state {run.visit.state!r} took longer than {took:g} s."
         steering.give_up(story, "timeout", error, steering.shown_in(story, input.shown))
     elif name == WAITED:
@@ -38,7 +38,7 @@ def timer_rang(story: Story, input: TimerRang) -> None:
 
 def _expired(story: Story) -> None:
     run = story.run
-    ask = plan_for(run).states[run.visit.state].ask
+    ask = run.plan.states[run.visit.state].ask
     question = next(iter(story.own_questions()), None)
     if not isinstance(ask, Ask) or question is None:
         return

@@ -18,18 +18,18 @@ class Story:
     path = ""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        self.run = run
         self.facts: list[e.AnyFact] = []
-
-    @property
-    def run(self) -> Run:
-        """Return the run, or branch, as it stands after the last fact."""
-        return self._run
 
     @property
     def whole(self) -> "Story":
         """Return the story of the whole run."""
         return self
+
+    @property
+    def around(self) -> "Story | None":
+        """Return the story of the run around it, None where there is none."""
+        return None
 
     def around_it(self) -> "list[Story]":
         """Return the stories of what is around, from the inside out."""
@@ -38,7 +38,7 @@ class Story:
     def tell(self, fact: e.AnyFact) -> None:
         """Add a fact."""
         self.facts.append(fact)
-        self._run = apply(self._run, fact)
+        self.run = apply(self.run, fact)
 
     def within(self, name: str) -> "BranchStory":
         """Return the same story as a branch tells it."""
@@ -121,7 +121,7 @@ class BranchStory(Story):
         self.path = around.run.visit.branches[name].branch.path
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Run:  # type: ignore[override]  # looked up: others may tell of it, too
         """Return the branch as it stands after the last fact."""
         return self._around.run.visit.branches[self.name]
 

@@ -10,7 +10,7 @@ from midstream.core.decide.transaction import Story
 from midstream.core.fold.fold_halts import may_have_happened
 from midstream.core.fold.fold_states import resume_target
 from midstream.core.pending import MAX_BACKOFF_S
-from midstream.core.run import Run, definition_of, plan_for
+from midstream.core.run import Run, definition_of
 from midstream.core.run_data import last_of, look_up
 from midstream.language.data_paths import Missing
 from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
@@ -30,7 +30,7 @@ def failed(
 ) -> None:
     """Go on after an error of the state the run is in, as the state says."""
     run = story.run
-    state = plan_for(run).states.get(run.visit.state) or State(name=run.visit.state)
+    state = run.plan.states.get(run.visit.state) or State(name=run.visit.state)
     retry = state.retry
     if retry is not None and is_tried_again(run, kind):
         wait_s = min(retry.backoff_s * 2 ** min(run.visit.attempts, 30), MAX_BACKOFF_S)
@@ -65,7 +65,7 @@ def failed(
 
 def is_tried_again(run: Run, kind: ErrorKind) -> bool:
     """Return whether the state is tried again over an error of that kind."""
-    state = plan_for(run).states.get(run.visit.state)
+    state = run.plan.states.get(run.visit.state)
     retry = None if state is None else state.retry
     if retry is None or run.visit.attempts + 1 >= retry.max_attempts:
         return False
@@ -99,7 +99,7 @@ def leave(story: Story) -> None:
         enter(story, run.branch.entry, "started")
         return
     target, reason = run.visit.chosen, run.visit.chosen_by
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     if state.transitions and (target is None or reason == "next"):
         try:
             to, when = _taken(run, state)
@@ -135,18 +135,18 @@ def values_of(run: Run) -> dict[str, Json]:
 
 def enter(story: Story, target: str, reason: str) -> None:
     """Go to a state, or where `$interrupted` leads, unless queued words come first."""
-    run = story.run
+    run, states = story.run, story.run.plan.states
     resumes = target == INTERRUPTED
-    if resumes and not run.halt.cuts:
-        story.fail(
-            f"The state {run.visit.state!r} leads to {INTERRUPTED} ({reason}), "
-            "but no interrupted state is left to go back to.",
-            "Go there at most once for each interruption, from a state that `resume` leads to.",
-            fault="author",
-        )
-        return
-    target = run.halt.cuts[-1].state if resumes else target
-    states = plan_for(run).states
+    if resumes:
+        if not run.halt.cuts:
+            story.fail(
+                f"The state {run.visit.state!r} leads to {INTERRUPTED} ({reason}), "
+                "but no interrupted state is left to go back to.",
+                "Go there at most once for each interruption, from a state that `resume` leads to.",
+                fault="author",
+            )
+            return
+        target = run.halt.cuts[-1].state
     if target not in states:
         story.fail(
             f"The state {run.visit.state!r} leads to {target!r} ({reason}), "
@@ -162,11 +162,12 @@ def enter(story: Story, target: str, reason: str) -> None:
         story.tell(
             e.StateTransition(source=run.visit.state, target=target, reason=reason, resumes=resumes)
         )
-        # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
-        says_itself = story.run.visit.phase == "pre" or states[target].prompt is not None
-        is_inside = run.branch.base is not None  # its contexts are those of the run around it
-        if run.visit.state == "" and isinstance(run.input, str) and not (is_inside or says_itself):
-            join_words(story, run.input)
+        if run.visit.state == "" and isinstance(run.input, str):
+            # A pre_handler, or a prompt, says itself what the first agent hears of the run's input.
+            says_itself = story.run.visit.phase == "pre" or states[target].prompt is not None
+            is_inside = run.branch.base is not None  # its contexts are those of the run around it
+            if not (is_inside or says_itself):
+                join_words(story, run.input)
 
 
 def _too_often(story: Story, state: State, most: int) -> None:
@@ -205,13 +206,13 @@ def resume(story: Story, reason: str) -> None:
         # The state waits for words, and these are some: nobody is asked to type them again.
         await_input(story)
         story.tell(e.QuestionAnswered(question_id=story.own_questions()[-1].id, answer=words))
-    if is_back or target != RESUME or plan_for(run).states[RESUME].pre_handler is None:
+    if is_back or target != RESUME or run.plan.states[RESUME].pre_handler is None:
         join_words(story, words)
 
 
 def join_words(story: Story, text: str) -> None:
     """Add the words to the context of the state's agent, else of the state that was cut."""
-    plan = plan_for(story.run)
+    plan = story.run.plan
     agents = [plan.states[story.run.visit.state].agent]
     cut = story.run.halt.interrupted_state
     if cut is not None and cut in plan.states:
@@ -264,7 +265,7 @@ def _deliver_queue(story: Story, target: str, *, resumes: bool) -> bool:
 
 def output_of(run: Run) -> tuple[Json, str]:
     """Return what a run that reached `stop` leaves, and the path that led nowhere, "" if none did."""
-    path = plan_for(run).states[STOP].input
+    path = run.plan.states[STOP].input
     last = run.visit.last_response
     reply: Json = None if last is None else last.text
     if path is None:

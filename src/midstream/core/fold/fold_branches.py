@@ -18,7 +18,6 @@ from midstream.core.run import (
     Trouble,
     Visit,
     definition_of,
-    plan_for,
     question_of,
     with_inbox,
 )
@@ -94,7 +93,7 @@ def ended_branch(run: Run, fact: BranchFinished | BranchFailed | BranchStopped) 
 
 def started_branch(run: Run, fact: BranchStarted) -> Run:
     """Return a branch of the run's state as it begins."""
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     branch = branch_of(state, fact.name)
     definition = branch_definition(definition_of(run), state, fact.name)
     workflow = definition.workflow

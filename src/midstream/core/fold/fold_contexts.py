@@ -12,7 +12,7 @@ from midstream.core.events import (
     ContextChange,
     ConversationCompacted,
 )
-from midstream.core.run import Compacting, Run, plan_for, with_usage
+from midstream.core.run import Compacting, Run, with_usage
 from midstream.core.summaries import compacted
 from midstream.language.spec import Context
 
@@ -27,7 +27,7 @@ def with_changes(run: Run, changes: tuple[ContextChange, ...]) -> dict[str, Sequ
     contexts = run.contexts
     for change in changes:
         if change.action == "clear":
-            cleared = starting_messages(plan_for(run).contexts[change.context])
+            cleared = starting_messages(run.plan.contexts[change.context])
             contexts = {**contexts, change.context: cleared}
         else:
             message = Message(role=change.role, text=change.text)
@@ -39,7 +39,7 @@ def with_shown(run: Run, agent: str, partial: str) -> Run:
     """Return the run with the words an agent had shown kept in its context, marked interrupted."""
     if not agent or not partial:
         return run
-    spec = plan_for(run).agents[agent]
+    spec = run.plan.agents[agent]
     words = Message(role=spec.role, text=partial, author=agent, interrupted=True)
     return replace(run, contexts=added(run, spec.context, words))
 
@@ -53,18 +53,18 @@ def spoken(
     results: tuple[ToolResult, ...] = (),
 ) -> Message:
     """Return what an agent said as a message of its side."""
-    side = plan_for(run).agents[agent].role
+    side = run.plan.agents[agent].role
     return Message(role=side, text=text, author=agent, calls=calls, results=results)
 
 
 def context_of(run: Run, agent: str) -> str:
     """Return the name of the context an agent speaks in."""
-    return plan_for(run).agents[agent].context
+    return run.plan.agents[agent].context
 
 
 def added(run: Run, context: str, message: Message) -> dict[str, Sequence[Message]]:
     """Return the contexts with one more message in one of them, its oldest trimmed."""
-    spec = plan_for(run).contexts[context]
+    spec = run.plan.contexts[context]
     return {
         **run.contexts,
         context: trimmed(logged(run.contexts[context], message), spec.max_length),

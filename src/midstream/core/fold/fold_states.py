@@ -6,7 +6,7 @@ from midstream.core.data_edits import edited
 from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, StateTransition
 from midstream.core.fold.fold_branches import with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
-from midstream.core.run import Run, Turn, Visit, plan_for, with_halt, with_visit
+from midstream.core.run import Run, Turn, Visit, with_halt, with_visit
 from midstream.language.branch_spec import branch_definition
 from midstream.language.data_paths import stored
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
@@ -86,7 +86,7 @@ def entered(run: Run, fact: StateTransition) -> Run:
     halt = run.halt
     if is_back or halt.leads_to:
         halt = replace(halt, leads_to="", cuts=halt.cuts[:-1] if is_back else halt.cuts)
-    target, plan = fact.target, plan_for(run)
+    target, plan = fact.target, run.plan
     phase = "leaving" if target == STOP else plan.flow[target][""]
     state = plan.states[target]
     leaves_for = state.next if phase == "leaving" and target != STOP else None
@@ -179,7 +179,7 @@ def _turn_in(run: Run, state: State, phase: Phase) -> Turn | None:
 
 def in_phase(run: Run, phase: Phase) -> Run:
     """Return the run at the beginning of a phase of its state."""
-    state = plan_for(run).states[run.visit.state]
+    state = run.plan.states[run.visit.state]
     if phase in ("turn", "call"):
         return with_visit(run, phase=phase, turn=_turn_in(run, state, phase))
     if phase == "leaving" and run.visit.chosen is None:
@@ -190,7 +190,7 @@ def in_phase(run: Run, phase: Phase) -> Run:
 
 def after_phase(run: Run, phase: Phase) -> Run:
     """Return the run in the phase that follows `phase` in its state."""
-    return in_phase(run, plan_for(run).flow[run.visit.state][phase])
+    return in_phase(run, run.plan.flow[run.visit.state][phase])
 
 
 def handler_ran(run: Run, fact: HandlerRan) -> Run:
@@ -202,7 +202,7 @@ def handler_ran(run: Run, fact: HandlerRan) -> Run:
             common_data.pop(key, None)
     if fact.edits:
         common_data = edited(common_data, fact.edits)
-    plan = plan_for(run)
+    plan = run.plan
     phase, state = plan.flow[run.visit.state][run.visit.phase], plan.states[run.visit.state]
     chosen, chosen_by = fact.chosen, "" if fact.chosen is None else fact.handler
     if phase == "leaving" and chosen is None and state.next is not None:
@@ -227,7 +227,7 @@ def handler_ran(run: Run, fact: HandlerRan) -> Run:
 
 def saved(run: Run, value: Json) -> Run:
     """Return the run with what its state's work came to where the state says it goes."""
-    path = plan_for(run).states[run.visit.state].save_as
+    path = run.plan.states[run.visit.state].save_as
     return run if path is None else replace(run, common_data=stored(run.common_data, path, value))
 
 
@@ -236,7 +236,7 @@ def resume_target(run: Run) -> str:
 
     `$interrupted` leads back to the state, where it is this one that was cut.
     """
-    states = plan_for(run).states
+    states = run.plan.states
     own = states[run.visit.state].resume if run.visit.state in states else None
     is_cut = bool(run.halt.cuts) and run.halt.cuts[-1].state == run.visit.state
     if own and (own != INTERRUPTED or is_cut):

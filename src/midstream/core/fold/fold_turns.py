@@ -14,7 +14,6 @@ from midstream.core.run import (
     Response,
     Run,
     definition_of,
-    plan_for,
     with_halt,
     with_usage,
     with_visit,
@@ -59,8 +58,8 @@ def responded(run: Run, fact: AgentResponded) -> Run:
 
 def _turn_ended(run: Run, fact: AgentResponded) -> Run:
     """Return the run after a turn's last reply; beside a parsing tool's call no other call runs."""
-    role = definition_of(run).roles[plan_for(run).agents[fact.agent].agent_role]
-    state = plan_for(run).states[run.visit.state]
+    role = definition_of(run).roles[run.plan.agents[fact.agent].agent_role]
+    state = run.plan.states[run.visit.state]
     names = [tool.name for tool in parsing_tools(role, state)]
     parsed = tuple(call for call in fact.calls if call.name in names)
     if state.post_handler is None:
@@ -83,7 +82,7 @@ def _turn_ended(run: Run, fact: AgentResponded) -> Run:
 
 def prompted(run: Run, fact: Prompted) -> Run:
     """Return the run with the prompt put to the agent, from the other side of its conversation."""
-    spec = plan_for(run).agents[fact.agent]
+    spec = run.plan.agents[fact.agent]
     side: Side = "user" if spec.role == "assistant" else "assistant"
     words = Message(role=side, text=fact.text)
     run = replace(run, contexts=added(run, spec.context, words))

@@ -13,7 +13,6 @@ from midstream.core.run import (
     Turn,
     Visit,
     definition_of,
-    plan_for,
     with_halt,
     with_usage,
     with_visit,
@@ -62,7 +61,7 @@ def work_done(run: Run, fact: WorkDone) -> Run:
         *below, cut = run.halt.cuts or (Visit(),)
         if (cut.state, cut.phase) != (run.visit.state, "call"):
             return held_if_due(run)
-        after = plan_for(run).flow[cut.state]["call"]
+        after = run.plan.flow[cut.state]["call"]
         cut = replace(cut, phase=after, last_response=response)
         return held_if_due(with_halt(run, cuts=(*below, cut)))
     return after_phase(with_visit(_out_of_doubt(run), branches=_NONE), run.visit.phase)
