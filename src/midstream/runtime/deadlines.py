@@ -6,21 +6,23 @@ transition costs. Here the timer stands at the earliest deadline only, and is se
 
 import asyncio
 
+import msgspec
 
-class Watched:
-    """A task under a deadline. `is_late` once it was cancelled for it."""
 
-    __slots__ = ("_cancelling", "_due", "_task", "is_late")
+class Watched(msgspec.Struct, eq=False):
+    """A task under a deadline, due at a time of its loop. `is_late` once it was cancelled for it.
 
-    def __init__(self, task: asyncio.Task[object], due: float) -> None:
-        self._task = task
-        self._due = due
-        self._cancelling = task.cancelling()
-        self.is_late = False
+    `cancelling` is how often somebody else had asked it to end before.
+    """
+
+    task: asyncio.Task[object]
+    due: float
+    cancelling: int
+    is_late: bool = False
 
     def was_only_late(self) -> bool:
         """Return whether a cancellation caught just now was the deadline's alone; take it back."""
-        return self.is_late and self._task.uncancel() <= self._cancelling
+        return self.is_late and self.task.uncancel() <= self.cancelling
 
 
 class Deadlines:
@@ -40,10 +42,10 @@ class Deadlines:
         assert task is not None
         if self._loop is not loop:
             self._loop, self._timer, self._watched = loop, None, {}
-        watched = Watched(task, loop.time() + self._seconds)
+        watched = Watched(task, loop.time() + self._seconds, task.cancelling())
         self._watched[watched] = None
         if self._timer is None:
-            self._timer = loop.call_at(watched._due, self._ring)
+            self._timer = loop.call_at(watched.due, self._ring)
         return watched
 
     def end(self, watched: Watched) -> None:
@@ -56,9 +58,9 @@ class Deadlines:
         now = self._loop.time()
         # In the order of their beginnings, which is that of their deadlines.
         for watched in list(self._watched):
-            if watched._due > now:
-                self._timer = self._loop.call_at(watched._due, self._ring)
+            if watched.due > now:
+                self._timer = self._loop.call_at(watched.due, self._ring)
                 return
             self.end(watched)
             watched.is_late = True
-            watched._task.cancel()
+            watched.task.cancel()

@@ -1,4 +1,4 @@
-"""One effect under way, and what of it may be shown when."""
+"""One effect under way that streams, and what of it may be shown when."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,31 +21,7 @@ from midstream.views.side_effects import FileDiff
 Notify: TypeAlias = Callable[[AnyNotice], None]
 
 
-class EffectHandle:
-    """An effect under way: its task, and whether anybody is owed it still."""
-
-    __slots__ = ("_is_closed", "key", "task")
-
-    def __init__(self, key: EffectKey) -> None:
-        self.key = key
-        self.task: asyncio.Task[None] | None = None
-        self._is_closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Return whether nobody is owed the effect any more."""
-        return self._is_closed
-
-    def close(self) -> None:
-        """Show nothing any more, whatever still comes in."""
-        self._is_closed = True
-
-    def tasks(self) -> "tuple[asyncio.Task[None] | None, ...]":
-        """Return what has to be cancelled to cut the effect off."""
-        return (self.task,)
-
-
-class StreamingEffect(EffectHandle):
+class StreamingEffect:
     """A model request or a tool call under way, and what of it was shown.
 
     While an input is being journaled, pieces that stream in are held back: should the input turn
@@ -56,6 +32,7 @@ class StreamingEffect(EffectHandle):
     __slots__ = (
         "_checkpoints",
         "_held",
+        "_is_closed",
         "_is_holding",
         "_notify",
         "_output",
@@ -68,6 +45,7 @@ class StreamingEffect(EffectHandle):
         "checkpoint",
         "checkpoint_soon",
         "has_calls",
+        "key",
         "state",
         "stop",
         "stopper",
@@ -76,7 +54,7 @@ class StreamingEffect(EffectHandle):
     def __init__(
         self, key: EffectKey, agent: str, state: str, notify: Notify, redactor: Redactor
     ) -> None:
-        super().__init__(key)
+        self.key = key
         self.agent = agent
         self.state = state
         self.stop: asyncio.Event | None = None
@@ -94,6 +72,12 @@ class StreamingEffect(EffectHandle):
         self._checkpoints = (0, 0)
         self._held: list[AnyNotice] = []
         self._is_holding = False
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether nobody is owed the effect any more."""
+        return self._is_closed
 
     def shown(self) -> Shown:
         """Return what a reader has seen of the reply, of an endless one its ends."""
@@ -131,12 +115,8 @@ class StreamingEffect(EffectHandle):
 
     def close(self) -> None:
         """Show nothing any more, whatever still comes in."""
-        super().close()
+        self._is_closed = True
         self._held.clear()
-
-    def tasks(self) -> "tuple[asyncio.Task[None] | None, ...]":
-        """Return what has to be cancelled to cut the effect off."""
-        return (self.task, self.stopper, self.checkpoint)
 
     def _show(self, notice: AnyNotice) -> None:
         if self._is_closed:

@@ -9,7 +9,7 @@ awaited on the loop.
 import asyncio
 import inspect
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -57,12 +57,14 @@ class ScriptHandlers:
         self._timeout_s = timeout_s
         self._deadlines = Deadlines(timeout_s)
 
-    async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
+    def call(
+        self, name: str, run: Run, log: Callable[[str], None]
+    ) -> Coroutine[Any, Any, HandlerResult]:
         """Return what the handler of that name did; see the port `Handlers`."""
         handlers = self
         for flow in run.branch.flows.split("/") if run.branch.flows else ():
             handlers = handlers._inner[flow]
-        return await handlers._call(name, run, log)
+        return handlers._call(name, run, log)
 
     def around(self, inner: "Mapping[str, ScriptHandlers]") -> "ScriptHandlers":
         """Return the same handlers with those of sub-workflows, by name."""

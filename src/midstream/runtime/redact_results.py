@@ -86,8 +86,6 @@ async def cleaned_result(
     result: HandlerResult, data: dict[str, Json], redactor: Redactor
 ) -> HandlerResult:
     """Return what a handler did to a run's `common_data` and the rest as it may be journaled."""
-    if not (result.changed or result.edits or result.variables or result.contexts):
-        return result
     return msgspec.structs.replace(
         result,
         changed=await cleaned_json(result.changed, redactor) if result.changed else {},

@@ -76,6 +76,9 @@ _FROM_EFFECTS = (
 _CUTTING = (inputs.UserSaid, inputs.Halt, inputs.Stop, inputs.TimerRang)
 """What may cut a reply: it says what a reader has seen of those under way."""
 
+_OF_WHAT_IS_SHOWN = frozenset({*_CUTTING, inputs.ReplyCheckpoint, inputs.ModelFailed})
+"""The inputs that are made whole by what was shown of replies under way."""
+
 
 class WorkflowStateMachine:
     """A run of a workflow: asynchronous, event-emitting, and open to words at any moment.
@@ -462,13 +465,13 @@ class WorkflowStateMachine:
         It is the same loop a step shorter: the next effect begins without waking the main task,
         which only sleeps here. Whatever else comes meanwhile waits behind it.
         """
-        flight = self._in_flight.get(key)
-        if flight is None or self._is_taking or self._inputs or self._is_closing:
+        is_first = not (self._is_taking or self._inputs or self._is_closing)
+        task = self._in_flight.landed(key) if is_first else None
+        if task is None:
             self._post(input)
             return
-        self._in_flight.landed(key)
         self._inputs.append((input, None))
-        self._taker = flight.task
+        self._taker = task
         try:
             await self._take_all()
         except Exception as error:
@@ -508,38 +511,47 @@ class WorkflowStateMachine:
                 _refuse(done, error)
             finally:
                 self._is_taking = False
-                _settle(done)
+                if done is not None:
+                    _settle(done)
         await asyncio.sleep(0)
 
     async def _take(self, input: inputs.AnyInput) -> None:
         """Judge one input and make it true: decide, journal, fold, tell, and see what is owed."""
+        # From here until it is known what the input makes true, replies stream on without being
+        # shown: should it halt them, no reader has seen more of them than is kept.
         self._in_flight.hold()
-        if isinstance(input, _CUTTING):
-            input = msgspec.structs.replace(input, shown=self._in_flight.shown())
-        elif isinstance(input, inputs.ReplyCheckpoint) and (
-            flight := self._in_flight.reply(input.key)
-        ):
-            input = msgspec.structs.replace(input, text=flight.next_checkpoint())
-        elif isinstance(input, inputs.ModelFailed) and (flight := self._in_flight.reply(input.key)):
-            input = msgspec.structs.replace(input, shown=flight.shown().text)
         try:
+            if type(input) in _OF_WHAT_IS_SHOWN:
+                input = self._with_shown(input)
             worked_s = self._stopwatch.look(self._run)
             story = judged(self._run, input, worked_s)
             if story.facts:
-                if isinstance(input, inputs.ReplyCheckpoint):
-                    if not await self._recorded_if_room(story, input.key):
-                        return
-                elif not isinstance(input, _FROM_EFFECTS):
+                try:
                     await self._record(story)
-                elif not await self._record_patiently(story):
-                    self._in_flight.forget(input.key)
-                    return
+                except JournalFull as error:
+                    if not await self._recorded_later(story, input, error):
+                        return
+                if self._stalled is not None:
+                    self._stalled = None
+                    self._telling.notify(JournalWorks())
             if worked_s:
                 self._stopwatch.told(worked_s)
             if story.facts or self._was_held:
                 self._reconcile()
         finally:
             self._in_flight.release()
+
+    def _with_shown(self, input: inputs.AnyInput) -> inputs.AnyInput:
+        """Return an input together with what a reader has seen of the replies it is about."""
+        if isinstance(input, _CUTTING):
+            return msgspec.structs.replace(input, shown=self._in_flight.shown())
+        assert isinstance(input, inputs.ReplyCheckpoint | inputs.ModelFailed)
+        reply = self._in_flight.reply(input.key)
+        if reply is None:
+            return input
+        if isinstance(input, inputs.ModelFailed):
+            return msgspec.structs.replace(input, shown=reply.shown().text)
+        return msgspec.structs.replace(input, text=reply.next_checkpoint())
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""
@@ -553,41 +565,42 @@ class WorkflowStateMachine:
         for envelope in envelopes:
             self._telling.tell(envelope)
 
-    async def _recorded_if_room(self, story: Story, key: inputs.EffectKey) -> bool:
-        """Journal what was shown of a reply; without room for it, later, or with the reply's end."""
-        try:
-            await self._record(story)
-        except JournalFull:
-            if flight := self._in_flight.reply(key):
-                flight.checkpoint_failed()
-            return False
-        return True
+    async def _recorded_later(
+        self, story: Story, input: inputs.AnyInput, error: JournalFull
+    ) -> bool:
+        """Journal what there was no room for once there is.
 
-    async def _record_patiently(self, story: Story) -> bool:
-        """Journal what an effect came to, which nobody could tell us again, once there is room.
+        That goes for what an effect came to, which nobody could tell us again. What was shown of a reply
+        is told again later, or with the reply's end. False: it will not be journaled now.
 
-        False: the run was left before there was; as if the process had died.
+        Raises:
+            JournalFull: whoever did it is still there, and may do it again.
         """
+        if isinstance(input, inputs.ReplyCheckpoint):
+            if reply := self._in_flight.reply(input.key):
+                reply.checkpoint_failed()
+            return False
+        if not isinstance(input, _FROM_EFFECTS):
+            raise error
         while True:
+            if self._stalled is None:
+                is_lost = isinstance(error, JournalLost)
+                self._telling.notify(
+                    JournalStalled(error=error.what, hint=error.hint, is_lost=is_lost)
+                )
+            self._stalled = error
+            self._refuse_waiting(error)
+            if self._is_leaving:
+                # As if the process had died just before the effect ended: it is made again.
+                self._in_flight.forget(input.key)
+                return False
+            await self._pause()
             try:
                 await self._record(story)
-            except JournalFull as error:
-                if self._stalled is None:
-                    is_lost = isinstance(error, JournalLost)
-                    self._telling.notify(
-                        JournalStalled(error=error.what, hint=error.hint, is_lost=is_lost)
-                    )
-                self._stalled = error
-                self._refuse_waiting(error)
-                if self._is_leaving:
-                    return False
-                await self._pause()
+            except JournalFull as again:
+                error = again
             else:
-                break
-        if self._stalled is not None:
-            self._stalled = None
-            self._telling.notify(JournalWorks())
-        return True
+                return True
 
     async def _pause(self) -> None:
         """Wait a while for room in the journal, less if the run is being left."""
