@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -67,7 +68,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         """Return seconds that only grow; where it can, the system counts those it sleeps, too."""
-        return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+        if sys.platform == "win32" or _BOOTTIME is None:
+            return time.monotonic()
+        return time.clock_gettime(_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
         """Return after so many seconds."""

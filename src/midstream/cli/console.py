@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.mode import Mode
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
@@ -42,6 +43,11 @@ def console(options: Options, *, mode: str | None) -> int:
     load_without_collecting()
     can_draw = is_terminal(STDIN) and is_terminal(STDOUT) and os.environ.get("TERM") != "dumb"
     if can_draw and not options.is_json:
+        if sys.platform == "win32":
+            raise UserMistake(
+                "The console cannot draw on a terminal of Windows yet.",
+                hint="Use it within WSL. `midstream run` works here, and so do lines from a pipe.",
+            )
         config = configured(options, mode=mode, asks=_ask_trust)
         return run_until_signalled(_in_terminal(config, options), signals=HANGUPS)
     config = configured(options, mode=mode)

@@ -4,17 +4,17 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import Final
 
+from midstream.config.portable import O_CLOEXEC, O_NONBLOCK, own_user
 from midstream.language.errors import UserMistake, WorldTrouble
 
 MAX_FILE_BYTES = 2_000_000
 
-# Without O_NONBLOCK, opening a named pipe would wait for a writer that never comes. The others keep
-# the descriptor from child processes and, on Windows, the bytes as they are.
-_SAFE_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_SAFE_FLAGS = O_NONBLOCK | O_CLOEXEC
 
 
 class FileMissing(UserMistake):
@@ -108,11 +108,13 @@ def require_private(path: Path, variable: str) -> None:
     Raises:
         UserMistake: they could, or have.
     """
+    if sys.platform == "win32":
+        return  # The bits of a mode say nothing there, and a profile's folder is its user's alone.
     named, real = Path(os.path.abspath(path)), Path(os.path.realpath(path))
     for each in dict.fromkeys((named, *named.parents, real, *real.parents)):
         with contextlib.suppress(OSError):
             about = each.lstat()
-            is_ours = about.st_uid in (0, os.geteuid())
+            is_ours = about.st_uid in (0, own_user())
             is_link, is_folder = stat.S_ISLNK(about.st_mode), stat.S_ISDIR(about.st_mode)
             is_shared = is_folder and about.st_mode & stat.S_ISVTX
             if (each == real or is_link) and not is_ours:

@@ -23,6 +23,7 @@ from typing import Final, Literal
 import msgspec
 
 from midstream.config.directories import SETTINGS, STATE_HOME, WORKSPACE_FOLDER
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK
 from midstream.config.private_files import (
     CHECK_NAME,
     MAX_FILE_BYTES,
@@ -421,11 +422,11 @@ def _read_beneath(folder: Path, name: str) -> bytes:
                     hint="Put the folder itself in its place.",
                 )
         return read_capped(path)
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = os.O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
     try:
-        at = os.open(folder.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        at = os.open(folder.parent, os.O_RDONLY | O_CLOEXEC | O_DIRECTORY)
         for step, part in enumerate(parts, 1):
-            kind = 0 if step == len(parts) else os.O_DIRECTORY
+            kind = 0 if step == len(parts) else O_DIRECTORY
             try:
                 following = os.open(part, flags | kind, dir_fd=at)
             finally:

@@ -6,9 +6,11 @@ import hashlib
 import itertools
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
 from midstream.config.private_files import make_private
 from midstream.language.errors import JournalFull, WorldTrouble
 
@@ -91,7 +93,7 @@ class FileBlobStore:
         self._made(path.parent)
         draft = self._folder / f"{self._owner}.{next(self._numbers)}.tmp"
         try:
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | O_CLOEXEC | O_NOFOLLOW
             with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
                 file.write(data)
                 file.flush()
@@ -113,7 +115,9 @@ class FileBlobStore:
 
 
 def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if sys.platform == "win32":
+        return  # A folder cannot be opened there; the system writes its names by itself.
+    descriptor = os.open(folder, os.O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -8,11 +8,11 @@ that has a store open, or close the store first. Programs that are started do no
 """
 
 import contextlib
-import fcntl
 import os
 import secrets
 from pathlib import Path
 
+from midstream.config.portable import O_CLOEXEC, O_NOFOLLOW, lock_file, try_lock_file
 from midstream.config.private_files import make_private
 
 
@@ -60,8 +60,8 @@ class Owners:
         """Return my lock. Whoever sweeps between making and locking removes it: then once more."""
         path = self._path(self.me)
         while True:
-            lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = os.open(path, os.O_CREAT | os.O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0o600)
+            lock_file(lock)
             if os.fstat(lock).st_nlink > 0:
                 return lock
             os.close(lock)
@@ -69,16 +69,15 @@ class Owners:
     @staticmethod
     def _probe(path: Path) -> bool:
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            lock = os.open(path, os.O_RDWR | O_CLOEXEC | O_NOFOLLOW)
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        else:
-            # It is removed while it is locked: nobody can take the name in between.
-            with contextlib.suppress(FileNotFoundError):
+            if not try_lock_file(lock):
+                return True
+            # It is removed while it is locked: nobody can take the name in between. (Windows removes no
+            # file that is open. It stays, and says of a dead owner that it is dead.)
+            with contextlib.suppress(FileNotFoundError, PermissionError):
                 path.unlink()
             return False
         finally:

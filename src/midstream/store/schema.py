@@ -24,6 +24,7 @@ from pathlib import Path
 
 import apsw
 
+from midstream.config.portable import O_CLOEXEC, own_user
 from midstream.config.private_files import make_private
 from midstream.core.codec import FORMAT
 from midstream.language.errors import JournalFull, JournalTooNew, MidstreamError, WorldTrouble
@@ -191,7 +192,7 @@ def _exists(path: Path) -> bool:
     if has_log and not path.exists():
         raise damaged_file(path, f"it is gone, and its log {log} is still there")
     with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | O_CLOEXEC, 0o600))
         return False
     about = path.stat()
     if not stat.S_ISREG(about.st_mode):
@@ -259,7 +260,7 @@ def _connected(path: Path, vfs: str | None, flags: int) -> apsw.Connection:
 
 
 def _make(connection: apsw.Connection, path: Path) -> None:
-    if os.stat(path).st_uid == os.getuid():
+    if os.stat(path).st_uid == own_user():
         os.chmod(path, 0o600)
     _turn_to_wal(connection, path)
     connection.execute("pragma journal_size_limit=8388608").fetchall()

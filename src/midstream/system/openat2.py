@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, Literal
 
+from midstream.config.portable import FOLDER, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH
+
 _OPENAT2: Final = 437
 _RENAMEAT2: Final = {"x86_64": 316, "aarch64": 276, "riscv64": 276}
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -25,7 +27,6 @@ _NOREPLACE: Final = 1
 _AGAIN: Final = 8
 """How often a walk is begun anew that a rename somewhere made uncertain."""
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _MADE_UP: Final = frozenset(
     {
@@ -49,7 +50,7 @@ def opened(folder: int, parts: tuple[str, ...], flags: int) -> int:
     Raises:
         OSError: there is no such thing, or a link is in the way (ELOOP, or ENOTDIR from the walk).
     """
-    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    flags |= O_NOFOLLOW | O_CLOEXEC
     for part in parts:
         if part in ("", ".", "..") or "/" in part or "\0" in part:
             raise ValueError(f"{part!r} is no name")
@@ -65,10 +66,10 @@ def resolution() -> Resolution:
 
 
 def _walked(folder: int, parts: tuple[str, ...], flags: int) -> int:
-    here = os.open(".", _FOLDER, dir_fd=folder)
+    here = os.open(".", FOLDER, dir_fd=folder)
     try:
         for part in parts[:-1]:
-            below = os.open(part, _FOLDER, dir_fd=here)
+            below = os.open(part, FOLDER, dir_fd=here)
             os.close(here)
             here = below
         return os.open(parts[-1] if parts else ".", flags, dir_fd=here)
@@ -84,12 +85,12 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
     call = _call_of_openat2()
     if call is None:
         return None
-    folder = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open("/", os.O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     try:
-        os.close(call(folder, b".", _FOLDER))
+        os.close(call(folder, b".", FOLDER))
         for way_out in (b"..", b"/", b"proc/self/cwd", b"proc/self/root/.."):
             try:
-                os.close(call(folder, way_out, os.O_PATH | os.O_CLOEXEC))
+                os.close(call(folder, way_out, O_PATH | O_CLOEXEC))
             except OSError:
                 continue
             return None

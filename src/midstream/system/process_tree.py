@@ -16,11 +16,14 @@ that first process is killing all; the kernel reports it dead only when every ot
 import os
 import select
 import signal
+import sys
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
 import msgspec
+
+from midstream.config.portable import SIGKILL, NotHere
 
 TAG: Final = "MIDSTREAM_CALL"
 """The environment variable that marks the descendants of one call, and of those around it."""
@@ -100,6 +103,8 @@ def send(
 
     With some `spared`, each of the others gets it by itself.
     """
+    if sys.platform == "win32":
+        raise NotHere
     found = members(leader, tag)
     if not spared:
         with suppress(ProcessLookupError, PermissionError):
@@ -117,7 +122,7 @@ class First:
         """Take hold of it. `leader`, its parent, must not be reaped yet."""
         self.pid = pid
         self._handle: int | None = None
-        if hasattr(os, "pidfd_open"):
+        if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             with suppress(ProcessLookupError):
                 handle = os.pidfd_open(pid)
                 # Until its parent is known, the id may have come to mean another process.
@@ -129,13 +134,13 @@ class First:
 
     def kill(self) -> None:
         """Kill it, and so everything in its namespace."""
-        if self._handle is not None:
+        if sys.platform == "linux" and self._handle is not None:
             with suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+                signal.pidfd_send_signal(self._handle, SIGKILL)
 
     def is_gone(self) -> bool:
         """Return whether it has ended, and so everything in its namespace."""
-        if self._handle is None:
+        if sys.platform != "linux" or self._handle is None:
             return True
         waiting = select.poll()
         waiting.register(self._handle, select.POLLIN)
@@ -151,7 +156,7 @@ class First:
 def _send_to(process: Process, which: signal.Signals) -> None:
     """Signal a process unless its id has come to mean another one meanwhile."""
     with suppress(ProcessLookupError, PermissionError):
-        if not hasattr(os, "pidfd_open"):
+        if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
             os.kill(process.pid, which)
             return
         handle = os.pidfd_open(process.pid)

@@ -7,9 +7,9 @@ old text or all of the new.
 """
 
 import errno
-import fcntl
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.config.directories import user_state_dir
+from midstream.config.portable import O_CLOEXEC, O_NOFOLLOW, NotHere, lock_file
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety.capability import forbids_secrets
 from midstream.system.openat2 import rename_new
@@ -118,9 +119,9 @@ def _alone() -> Iterator[None]:
     with _ONE_AT_A_TIME, ExitStack() as held:
         with suppress(OSError):
             path = user_state_dir(os.environ) / "writing.lock"
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
             held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock)
         yield
 
 
@@ -219,11 +220,11 @@ def _refused(place: Place, error: OSError) -> WorldTrouble:
 
 
 def _write_new(folder: int, name: str, data: bytes, like: os.stat_result | None) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_CLOEXEC
     # Nobody else reads what replaces a file that they could not read.
     handle = os.open(name, flags, 0o666 if like is None else 0o600, dir_fd=folder)
     with open(handle, "wb") as file:
-        if like is not None:
+        if like is not None and sys.platform != "win32":
             _keep_owner(handle, like)
             # Not the set-user-id bits: whoever runs it would run what a model wrote as its owner.
             os.fchmod(handle, stat.S_IMODE(like.st_mode) & 0o777)
@@ -233,6 +234,8 @@ def _write_new(folder: int, name: str, data: bytes, like: os.stat_result | None)
 
 
 def _keep_owner(handle: int, like: os.stat_result) -> None:
+    if sys.platform == "win32":
+        raise NotHere
     found = os.fstat(handle)
     if (found.st_uid, found.st_gid) != (like.st_uid, like.st_gid):
         with suppress(OSError):

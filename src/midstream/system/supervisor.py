@@ -16,6 +16,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from midstream.config.portable import SIGKILL, NotHere
 from midstream.system import process_tree as tree
 from midstream.system.offloop import in_thread
 
@@ -148,6 +150,8 @@ class Child:
         is_apart: bool = True,
         wakes: int | None = None,
     ) -> None:
+        if sys.platform == "win32":
+            _refuse()
         self._tag = os.urandom(8).hex()
         self._is_apart = is_apart
         self._first: tree.First | None = None
@@ -181,7 +185,7 @@ class Child:
             raise
 
     def _begin(self) -> None:
-        if hasattr(os, "pidfd_open"):
+        if sys.platform == "linux" and hasattr(os, "pidfd_open"):
             self._exit = os.pidfd_open(self.process.pid)
             self._selector.register(self._exit, selectors.EVENT_READ)
         if self._wakes is not None:
@@ -194,6 +198,8 @@ class Child:
 
     def listen(self) -> None:
         """Let `wait` wait for its output, and `read` read it."""
+        if sys.platform == "win32":
+            raise NotHere
         assert self.process.stdout is not None
         self._output = self.process.stdout.fileno()
         os.set_blocking(self._output, False)
@@ -259,12 +265,12 @@ class Child:
             first = first or (signal.SIGINT if self._is_apart else signal.SIGTERM)
             now = time.monotonic()
             half = now + GRACE_S / 2
-            self._intend((now, first), (half, signal.SIGTERM), (now + GRACE_S, signal.SIGKILL))
+            self._intend((now, first), (half, signal.SIGTERM), (now + GRACE_S, SIGKILL))
 
     def kill(self) -> None:
         """Plan to kill it, now."""
         if self._killed_at is None:
-            self._intend((time.monotonic(), signal.SIGKILL))
+            self._intend((time.monotonic(), SIGKILL))
             self.send_due()
 
     def _intend(self, *plan: tuple[float, signal.Signals]) -> None:
@@ -280,7 +286,7 @@ class Child:
         leader = self.process.pid
         while self._plan and self._plan[0][0] <= time.monotonic():
             _, which = self._plan.pop(0)
-            if which == signal.SIGKILL:
+            if which == SIGKILL:
                 self._killed_at = self._killed_at or time.monotonic()
             else:
                 # The sandbox's own two are not told softly: their end would kill the rest.
@@ -289,7 +295,7 @@ class Child:
         if self._killed_at is not None:
             if self._first is not None:
                 self._first.kill()
-            tree.send(signal.SIGKILL, leader, self._tag)
+            tree.send(SIGKILL, leader, self._tag)
 
     def see_off(
         self, left: tuple[int, ...], meanwhile: Callable[[], object] = lambda: None
@@ -315,7 +321,7 @@ class Child:
     def exit_code(self) -> int:
         """Return how it ended, once it was seen off: negative when a signal did it."""
         code = self.process.returncode
-        return -signal.SIGKILL if code is None else code
+        return -SIGKILL if code is None else code
 
     def end(self, *, in_s: float = 0.0, grace_s: float = 0.0) -> None:
         """End it with all it started, and let go of it: at once, or after so many seconds and SIGTERM.
@@ -327,7 +333,7 @@ class Child:
                 # That nobody speaks to it any more may be all it waits for.
                 self._close_pipes()
                 at = time.monotonic() + in_s
-                self._intend((at, signal.SIGTERM), (at + grace_s, signal.SIGKILL))
+                self._intend((at, signal.SIGTERM), (at + grace_s, SIGKILL))
             else:
                 self.kill()
             self.see_off(self.left())
@@ -348,6 +354,11 @@ class Child:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
+
+
+def _refuse() -> None:
+    """Raise OSError where children could be started, but not ended with all that they started."""
+    raise OSError("midstream starts no programs on Windows yet; within WSL it does")
 
 
 async def start_child(start: Callable[[], Child]) -> Child:
@@ -503,7 +514,8 @@ class _Command:
         self._sink = sink
         self._wish: Wish = ""
         self._ears, self._mouth = os.pipe()
-        os.set_blocking(self._mouth, False)
+        if sys.platform != "win32":
+            os.set_blocking(self._mouth, False)
         self._is_over = False
         self._lock = threading.Lock()
 

@@ -24,6 +24,7 @@ from midstream.config.directories import (
     user_config_dir,
     user_state_dir,
 )
+from midstream.config.portable import FOLDER, O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.safety.capability import Capability, Kind
 from midstream.safety.protected import Purpose, classify, folded
@@ -35,10 +36,9 @@ LOOK: Final = "list_directory says what there is."
 MAX_PATH_BYTES: Final = 4_096
 MAX_NAME_BYTES: Final = 255
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO waits for a writer that never comes; without O_NOCTTY, opening
 # a terminal makes it ours.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
 
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Zero-width, and part of how Persian, Hindi and emoji are written."""
@@ -265,7 +265,13 @@ def opened_folder(place: Place, *, create: bool = False) -> Iterator[int]:
 
     Raises:
         UserMistake: it is no folder, does not exist, or is the kernel's, such as `/proc`.
+        WorldTrouble: this system has no way to open one that cannot be led astray.
     """
+    if os.open not in os.supports_dir_fd:
+        # By its whole path a file can be opened there, too, but not one that nobody exchanges meanwhile.
+        raise WorldTrouble(
+            "Files of a workspace are not opened on Windows yet.", hint="Use midstream within WSL."
+        )
     try:
         handle = _handle_of(place, create=create)
     except FileNotFoundError as error:
@@ -286,16 +292,16 @@ _NO_FOLDER: Final = frozenset({20, 40, 18})
 
 
 def _handle_of(place: Place, *, create: bool) -> int:
-    root = os.open(place.root, _FOLDER)
+    root = os.open(place.root, FOLDER)
     try:
         if not create:
-            return opened(root, place.parts, _FOLDER)
+            return opened(root, place.parts, FOLDER)
         handle = os.dup(root)
         for part in place.parts:
             try:
                 with suppress(FileExistsError):
                     os.mkdir(part, dir_fd=handle)
-                below = opened(handle, (part,), _FOLDER)
+                below = opened(handle, (part,), FOLDER)
             finally:
                 os.close(handle)
             handle = below
@@ -307,7 +313,7 @@ def _handle_of(place: Place, *, create: bool) -> int:
 @contextmanager
 def opened_below(folder: int, name: str) -> Iterator[int]:
     """Give the file descriptor of a folder in an opened folder, unless it is a link (OSError)."""
-    handle = opened(folder, (name,), _FOLDER)
+    handle = opened(folder, (name,), FOLDER)
     try:
         yield handle
     finally:

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ import msgspec
 
 from midstream.config.directories import CONFIG_HOME, STATE_HOME
 from midstream.config.open_settings import open_settings
+from midstream.config.portable import NotHere
 from midstream.language.names import Json
 from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import PermissionMode, SandboxLevel
@@ -704,6 +706,8 @@ def _surroundings(ground: _Ground) -> Iterator[None]:
 def _daemon(ground: _Ground) -> Iterator[list[str]]:
     """Listen as daemons of the host do; give the list of who called."""
     heard: list[str] = []
+    if sys.platform == "win32":
+        raise NotHere
     with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as tcp:
         unix.bind(str(ground.work / "daemon.sock"))
         unix.listen()

@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from midstream.config.portable import FOLDER, O_NOCTTY, O_NONBLOCK
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.safety import quiet_git, read_only_commands
 from midstream.safety.capability import Capability
@@ -32,8 +33,7 @@ from midstream.system.supervisor import DROPPED
 from midstream.system.workspace_paths import Place, locate, requests_for
 
 _GIT_CHECK_S: Final = 5.0
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_FILE: Final = os.O_RDONLY | O_NONBLOCK | O_NOCTTY
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ class Opened:
 
     def _handle(self, place: Place) -> int:
         """Open what was judged, if that is a plain file or folder still; OSError where it is not."""
-        root = os.open(place.root, _FOLDER)
+        root = os.open(place.root, FOLDER)
         try:
             handle = opened(root, place.parts, _FILE)
         finally:

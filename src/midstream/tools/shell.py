@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from midstream.config.portable import SIGKILL
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json, Outcome
 from midstream.language.shape import clip
@@ -55,7 +56,7 @@ _SHELLS: Final = (
     "/usr/local/bin/bash",
     "/run/current-system/sw/bin/bash",
 )
-_FATAL: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL})
+_FATAL: Final = frozenset({signal.SIGINT, signal.SIGTERM, SIGKILL})
 
 
 class ExecuteTerminal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

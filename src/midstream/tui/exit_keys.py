@@ -5,6 +5,7 @@ import contextlib
 import signal
 from collections.abc import Callable
 
+from midstream.system.own_process import HANGUPS
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.external_editor import Outside
@@ -88,7 +89,7 @@ class Leaving:
     def gone(self) -> None:
         """Hear that the terminal is gone."""
         if self.signal is None:
-            self.signal = signal.SIGHUP
+            self.signal = HANGUPS[-1]
         self.leave()
 
     def _signalled(self, number: int, interrupt: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from prompt_toolkit.application.run_in_terminal import in_terminal
 
+from midstream.config.portable import O_CLOEXEC
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
 from midstream.tui.editor import Editor
@@ -83,9 +84,7 @@ async def _edited(text: str, argv: list[str], path: Path, terminal: int) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with open(
-        os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "w"
-    ) as file:
+    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | O_CLOEXEC, 0o600), "w") as file:
         file.write(f"{text}\n" if text else "")
 
 

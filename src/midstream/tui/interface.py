@@ -29,6 +29,7 @@ from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.system.own_process import HANGUPS
 from midstream.tui.answering import Answering
 from midstream.tui.background_tasks import UnderWay
 from midstream.tui.delivery import Delivery, Undelivered
@@ -256,20 +257,22 @@ class ConsoleInterface:
         loop = asyncio.get_running_loop()
         handled_before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._under_way.trouble(context))
-        heeded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        heeded = (signal.SIGINT, *HANGUPS)
         try:
             async with asyncio.TaskGroup() as self._under_way.tasks:
                 # A closed terminal ends the display; the run goes its way without a screen.
                 self._leaving.heed(*heeded, interrupt=lambda: interrupt(at))
-                with contextlib.suppress(RuntimeError, ValueError):
-                    loop.add_signal_handler(signal.SIGCONT, self._continued)
+                if sys.platform != "win32":
+                    with contextlib.suppress(RuntimeError, ValueError):
+                        loop.add_signal_handler(signal.SIGCONT, self._continued)
                 await self._display.run()
                 self._leaving.is_left = True
                 self._own.kill()
                 await self._under_way.ended()
         finally:
-            with contextlib.suppress(RuntimeError, ValueError):
-                loop.remove_signal_handler(signal.SIGCONT)
+            if sys.platform != "win32":
+                with contextlib.suppress(RuntimeError, ValueError):
+                    loop.remove_signal_handler(signal.SIGCONT)
             frames.stop()
             self._leaving.stop()
             self._under_way.tasks = None

@@ -8,7 +8,6 @@ person's own: it stands there as it was typed until it is sent or removed.
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -18,6 +17,7 @@ from typing import Final
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from midstream.config.portable import O_CLOEXEC, O_NOFOLLOW, try_lock_file
 from midstream.config.private_files import make_private, write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.system.offloop import in_thread
@@ -86,7 +86,7 @@ def history_in(folder: Path | None, on_trouble: Callable[[str], None]) -> Histor
     path = folder / "history"
     try:
         make_private(folder)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | O_CLOEXEC, 0o600))
     except OSError as error:
         on_trouble(f"The input history is not saved: {error}. It works within this session.")
         return InMemoryHistory()
@@ -207,13 +207,11 @@ class Draft:
 
 def _locked(path: Path) -> int | None:
     """Return a lock that is held until it is closed, None where somebody else holds it."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    if try_lock_file(lock):
+        return lock
+    os.close(lock)
+    return None
 
 
 def _read(path: Path) -> str:

@@ -6,7 +6,6 @@ printed goes through it: Python's own streams at once, whatever else writes to t
 through a pipe. The face itself writes to a descriptor of its own.
 """
 
-import array
 import asyncio
 import codecs
 import contextlib
@@ -14,17 +13,17 @@ import io
 import os
 import selectors
 import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator
-from fcntl import ioctl
 
 from midstream.app.ui import UI
+from midstream.config.portable import NotHere
 from midstream.system.offloop import call_soon
 from midstream.system.own_process import own_redactor
 
 MAX_LINE = 20_000
 """Characters after which a line without an end is told all the same."""
+_MAX_PIPE_BYTES = 1 << 20
 
 
 class Told(io.TextIOBase):
@@ -87,6 +86,11 @@ _DESCRIPTORS = (1, 2)
 @contextlib.contextmanager
 def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
     """Tell the lines that are written to stdout and stderr by number; `tell` is called in a thread."""
+    if sys.platform == "win32":
+        # Its pipes cannot be waited for together with anything else: what programs print is seen where
+        # they print it.
+        yield
+        return
     reading, writing = os.pipe()
     over, end = os.pipe()
     kept = [os.dup(number) for number in _DESCRIPTORS]
@@ -114,6 +118,8 @@ def _written(descriptor: int, over: int) -> Iterator[bytes]:
 
     The end of the pipe is not waited for: a process that was left behind may hold it for ever.
     """
+    if sys.platform == "win32":
+        raise NotHere
     with selectors.DefaultSelector() as selector:
         for each in (descriptor, over):
             selector.register(each, selectors.EVENT_READ)
@@ -122,10 +128,10 @@ def _written(descriptor: int, over: int) -> Iterator[bytes]:
             if not data:
                 return
             yield data
-    waiting = array.array("i", [0])
-    ioctl(descriptor, termios.FIONREAD, waiting)
-    if waiting[0]:
-        yield os.read(descriptor, waiting[0])
+    # One read takes all that a pipe can hold; whoever goes on writing is not waited for.
+    os.set_blocking(descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        yield os.read(descriptor, _MAX_PIPE_BYTES)
 
 
 def _read_lines(descriptor: int, over: int, tell: Callable[[str], None]) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import select
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Final, TextIO
@@ -19,6 +20,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from midstream.config.portable import O_CLOEXEC, O_NOCTTY, O_NONBLOCK
 from midstream.safety.sanitize import masked
 from midstream.tui.reflow import NEXT_ROW, TO_THE_BOTTOM, beginning, reflows
 
@@ -108,9 +110,11 @@ class TerminalWriter:
 
 
 def _reopened(fd: int) -> int | None:
+    if sys.platform == "win32":
+        return None
     try:
         name = os.ttyname(fd)
-        return os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return os.open(name, os.O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
     except OSError:
         return None
 

@@ -15,6 +15,7 @@ import contextlib
 import os
 import re
 import select
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -197,14 +198,14 @@ def _burst() -> bytes:
 @contextlib.contextmanager
 def _key_by_key() -> Iterator[bool]:
     """Take each key as it comes, unechoed, with none of those typed so far. False: it cannot be."""
-    try:
-        import termios
-
-        before = termios.tcgetattr(STDIN)
-    except (ImportError, OSError):
+    if sys.platform == "win32":
         yield False
         return
-    except termios.error:
+    import termios
+
+    try:
+        before = termios.tcgetattr(STDIN)
+    except (OSError, termios.error):
         yield False
         return
     mode = termios.tcgetattr(STDIN)

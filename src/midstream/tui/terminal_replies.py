@@ -11,13 +11,13 @@ nothing where it may be (`terminal_questions.Sequences`).
 """
 
 import re
+import sys
 import time
 from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -139,6 +139,9 @@ def _parser(event: KeyPressEvent) -> KeyParser | None:
 
 def without_replies(input: Input) -> Input:
     """Return the input, which now gives keys only."""
-    if isinstance(input, Vt100Input):
-        input.vt100_parser = KeyParser(input.vt100_parser.feed_key_callback)
+    if sys.platform != "win32":
+        from prompt_toolkit.input.vt100 import Vt100Input
+
+        if isinstance(input, Vt100Input):
+            input.vt100_parser = KeyParser(input.vt100_parser.feed_key_callback)
     return input

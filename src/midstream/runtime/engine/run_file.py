@@ -28,6 +28,7 @@ from typing import BinaryIO, TypeVar
 
 import msgspec
 
+from midstream.config.portable import O_CLOEXEC
 from midstream.config.private_files import way_out
 from midstream.core.codec import FIRST, FORMAT, Undecodable, chained, encode_fact, redacted_fact
 from midstream.core.events import AnyFact, Fact, FileWritten, RunStarted
@@ -201,7 +202,7 @@ def write_new(path: Path, lines: Sequence[bytes]) -> None:
         WorldTrouble: it cannot be written.
     """
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise UserMistake(f"{path} is there already.", hint="Name another file.") from error
     except OSError as error:

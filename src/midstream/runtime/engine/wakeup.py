@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def _address(folder: Path, owner: str) -> str:
 
 def wake(folder: Path | None, owner: str) -> bool:
     """Wake an owner; return whether somebody is there to hear it."""
-    if folder is None or not owner:
+    if folder is None or not owner or sys.platform == "win32":
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake_up:
         wake_up.setblocking(False)
@@ -39,7 +40,7 @@ class WakeUpSocket:
         self._hear = hear
         self._address = "" if folder is None else _address(folder, owner)
         self._socket: socket.socket | None = None
-        if folder is None:
+        if folder is None or sys.platform == "win32":  # Its Python knows no sockets of this family.
             return
         wake_up = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from midstream.config.mcp_servers import McpServer
+from midstream.config.portable import O_CLOEXEC, O_NONBLOCK
 from midstream.config.private_files import FileMissing, read_capped, write_whole
 from midstream.language.errors import WorldTrouble
 from midstream.tools.mcp.offers import Offer, canonical
@@ -167,7 +168,7 @@ def _print_of(path: Path, root: str) -> str:
     if not Path(real).is_relative_to(root):
         return real
     try:
-        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(real, os.O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
             about = os.fstat(handle)
             if not stat.S_ISREG(about.st_mode):

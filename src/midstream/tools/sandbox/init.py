@@ -18,7 +18,6 @@ from typing import Any
 
 Given = dict[str, Any]
 IS_X86 = platform.machine() == "x86_64"
-LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_USER = 0x1000_0000
 
 
@@ -26,11 +25,16 @@ class Possible(Exception):
     """What must not be possible was."""
 
 
+def syscall(number: int, *arguments: int) -> int:
+    """Make a system call of Linux by its number; `ctypes.get_errno` says what was wrong."""
+    made = ctypes.CDLL(None, use_errno=True).syscall
+    return int(made(*(ctypes.c_long(each) for each in (number, *arguments))))
+
+
 def call(x86: int, arm: int, *arguments: int) -> None:
     """Make a system call that must fail as one that is closed; else `Possible`."""
     ctypes.set_errno(0)
-    words = [ctypes.c_long(each) for each in arguments]
-    result = LIBC.syscall(ctypes.c_long(x86 if IS_X86 else arm), *words)
+    result = syscall(x86 if IS_X86 else arm, *arguments)
     number = ctypes.get_errno()
     if result != -1 or number not in (errno.EPERM, errno.ENOSYS):
         raise Possible(f"the kernel answered {result}, {errno.errorcode.get(number, number)}")
@@ -80,6 +84,9 @@ def _reaches_host_tcp(given: Given) -> None:
 
 
 def _reaches_host_abstract(given: Given) -> None:
+    if sys.platform == "win32":
+        raise OSError("no probe of this system")
+
     def connect() -> None:
         with socket.socket(socket.AF_UNIX) as ours:
             ours.settimeout(1)
@@ -127,11 +134,11 @@ def _types_into_terminal(given: Given) -> None:
 
 
 def _calls_foreign(given: Given) -> None:
-    if not IS_X86:
+    if not IS_X86 or sys.platform == "win32":
         return
     child = os.fork()
     if child == 0:
-        LIBC.syscall(ctypes.c_long(0x4000_0000 + 39))
+        syscall(0x4000_0000 + 39)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     if not os.WIFSIGNALED(status):
@@ -203,6 +210,8 @@ def _inherits(given: Given) -> None:
 
 
 def _forks_on(given: Given) -> None:
+    if sys.platform == "win32":
+        raise OSError("no probe of this system")
     most = given["processes"]
     children: list[int] = []
     try:
@@ -261,6 +270,8 @@ def outcomes(given: Given) -> Iterator[tuple[str, bool, str]]:
 
 def stay() -> None:
     """Leave a process behind that has left its session, parent and environment, and holds stdout."""
+    if sys.platform == "win32":
+        raise OSError("no probe of this system")
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

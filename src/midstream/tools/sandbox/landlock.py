@@ -17,6 +17,7 @@ import errno
 import os
 import socket
 import stat
+import sys
 import threading
 import time
 from collections import deque
@@ -27,6 +28,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_PATH, NotHere, own_user
 from midstream.safety.protected import classify
 from midstream.safety.protected_names import UNKNOWN
 from midstream.system.openat2 import file_system, opened
@@ -53,7 +55,7 @@ _KEEP_CHANGE_TIMES: Final = frozenset(
 )
 """ext, XFS, Btrfs, tmpfs, overlay, F2FS, ZFS, bcachefs: statfs(2)'s types. None of a network."""
 _SETTLED_NS: Final = 1_000_000_000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_FOLDER = os.O_RDONLY | O_DIRECTORY
 
 Identity: TypeAlias = tuple[int, ...]
 
@@ -120,7 +122,7 @@ class Lookout:
         """Return what is guarded now. Blocks, for `MAX_S` at the longest."""
         with self._lock:
             try:
-                root = os.open(self._workspace, _FOLDER | os.O_CLOEXEC)
+                root = os.open(self._workspace, _FOLDER | O_CLOEXEC)
             except OSError as error:
                 return Guarded(shortfall=f"the workspace cannot be read ({error.strerror})")
             try:
@@ -218,7 +220,7 @@ class _Walk:
         """Return whether whoever runs a command here could open a folder that is closed to them."""
         with suppress(OSError):
             owner = os.stat(path or ".", dir_fd=self._root, follow_symlinks=False).st_uid
-            return owner == os.getuid()
+            return owner == own_user()
         return True
 
     def _read(self, parts: tuple[str, ...]) -> _Listing:
@@ -274,8 +276,10 @@ class _Walk:
         A socket is asked with one of a kind it does not speak with, or that says nothing to it: that
         changes nothing for who listens, and tells apart one that nobody has any more.
         """
+        if sys.platform == "win32":
+            raise NotHere
         try:
-            handle = opened(self._root, tuple(path.split("/")), os.O_PATH)
+            handle = opened(self._root, tuple(path.split("/")), O_PATH)
         except OSError:
             return
         try:

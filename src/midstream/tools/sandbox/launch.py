@@ -4,6 +4,7 @@ import json
 import os
 import select
 import stat
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from midstream.config.portable import O_CLOEXEC, NotHere, own_user
 from midstream.system.workspace_paths import Place
 from midstream.tools import passed_environment
 from midstream.tools.sandbox import rlimits
@@ -91,12 +93,12 @@ class Prepared:
         workspace = Path(os.path.realpath(workspace))
         self._held = Held(workspace, LOCKED if looks_at is None else ())
         try:
-            self.stdin, self._gate = self._pipe()
-            self._info, write = self._pipe()
+            self.stdin, self._gate = os.pipe()
+            self._info, write = os.pipe()
             # bubblewrap holds both ends: with nobody to tell it would die, and leave its child waiting.
-            told = os.open(f"/proc/self/fd/{write}", os.O_RDWR | os.O_CLOEXEC)
+            told = os.open(f"/proc/self/fd/{write}", os.O_RDWR | O_CLOEXEC)
             os.close(write)
-            blocked, self._go = self._pipe()
+            blocked, self._go = os.pipe()
             self._ours += [self.stdin, self._gate, self._info, self._go]
             # Who knows what listens where nobody could look: no sockets of the Unix family then.
             flags = self._flags(
@@ -168,12 +170,9 @@ class Prepared:
             flags += ["--seccomp", str(descriptor)]
         return flags
 
-    def _pipe(self) -> tuple[int, int]:
-        return os.pipe2(os.O_CLOEXEC)
-
     def _read_end(self, data: bytes) -> int:
         """Return the reading end of a pipe that holds the data and no more."""
-        read, write = self._pipe()
+        read, write = os.pipe()
         try:
             os.write(write, data)
         finally:
@@ -191,7 +190,7 @@ class Prepared:
             return None
         with suppress(ProcessLookupError):
             rlimits.limit(first, max_processes=self._max_processes)
-            if os.getuid() == 0:
+            if own_user() == 0:
                 self._group = rlimits.begun_group(first, self._max_processes)
         with suppress(BrokenPipeError):
             os.write(self._go, b"!")
@@ -201,6 +200,8 @@ class Prepared:
         return first
 
     def _told_pid(self, parent: int) -> int | None:
+        if sys.platform == "win32":
+            raise NotHere
         said = b""
         until = time.monotonic() + BEGIN_S
         waiting = select.poll()
@@ -251,4 +252,4 @@ def _inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict
 
 
 def _is_others(workspace: Path) -> bool:
-    return os.lstat(workspace).st_uid != os.getuid()
+    return os.lstat(workspace).st_uid != own_user()

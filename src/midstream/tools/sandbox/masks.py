@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, own_user
 from midstream.safety.protected import folded
 from midstream.safety.rules import Rule
 from midstream.system.git import leads_away
@@ -33,7 +34,7 @@ MAX_MASKS: Final = 200
 HISTORIES: Final = frozenset({".git", ".hg", ".svn", ".jj", ".sl", ".bzr", ".pijul", "_darcs"})
 """Folders that hold what files were before."""
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_FOLDER = os.O_RDONLY | O_DIRECTORY
 
 
 class Masks(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class _Enough(Exception):
 def found_masks(workspace: Path, rules: Sequence[Rule]) -> Masks:
     """Return what some rules keep from being read, as it is now. Blocks, for `MAX_S` at the longest."""
     try:
-        root = os.open(workspace, _FOLDER | os.O_CLOEXEC)
+        root = os.open(workspace, _FOLDER | O_CLOEXEC)
     except OSError as error:
         return Masks(shortfall=f"the workspace cannot be read ({error.strerror})")
     try:
@@ -159,7 +160,7 @@ class _Walk:
             about = os.stat("/".join(parts) or ".", dir_fd=self._root, follow_symlinks=False)
         except OSError:
             return True
-        return about.st_uid == os.getuid()
+        return about.st_uid == own_user()
 
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})

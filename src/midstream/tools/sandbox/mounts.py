@@ -12,11 +12,13 @@ still running there could put a link in its place meanwhile.
 
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
+from midstream.config.portable import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH, NotHere, own_user
 from midstream.config.private_files import make_private
 from midstream.safety.protected import classify
 from midstream.system.workspace_paths import Place
@@ -150,7 +152,7 @@ def add_system(view: View, *, network: bool) -> None:
             view.add("--ro-bind", os.path.realpath(place), place)
     view.add("--proc", "/proc")
     for name in _PROC_HIDDEN:
-        if os.getuid() == 0 and os.path.exists(f"/proc/{name}"):
+        if own_user() == 0 and os.path.exists(f"/proc/{name}"):
             view.add("--ro-bind", "/dev/null", f"/proc/{name}")
     # bwrap leaves /proc/sys writable to root: the kernel asks who owns the file, not for capabilities.
     view.add("--remount-ro", "/proc")
@@ -171,6 +173,8 @@ def made_devices(folder: Path) -> bool:
     Nor is it where others than root could put another folder, or links, in its place: root would make
     what they like writable, or show it inside. `folder` is a real path.
     """
+    if sys.platform == "win32":
+        raise NotHere
     try:
         make_private(folder)
         if others_reach(folder):
@@ -178,17 +182,19 @@ def made_devices(folder: Path) -> bool:
         for name, (major, minor) in {**_DEVICES, **_DEVICE_TTY}.items():
             _make_device(folder / name, os.makedev(major, minor))
         # Where devices are not served, only opening one tells.
-        os.close(os.open(folder / "null", os.O_WRONLY | os.O_CLOEXEC))
+        os.close(os.open(folder / "null", os.O_WRONLY | O_CLOEXEC))
     except OSError:
         return False
     return True
 
 
 def _make_device(path: Path, device: int) -> None:
+    if sys.platform == "win32":
+        raise NotHere
     with suppress(FileNotFoundError):
         about = path.lstat()
         right = stat.S_ISCHR(about.st_mode) and about.st_rdev == device
-        if right and stat.S_IMODE(about.st_mode) == 0o666 and about.st_uid == os.getuid():
+        if right and stat.S_IMODE(about.st_mode) == 0o666 and about.st_uid == own_user():
             return
         path.unlink()
     os.mknod(path, stat.S_IFCHR | 0o666, device)
@@ -325,7 +331,7 @@ def add_looked_at(
             view.add("--ro-bind", real, f"/etc/{name}")
     null = "/dev/null" if devices is None else str(devices / "null")
     view.add("--dev-bind", null, "/dev/null", "--dir", str(workspace))
-    root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = os.open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)
     try:
         for name, place in sorted(places.items()):
             descriptor = None if place is None else _opened(root, "/".join(place.parts))
@@ -364,7 +370,7 @@ def add_workspace(
     there = sorted(os.listdir(workspace))
     view.add("--bind", place, place)
     if by_descriptor:
-        root = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        root = os.open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)
         try:
             _lock(view, root, workspace, (*guarded.locked, *guarded.installed), masks.above)
         finally:
@@ -432,7 +438,7 @@ def _opened(root: int, name: str) -> int | None:
     here = os.dup(root)
     for part in PurePosixPath(name).parts:
         try:
-            below = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            below = os.open(part, O_PATH | O_NOFOLLOW | O_CLOEXEC, dir_fd=here)
         except OSError:
             return None
         finally:

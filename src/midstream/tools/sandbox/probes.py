@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import secrets
-import signal
 import socket
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from midstream.config.portable import SIGKILL, NotHere, own_user
 from midstream.config.private_files import make_private
 from midstream.safety.capability import SandboxLevel
 from midstream.system.supervisor import Child
@@ -81,7 +81,7 @@ def measured(state: Path, *, places: tuple[str, ...] = PLACES, again: bool = Fal
 
 def machinery(state: Path, bwrap: Bwrap, hidden: tuple[Path, ...] = ()) -> Machinery:
     """Return what sandboxes are made with. Root gets device nodes of its own, made in `state`."""
-    devices = Path(os.path.realpath(state / "dev")) if os.getuid() == 0 else None
+    devices = Path(os.path.realpath(state / "dev")) if own_user() == 0 else None
     if devices is not None and not made_devices(devices):
         devices = None
     return Machinery(
@@ -93,7 +93,7 @@ def _key(bwrap: Bwrap) -> str:
     from midstream import __version__
 
     parts = [platform.release(), platform.machine(), bwrap.path, bwrap.stamp, bwrap.version]
-    parts += [__version__, str(os.getuid()), _inside_source(), sys.executable]
+    parts += [__version__, str(own_user()), _inside_source(), sys.executable]
     for name in ("kernel/random/boot_id", "user/max_user_namespaces"):
         with contextlib.suppress(OSError):
             parts.append(Path("/proc/sys", name).read_text("ascii"))
@@ -106,7 +106,7 @@ def _key(bwrap: Bwrap) -> str:
 def _read(path: Path) -> _Kept | None:
     try:
         about = path.lstat()
-        if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        if about.st_uid != own_user() or about.st_mode & 0o022:
             return None
         return msgspec.json.decode(path.read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
@@ -216,7 +216,7 @@ def _end_all(child: Child) -> None:
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with contextlib.suppress(OSError):
             if pid != os.getpid() and os.readlink(f"/proc/{pid}/fd/1") == ours:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, SIGKILL)
 
 
 def interpreter() -> str:
@@ -233,6 +233,8 @@ def _inside_source() -> str:
 @contextlib.contextmanager
 def _listening() -> Iterator[tuple[int, str]]:
     """Listen as the host's services do: on loopback and on an abstract socket."""
+    if sys.platform == "win32":
+        raise NotHere
     abstract = f"midstream-probe-{secrets.token_hex(8)}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
         unix.bind("\0" + abstract)

@@ -16,6 +16,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -23,6 +24,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import h11
 
+from midstream.config.portable import NotHere
 from midstream.language.shape import clip
 from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.system.offloop import in_thread
@@ -264,6 +266,8 @@ async def _resolved(name: str, port: int) -> Sequence[str]:
 
 async def _handed(ours: socket.socket) -> socket.socket:
     """Return the listening socket that is handed out."""
+    if sys.platform != "linux":
+        raise NotHere
     loop = asyncio.get_running_loop()
     has_come = asyncio.Event()
     loop.add_reader(ours, has_come.set)

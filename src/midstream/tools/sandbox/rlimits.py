@@ -7,11 +7,13 @@ means nothing; there a control group does it, where one can be made.
 """
 
 import os
-import resource
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from midstream.config.portable import NotHere
 
 MAX_PROCESSES: Final = 1024
 MAX_FILE_BYTES: Final = 4 << 30
@@ -28,6 +30,10 @@ def limit(pid: int, *, max_processes: int = MAX_PROCESSES) -> None:
     Raises:
         OSError: it is gone, or not ours.
     """
+    if sys.platform != "linux":
+        raise NotHere
+    import resource
+
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: MAX_FILE_BYTES,

@@ -6,18 +6,18 @@ an empty `.git` is none. Every command that needs it holds a shared lock on it; 
 nobody else's removes it. A folder that was left by a crash is taken for ours by its mode, and empty.
 """
 
-import fcntl
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from midstream.config.portable import FOLDER, NotHere
+
 OURS: Final = 0o555
 """The mode of a folder we make. One that is empty and that not even its owner may write is ours."""
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Held:
@@ -33,13 +33,17 @@ class Held:
             raise
 
     def _hold(self, place: Path) -> None:
+        if sys.platform == "win32":
+            raise NotHere
+        import fcntl
+
         for _ in range(100):
             with suppress(FileExistsError):
                 place.mkdir(mode=OURS)
             try:
                 if not _is_ours(place):
                     return
-                descriptor = os.open(place, _FOLDER)
+                descriptor = os.open(place, FOLDER)
             except FileNotFoundError:
                 continue
             fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -53,6 +57,10 @@ class Held:
 
     def let_go(self) -> None:
         """Let go, and remove what nobody else holds."""
+        if sys.platform == "win32":
+            raise NotHere
+        import fcntl
+
         while self._held:
             place, descriptor = self._held.pop()
             try:
