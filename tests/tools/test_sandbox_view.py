@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstream.tools.sandbox.landlock import Lookout
-from midstream.tools.sandbox.launch import _inside
+from midstream.tools.sandbox.launch import variables_inside
 from midstream.tools.sandbox.mounts import (
     View,
     add_home,
@@ -161,7 +161,7 @@ def test_only_known_variables_are_handed_on(home: Path, workspace: Path) -> None
     harmful = dict.fromkeys((*names, "PYTHONPATH", "XDG_RUNTIME_DIR", "TMPDIR"), "/x")
     plain = {"LANG": "C", "LC_ALL": "C", "PATH": "/bin"}
 
-    inside = _inside({**harmful, **plain, "HOME": "/elsewhere"}, home, workspace)
+    inside = variables_inside({**harmful, **plain, "HOME": "/elsewhere"}, home, workspace)
 
     ours = {"HOME": str(home), "TMPDIR": "/tmp", "GIT_OPTIONAL_LOCKS": "0"}
     assert inside == {**plain, **ours}

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -41,16 +42,20 @@ class Bwrap(msgspec.Struct, frozen=True, kw_only=True):
 
 def found_bwrap(places: tuple[str, ...] = PLACES) -> Bwrap | str:
     """Return the system's bwrap, or why there is none, in words for a person."""
-    why = "bubblewrap is not installed (the program `bwrap`)."
-    for place in places:
-        path = os.path.realpath(place)
-        if not os.path.exists(path):
+    found = trusted_program(places, "bubblewrap is not installed (the program `bwrap`).")
+    return found if isinstance(found, str) else _described(found)
+
+
+def trusted_program(places: Iterable[str], missing: str) -> Path | str:
+    """Return the real path of the first program that is there and trusted, or why there is none."""
+    why = missing
+    for path in (Path(os.path.realpath(place)) for place in places):
+        if not path.exists():
             continue
-        weak = _weakness(Path(path))
-        if weak:
-            why = f"{path} is not used: {weak}."
-            continue
-        return _described(path)
+        weak = _weakness(path)
+        if not weak:
+            return path
+        why = f"{path} is not used: {weak}."
     return why
 
 
@@ -74,16 +79,21 @@ def others_reach(path: Path) -> str:
     return ""
 
 
-def _described(path: str) -> Bwrap | str:
-    about = os.stat(path)
+def stamp_of(path: Path) -> str:
+    """Return what changes when a file does."""
+    about = path.stat()
+    return f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}"
+
+
+def _described(path: Path) -> Bwrap | str:
     try:
-        version, usage = (_said(path, flag) for flag in ("--version", "--help"))
+        version, usage = (_said(str(path), flag) for flag in ("--version", "--help"))
     except OSError as error:
         return f"{path} does not run: {error}."
     return Bwrap(
-        path=path,
+        path=str(path),
         version=version.split()[-1] if version.split() else "",
-        stamp=f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}",
+        stamp=stamp_of(path),
         by_descriptor="--ro-bind-fd" in usage,
     )
 

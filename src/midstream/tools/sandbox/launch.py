@@ -54,6 +54,31 @@ class Machinery(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[Path, ...] = ()
     max_processes: int = rlimits.MAX_PROCESSES
 
+    def prepared(
+        self,
+        argv: Sequence[str],
+        *,
+        workspace: Path,
+        environment: Mapping[str, str],
+        tag: Mapping[str, str],
+        network: bool = False,
+        proxy: "Proxy | None" = None,
+        guarded: Guarded = NOTHING,
+        masks: Masks = NO_MASKS,
+    ) -> "Prepared":
+        """Return a command to start in one; see `Prepared`."""
+        return Prepared(
+            self,
+            argv,
+            workspace=workspace,
+            environment=environment,
+            tag=tag,
+            network=network,
+            proxy=proxy,
+            guarded=guarded,
+            masks=masks,
+        )
+
 
 class Prepared:
     """A command line to start, and what belongs to it.
@@ -125,7 +150,7 @@ class Prepared:
                     hidden=machinery.hidden,
                     masks=masks,
                 )
-                inside = _inside(environment, home, workspace)
+                inside = variables_inside(environment, home, workspace)
             else:
                 add_looked_at(
                     self._view,
@@ -234,7 +259,8 @@ class Prepared:
         self.close()
 
 
-def _inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict[str, str]:
+def variables_inside(environment: Mapping[str, str], home: Path, workspace: Path) -> dict[str, str]:
+    """Return the environment of a command inside, made of what it may be handed on of ours."""
     ours = {
         "PATH": safe_path(environment),
         "HOME": str(home),

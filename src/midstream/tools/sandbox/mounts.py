@@ -57,6 +57,11 @@ _TOOL_CHAINS: Final = (
 )
 """Below the home folder, read-only. No folder that also holds credentials, such as `.cargo` itself."""
 
+_SYSTEM: Final = frozenset(
+    {*("usr", "etc", "proc", "sys", "dev", "boot"), *("System", "Library", "Applications")}
+)
+"""Folders of the system's, which are nobody's workspace."""
+
 _NOT_HIDDEN: Final = frozenset({".npmrc"})
 """A project's own is settings, and `npm` wants it."""
 _VENVS: Final = (".venv", "venv", "env")
@@ -106,7 +111,7 @@ def unfit(workspace: Path, home: Path) -> str:
     real = Path(os.path.realpath(workspace))
     if not real.is_dir():
         return f"{workspace} is not a folder"
-    if len(real.parts) < 3 or real.parts[1] in ("usr", "etc", "proc", "sys", "dev", "boot"):
+    if len(real.parts) < 3 or real.parts[1] in _SYSTEM:
         return f"{real} belongs to the system"
     if _holds(real, home):
         return f"{real} holds the whole home folder"
@@ -204,6 +209,14 @@ def _make_device(path: Path, device: int) -> None:
 def add_home(view: View, home: Path, environment: Mapping[str, str], workspace: Path) -> None:
     """Add an empty home with the tool chains in it, read-only, and those PATH leads to elsewhere."""
     view.add("--size", str(_HOME_BYTES), "--tmpfs", str(home))
+    for real, place in tool_chains(home, environment, workspace):
+        view.add("--ro-bind", real, place)
+
+
+def tool_chains(
+    home: Path, environment: Mapping[str, str], workspace: Path
+) -> Iterator[tuple[str, str]]:
+    """Yield the folders of the tool chains there are: the real one, and where it is looked for."""
     seen: list[Path] = []
     for place in (*_chains(home, environment), *_chains_in_path(home, environment)):
         real = os.path.realpath(place)
@@ -214,7 +227,7 @@ def add_home(view: View, home: Path, environment: Mapping[str, str], workspace: 
         if _is_too_wide(Path(real), home, workspace):
             continue
         seen.append(Path(place))
-        view.add("--ro-bind", real, place)
+        yield real, place
 
 
 def _chains(home: Path, environment: Mapping[str, str]) -> Iterator[str]:
@@ -303,9 +316,15 @@ def safe_path(environment: Mapping[str, str]) -> str:
 
 
 def _hide_ours(view: View, workspace: Path, hidden: Iterable[Path]) -> None:
+    for ours in ours_within(workspace, hidden):
+        view.add("--tmpfs", ours)
+
+
+def ours_within(workspace: Path, hidden: Iterable[Path]) -> Iterator[str]:
+    """Yield the folders of ours that lie in a workspace."""
     for ours in {Path(os.path.realpath(each)) for each in hidden}:
         if _holds(workspace, ours) and ours != workspace and ours.exists():
-            view.add("--tmpfs", str(ours))
+            yield str(ours)
 
 
 def add_looked_at(
@@ -382,17 +401,24 @@ def add_workspace(
         if os.path.lexists(workspace / name):
             view.add("--ro-bind", "/dev/null", str(workspace / name))
     _hide(view, workspace, there)
-    for folder in () if ".git" in masks.names else _worktree(workspace):
+    for folder in needed_beside(workspace, home, has_history=".git" not in masks.names):
         view.add("--ro-bind", folder, folder)
+    _hide_ours(view, workspace, hidden)
+    # Last: what is mounted above one later would show it again.
+    _mask(view, workspace, masks)
+
+
+def needed_beside(workspace: Path, home: Path, *, has_history: bool) -> Iterator[str]:
+    """Yield the folders elsewhere that a workspace does not work without: where the repository of a
+    worktree is, and the Python behind a virtual environment.
+    """
+    yield from _worktree(workspace) if has_history else ()
     for name in _VENVS:
         prefix = python_behind(workspace / name)
         if prefix is None or prefix.startswith("/usr"):
             continue
         if not _is_too_wide(Path(prefix), home, workspace):
-            view.add("--ro-bind", prefix, prefix)
-    _hide_ours(view, workspace, hidden)
-    # Last: what is mounted above one later would show it again.
-    _mask(view, workspace, masks)
+            yield prefix
 
 
 def _standing(name: str, purpose: Literal["read", "write"]) -> str:
@@ -451,11 +477,16 @@ def _opened(root: int, name: str) -> int | None:
     return None
 
 
+def secrets_of(names: Iterable[str]) -> Iterator[str]:
+    """Yield those names of a workspace's root that no command sees: what holds secrets."""
+    for name in names:
+        if _standing(name, "read") == "secret" and name not in _NOT_HIDDEN:
+            yield name
+
+
 def _hide(view: View, workspace: Path, names: Iterable[str]) -> None:
     """Hide what holds secrets: behind a device that cannot be opened, or an empty folder."""
-    for name in names:
-        if _standing(name, "read") != "secret" or name in _NOT_HIDDEN:
-            continue
+    for name in secrets_of(names):
         with suppress(OSError):
             mode = (workspace / name).lstat().st_mode
             if stat.S_ISREG(mode):

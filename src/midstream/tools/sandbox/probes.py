@@ -21,16 +21,21 @@ from midstream.config.portable import SIGKILL, NotHere, own_user
 from midstream.config.private_files import make_private
 from midstream.safety.capability import SandboxLevel
 from midstream.system.supervisor import Child
-from midstream.tools.sandbox import seccomp
-from midstream.tools.sandbox.bwrap import NEEDED, PLACES, Bwrap, found_bwrap
+from midstream.tools.sandbox import bwrap as bubblewrap
+from midstream.tools.sandbox import seatbelt, seccomp
+from midstream.tools.sandbox.bwrap import NEEDED, Bwrap, found_bwrap
 from midstream.tools.sandbox.launch import Machinery, Prepared
 from midstream.tools.sandbox.mounts import made_devices
+from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt, found_seatbelt
 
 _PROBE_PROCESSES: Final = 48
 _PROBE_S: Final = 20.0
 _ENDING_S: Final = 10.0
 """What stays behind is ended with the sandbox's first process: that needs no time of its own."""
 _FILE: Final = "sandbox.json"
+
+_LEAST: Final = ("cannot read outside", "cannot write outside", "cannot write .git and .midstream")
+"""What does not keep even files is no sandbox, whatever else it does."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -60,39 +65,57 @@ class _Kept(msgspec.Struct, frozen=True):
     measured: Measured
 
 
-def measured(state: Path, *, places: tuple[str, ...] = PLACES, again: bool = False) -> Measured:
+def found_box(places: tuple[str, ...] | None = None) -> Bwrap | Seatbelt | str:
+    """Return this system's own sandbox, or why there is none, in words for a person.
+
+    `places` are where to look for it instead.
+    """
+    if sys.platform == "darwin":
+        return found_seatbelt(seatbelt.PLACES if places is None else places)
+    if sys.platform == "linux":
+        return found_bwrap(bubblewrap.PLACES if places is None else places)
+    return "midstream knows no sandbox of this system."
+
+
+def measured(
+    state: Path, *, places: tuple[str, ...] | None = None, again: bool = False
+) -> Measured:
     """Return the level of this machine's sandbox, for this user, as it was measured.
 
     A result other than `none` is kept in the folder `state` for as long as the kernel's start, the
     program and we are the same; `again` measures anew. Takes up to a second: call it in a thread.
     """
-    bwrap = found_bwrap(places)
-    if isinstance(bwrap, str):
-        return Measured(level="none", why=bwrap)
-    key = _key(bwrap)
+    box = found_box(places)
+    if isinstance(box, str):
+        return Measured(level="none", why=box)
+    key = _key(box)
     kept = None if again else _read(state / _FILE)
     if kept is not None and kept.key == key:
         return kept.measured
-    result = _measure(bwrap, state)
+    result = _measure(box, state)
     if result.level != "none":  # That may be a busy machine's doing: it is tried again.
         _write(state / _FILE, _Kept(key, result))
     return result
 
 
-def machinery(state: Path, bwrap: Bwrap, hidden: tuple[Path, ...] = ()) -> Machinery:
+def machinery(
+    state: Path, box: Bwrap | Seatbelt, hidden: tuple[Path, ...] = ()
+) -> Machinery | Seatbelt:
     """Return what sandboxes are made with. Root gets device nodes of its own, made in `state`."""
+    if isinstance(box, Seatbelt):
+        return msgspec.structs.replace(box, hidden=(state, *hidden))
     devices = Path(os.path.realpath(state / "dev")) if own_user() == 0 else None
     if devices is not None and not made_devices(devices):
         devices = None
     return Machinery(
-        bwrap=bwrap, machine=platform.machine(), devices=devices, hidden=(state, *hidden)
+        bwrap=box, machine=platform.machine(), devices=devices, hidden=(state, *hidden)
     )
 
 
-def _key(bwrap: Bwrap) -> str:
+def _key(box: Bwrap | Seatbelt) -> str:
     from midstream import __version__
 
-    parts = [platform.release(), platform.machine(), bwrap.path, bwrap.stamp, bwrap.version]
+    parts = [platform.release(), platform.machine(), box.path, box.stamp, _version(box)]
     parts += [__version__, str(own_user()), _inside_source(), sys.executable]
     for name in ("kernel/random/boot_id", "user/max_user_namespaces"):
         with contextlib.suppress(OSError):
@@ -129,13 +152,17 @@ def _write(path: Path, kept: _Kept) -> None:
 # --- measuring --------------------------------------------------------------------------------
 
 
-def _measure(bwrap: Bwrap, state: Path) -> Measured:
-    named = partial(Measured, bwrap=bwrap.path, version=bwrap.version)
+def _version(box: Bwrap | Seatbelt) -> str:
+    return box.version if isinstance(box, Bwrap) else ""
+
+
+def _measure(box: Bwrap | Seatbelt, state: Path) -> Measured:
+    named = partial(Measured, bwrap=box.path, version=_version(box))
     try:
         with tempfile.TemporaryDirectory(
             prefix="midstream-probe-", ignore_cleanup_errors=True
         ) as folder:
-            said, ended = _tried(machinery(state, bwrap), Path(folder))
+            said, ended = _tried(machinery(state, box), Path(folder))
     except OSError as error:
         return named(level="none", why=f"The sandbox does not start: {error}.")
     try:
@@ -143,21 +170,20 @@ def _measure(bwrap: Bwrap, state: Path) -> Measured:
     except (ValueError, TypeError):
         why = f"The sandbox does not start: {said.strip()[:400] or 'it said nothing'}"
         return named(level="none", why=why)
-    wanted = ".".join(map(str, NEEDED))
     probes.append(Probe("everything ends with the command", ended, "" if ended else "it ran on"))
-    probes.append(
-        Probe(
-            f"bubblewrap {wanted} or newer",
-            bwrap.is_new_enough(),
-            "" if bwrap.is_new_enough() else f"it is {bwrap.version}",
-        )
-    )
+    if isinstance(box, Bwrap):
+        why = "" if box.is_new_enough() else f"it is {box.version}"
+        wanted = ".".join(map(str, NEEDED))
+        probes.append(Probe(f"bubblewrap {wanted} or newer", not why, why))
     broken = [probe for probe in probes if not probe.held]
     why = "; ".join(f"{probe.name}: {probe.why}" for probe in broken)
-    return named(level="partial" if broken else "full", why=why, probes=tuple(probes))
+    level: SandboxLevel = "partial" if broken else "full"
+    if any(probe.name in _LEAST for probe in broken):
+        level = "none"
+    return named(level=level, why=why, probes=tuple(probes))
 
 
-def _tried(made: Machinery, folder: Path) -> tuple[str, bool]:
+def _tried(made: Machinery | Seatbelt, folder: Path) -> tuple[str, bool]:
     """Return what the probes said, and whether all that they left behind ended with them."""
     workspace, outside = folder / "workspace", folder / "outside"
     for each in (workspace, outside, workspace / ".git"):
@@ -173,21 +199,25 @@ def _tried(made: Machinery, folder: Path) -> tuple[str, bool]:
             "abstract": abstract,
             "null": [null.st_dev, null.st_ino],
             "processes": _PROBE_PROCESSES,
+            "tried": seatbelt.TRIED if isinstance(made, Seatbelt) else None,
         }
         argv = [interpreter(), "-I", "-S", "-c", _inside_source(), json.dumps(given)]
-        ready = Prepared(
-            msgspec.structs.replace(made, max_processes=_PROBE_PROCESSES),
+        if isinstance(made, Machinery):
+            made = msgspec.structs.replace(made, max_processes=_PROBE_PROCESSES)
+        ready = made.prepared(
             argv,
             workspace=workspace,
             environment={**os.environ, "MIDSTREAM_PROBE": secret},
             tag={},
         )
         with ready:
-            return _run(ready)
+            said, ended = _run(ready, workspace)
+            # Nothing is left behind where it is known to run on.
+            return said, ended and isinstance(made, Machinery)
 
 
-def _run(ready: Prepared) -> tuple[str, bool]:
-    child = Child((), folder=None, environment={}, box=lambda *_: ready)
+def _run(ready: Prepared | Sealed, workspace: Path) -> tuple[str, bool]:
+    child = Child((), folder=workspace, environment={}, box=lambda *_: ready)
     said = b""
 
     def hear(is_over: Callable[[], bool], seconds: float) -> None:
@@ -237,6 +267,7 @@ def _listening() -> Iterator[tuple[int, str]]:
         raise NotHere
     abstract = f"midstream-probe-{secrets.token_hex(8)}"
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
-        unix.bind("\0" + abstract)
-        unix.listen()
+        if sys.platform == "linux":  # No other system has sockets without a file.
+            unix.bind("\0" + abstract)
+            unix.listen()
         yield tcp.getsockname()[1], abstract

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from midstream.safety.capability import SandboxLevel
 from midstream.system.workspace_paths import Place
-from midstream.tools.sandbox.bwrap import PLACES, found_bwrap
 from midstream.tools.sandbox.landlock import Guarded, Lookout
 from midstream.tools.sandbox.launch import Machinery, Prepared
 from midstream.tools.sandbox.masks import NO_MASKS, Masks
 from midstream.tools.sandbox.mounts import home_of, unfit
-from midstream.tools.sandbox.probes import Measured, machinery, measured
+from midstream.tools.sandbox.probes import Measured, found_box, machinery, measured
+from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt
 
 if TYPE_CHECKING:
     from midstream.tools.sandbox.proxy import Proxy
@@ -30,7 +30,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, state: Path, *, hidden: Sequence[Path] = (), places: tuple[str, ...] = PLACES
+        self, state: Path, *, hidden: Sequence[Path] = (), places: tuple[str, ...] | None = None
     ) -> None:
         """Take the folder of the user's own state, where the measurement is kept.
 
@@ -40,7 +40,7 @@ class Sandbox:
         self._hidden = tuple(hidden)
         self._places = places
         self._lock = threading.Lock()
-        self._known: tuple[Measured, Machinery | None] | None = None
+        self._known: tuple[Measured, Machinery | Seatbelt | None] | None = None
         self._lookouts: dict[Path, Lookout] = {}
         self._seen: dict[Path, tuple[float, Guarded]] = {}
         self._is_unfit: dict[Path, bool] = {}
@@ -68,14 +68,14 @@ class Sandbox:
         """Return what was measured, or measure now. Blocks: call it in a thread."""
         return self._measured(again=again)[0]
 
-    def _measured(self, *, again: bool = False) -> tuple[Measured, Machinery | None]:
+    def _measured(self, *, again: bool = False) -> tuple[Measured, Machinery | Seatbelt | None]:
         with self._lock:
             if self._known is None or again:
                 result = measured(self._state, places=self._places, again=again)
-                bwrap = found_bwrap(self._places)
+                box = found_box(self._places)
                 made = None
-                if result.level != "none" and not isinstance(bwrap, str):
-                    made = machinery(self._state, bwrap, self._hidden)
+                if result.level != "none" and not isinstance(box, str):
+                    made = machinery(self._state, box, self._hidden)
                 self._known = (result, made)
             return self._known
 
@@ -113,7 +113,7 @@ class Sandbox:
         proxy: "Proxy | None" = None,
         guarded: Guarded | None = None,
         masks: Masks = NO_MASKS,
-    ) -> Prepared:
+    ) -> Prepared | Sealed:
         """Return a command ready to start inside; `environment` is what it may be handed on of. Blocks.
 
         `tag` marks the processes for those outside. With `network` it shares the machine's network, with a
@@ -128,8 +128,7 @@ class Sandbox:
         if made is None or trouble:
             raise OSError(trouble or result.why or "there is no sandbox")
         real = Path(os.path.realpath(workspace))
-        return Prepared(
-            made,
+        return made.prepared(
             argv,
             workspace=real,
             environment=environment,
@@ -159,7 +158,7 @@ class Sandbox:
             OSError: it cannot be prepared. Nothing was started.
         """
         made = self._measured()[1]
-        if made is None or not self.can_look(workspace):
+        if not isinstance(made, Machinery) or not self.can_look(workspace):
             raise OSError("there is no sandbox any more")
         return Prepared(
             made,
@@ -173,7 +172,7 @@ class Sandbox:
     def can_mask(self) -> bool:
         """Return whether a command can be kept from reading names of a workspace. Blocks."""
         result, made = self._measured()
-        return result.level == "full" and made is not None and made.bwrap.by_descriptor
+        return result.level == "full" and isinstance(made, Machinery) and made.bwrap.by_descriptor
 
     def guarded(self, workspace: Path) -> Guarded:
         """Return what of a folder is locked and shut for a command that starts now. Blocks."""
