@@ -38,7 +38,7 @@ Journaled before anyone hears of them, in order, and all that is needed to know 
 """
 
 _NOTICES = """
-## Notices
+## Transient events
 
 Shown while something happens, never journaled, and free to be lost.
 """

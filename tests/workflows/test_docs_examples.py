@@ -57,7 +57,7 @@ async def test_the_first_workflow_runs(workspace: Path) -> None:
 
     assert play.states() == ["start", "look", "again", "look", "again", "look", "stop"]
     assert run.output.startswith("[offline]")
-    assert run.contexts["desk"][0].text == "A haiku about rain."
+    assert run.contexts["talk"][0].text == "A haiku about rain."
 
 
 def test_the_readme_shows_the_same_first_workflow() -> None:
@@ -91,7 +91,7 @@ async def test_the_longer_one_folds_in_what_is_said(workspace: Path) -> None:
 
 
 def words(run: Run) -> list[str]:
-    return [message.text for message in run.contexts["desk"]]
+    return [message.text for message in run.contexts["talk"]]
 
 
 def test_the_role_is_sound() -> None:
