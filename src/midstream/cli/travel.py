@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--put-back", is_flag=True, help="Put files back as they were then.")
 @takes(*JSON)
 def fork(options: Options, run: str, at: int | None, put_back: bool) -> int:
-    """Make a new run of a run's past, and say what was done after that."""
+    """Make a new run of a run's first events, and list what it did after them."""
     from midstream.runtime.engine import run_repository, time_travel
 
     async def work(journal: Journal) -> "tuple[Fork, Run]":
