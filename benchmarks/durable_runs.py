@@ -18,7 +18,8 @@ from benchmarks.durable_transitions import stores
 from benchmarks.measuring import Figure, alone, on_a_loop
 from benchmarks.parked_memory import ASKING, CHOICES, Forgetful, finding_of, question_of, task_of
 from midstream.language.names import REQUEST_USERS_INPUT
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import ModelRequest
 from midstream.store.sqlite import SqliteStore

@@ -22,7 +22,8 @@ from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
 from midstream.core.notices import Envelope
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, keep, opened
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener

@@ -5,7 +5,8 @@ from typing import Any
 from midstream.core.run import Run
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import WorldTrouble
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.runtime.ports import ModelRequest
 from torture.branch_flows import OF_BRANCHES
 from torture.flow_kit import (

@@ -12,7 +12,8 @@ from midstream.config.trust import AGENTS, Change, TrustStore, granted
 from midstream.config.trust_preview import enables
 from midstream.core.guidance import MAX_GUIDANCE, guidance_from, is_outdated, system_message
 from midstream.language.errors import NotTrusted
-from midstream.language.spec import Definition, Guidance, Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition, Guidance, Role
 from midstream.runtime.workflow_library import WorkflowLibrary
 
 

@@ -11,7 +11,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.private_files import FileMissing
 from midstream.config.trust import Grant, TrustStore, session_grant
 from midstream.language.errors import NotTrusted, OurBug, UserMistake, WorldTrouble
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 
 
 class Place:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from midstream.config.permission_rules import RULE_KEYS
 from midstream.config.settings import KEYS, read_settings, with_mode
 from midstream.language.json_text import parse
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 
 CODER = Mode("role", "coder")
 

@@ -30,7 +30,8 @@ from midstream.core.data_edits import Assign, Remove, Splice
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import Inbox, InputRecord, Run, RunUsage
-from midstream.language.spec import Budget, Definition, plan_of
+from midstream.language.plan import plan_of
+from midstream.language.spec import Budget, Definition
 from midstream.views.difference import first_difference
 
 KINDS: tuple[type[e.Fact], ...] = get_args(e.AnyFact)

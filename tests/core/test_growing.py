@@ -28,7 +28,8 @@ from midstream.core.events import Usage
 from midstream.core.inputs import ModelReplied, Start, UserSaid
 from midstream.core.pending import pending
 from midstream.core.run import Run
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.testing.fakes import FakeTools
 
 STEPS = st.lists(st.tuples(st.integers(0, 300), st.integers(-1, 300)), max_size=300)

@@ -25,7 +25,8 @@ from midstream.core.summaries import (
     summary_key,
     why_not,
 )
-from midstream.language.spec import Definition, Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition, Role
 from midstream.views.listing import Summary
 
 LONG = "word " * 200

@@ -26,7 +26,8 @@ from midstream.core import inputs
 from midstream.core.decide.decide import decide
 from midstream.core.pending import handler_key
 from midstream.core.run import Run
-from midstream.language.spec import Context, Input, Role, StartingMessage, State, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Context, Input, Role, StartingMessage, State
 
 FULL = flow(
     state("start", "dude", pre_handler="pre", post_handler="post", transition_handler="go"),

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
+from midstream.language.plan import plan_of
 from midstream.language.problem import Problem
-from midstream.language.spec import Role, ToolSpec, Workflow, plan_of
+from midstream.language.spec import Role, ToolSpec, Workflow
 
 CORPUS = Path(__file__).parents[1] / "workflows" / "corpus"
 ROLES = {"coder": Role(), "judge": Role(), "idler": Role(includedTools=("x",))}

@@ -10,8 +10,7 @@ from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
 from midstream.language.lint_graph import circles
 from midstream.language.lint_schema import KEYWORDS, check_schema, check_value
-from midstream.language.problem import Problem
-from midstream.language.shape import Report
+from midstream.language.problem import Problem, Report
 from midstream.language.spec import Role
 from midstream.tools.validation import validate
 

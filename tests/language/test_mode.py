@@ -3,7 +3,7 @@
 import pytest
 
 from midstream.language.errors import UserMistake
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 
 
 @pytest.mark.parametrize("text", ["role:dude", "workflow:code_architecture_review", "role:a:b c"])

@@ -19,7 +19,8 @@ from midstream.core.inputs import RequestedCall
 from midstream.core.run import Correction, Run, Turn, Visit
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Outcome
-from midstream.language.spec import ParsingTool, Role, ToolSpec, plan_of
+from midstream.language.plan import plan_of
+from midstream.language.spec import ParsingTool, Role, ToolSpec
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import define

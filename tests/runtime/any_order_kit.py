@@ -37,7 +37,8 @@ from midstream.core.pending import (
 from midstream.core.run import Run
 from midstream.language.errors import JournalFull, WorldTrouble
 from midstream.language.names import REQUEST_USERS_INPUT, Effect, Json
-from midstream.language.spec import Definition, Role, ToolSpec, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition, Role, ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import (
     HandlerResult,

@@ -10,7 +10,8 @@ from midstream.core.conversation import SUMMARY
 from midstream.core.run import Run
 from midstream.core.summaries import SUMMARY_STATE
 from midstream.language.errors import UserMistake
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.remote import RemoteMachine

@@ -6,7 +6,8 @@ from types import FrameType
 from midstream.app.status_model import StatusModel
 from midstream.core.costs import costs
 from midstream.core.events import Usage
-from midstream.language.spec import Budget, Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Budget, Role
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 from midstream.store.memory import MemoryStore

@@ -12,7 +12,8 @@ from two_processes import DEADLINE_S, Place, place
 from midstream.config.manager import ConfigManager
 from midstream.core.events import DefinitionChanged
 from midstream.language.errors import DefinitionDiffers, RunOwned, UserMistake
-from midstream.language.spec import Definition, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
 from midstream.runtime.state_machine import WorkflowStateMachine

@@ -7,7 +7,7 @@ from typing import Final
 
 from midstream.core.inputs import RequestedCall
 from midstream.language.names import Json
-from midstream.language.spec import SUBMIT
+from midstream.language.plan import SUBMIT
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import call
 from support.stage import (

@@ -19,7 +19,8 @@ from midstream.core.notices import (
 from midstream.core.question import Question
 from midstream.core.run import Inbox, InputRecord, Run
 from midstream.language.names import Disposition, Outcome, QuestionKind
-from midstream.language.spec import Definition, Role, State, Workflow, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition, Role, State, Workflow
 from midstream.tui.event_lines import Block, Words, plain_words
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.styled_lines import Line, rows, to_plain

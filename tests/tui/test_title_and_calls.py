@@ -12,7 +12,8 @@ from midstream.config.notifications import Notifications
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
-from midstream.language.spec import Role, State, Workflow, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role, State, Workflow
 from midstream.tui.desktop import Calls, Title, folder_name, title_of
 
 BUSY = Status(mode="workflow:review", enter="", state="look", busy=True)

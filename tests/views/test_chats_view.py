@@ -9,7 +9,8 @@ from midstream.core.inputs import Compact, ModelReplied, Rename
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.core.summaries import summary_key
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.views.amounts import ago
 from midstream.views.cells import cells
 from midstream.views.listing import Summary, chat_rows, named_like, price_of, summarised, title_of

@@ -21,7 +21,7 @@ from midstream.core.conversation import ToolCall, tokens_in
 from midstream.core.inputs import Halt
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.language import spec
+from midstream.language import plan, spec
 from midstream.language.names import Outcome
 from midstream.views.amounts import in_short, span_words, token_words
 from midstream.views.calls_in_words import call_words, result_words
@@ -393,7 +393,7 @@ def test_what_fills_the_window_is_told_by_kind() -> None:
 
 def test_the_words_of_agents_md_are_counted_apart_and_once() -> None:
     role = spec.Role(systemMessage="Be kind.", agentsFile=True)
-    definition = spec.chat_definition(
+    definition = plan.chat_definition(
         "dude", role, {}, (spec.Guidance(source="workspace", text="x" * 4000),)
     )
     run, _ = tell(definition, says("hi"))

@@ -4,7 +4,8 @@ from storytelling import TOOLS, Step, asks, call, done, replies, says, tell
 
 from midstream.core.events import AnyFact, InputDisposed, InputReceived
 from midstream.core.notices import Envelope
-from midstream.language.spec import Role, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role
 from midstream.views.listing import Summary, summarised
 from midstream.views.turns import history_lines, history_of, past_of, turns_of
 

@@ -4,7 +4,8 @@ from storytelling import call, flow, go, replies, says, state, tell
 
 from midstream.core.inputs import Halt
 from midstream.core.run import Run
-from midstream.language.spec import Role, State, Workflow, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Role, State, Workflow
 from midstream.views.undelivered import waiting
 
 

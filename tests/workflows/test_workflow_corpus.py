@@ -12,8 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from midstream.language.json_text import Node, parse
-from midstream.language.problem import as_text
-from midstream.language.shape import Report, fit, without_schema
+from midstream.language.problem import Report, as_text
+from midstream.language.shape import fit, without_schema
 from midstream.language.spec import ParsingTool, Role, ToolSpec, Workflow
 from midstream.runtime.loader import check_workflow, load_workflow
 from midstream.views.file_schema import workflow_schema

@@ -23,11 +23,10 @@ from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
-from midstream.language.errors import UserMistake
-from midstream.language.mode import Mode
-from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import Definition, chat_definition
+from midstream.language.errors import UserMistake, did_you_mean
+from midstream.language.names import Json, Mode
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition
 from midstream.runtime.engine.open_run import found
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, mail_taken, take_up

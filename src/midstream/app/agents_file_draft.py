@@ -14,8 +14,7 @@ from midstream.app.session import Session
 from midstream.config.private_files import way_out
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.language.mode import Mode
-from midstream.language.names import Json
+from midstream.language.names import Json, Mode
 from midstream.language.spec import Role
 from midstream.models.model_names import is_offline
 from midstream.system.offloop import in_thread

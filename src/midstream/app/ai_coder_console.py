@@ -1,6 +1,6 @@
 """AICoderConsole: a session behind a UI. A line typed there is a command, a goodbye, or words for a run.
 
-A chat with a role is a run like every other (`language.spec.chat_definition`), so the steering of a chat
+A chat with a role is a run like every other (`language.plan.chat_definition`), so the steering of a chat
 is the steering of a workflow. The mode (`type:name`) says which run a line is for.
 """
 

@@ -15,8 +15,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.private_files import require_private
 from midstream.config.trust import TrustStatus, TrustStore
-from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.language.nearest import did_you_mean
+from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.spec import ToolSpec
 from midstream.safety.capability import PermissionMode
 from midstream.system.own_process import own_redactor

@@ -8,8 +8,7 @@ import msgspec
 
 from midstream.app.run_sentences import name_of, short_of
 from midstream.core.notices import Envelope
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import nearest
+from midstream.language.errors import UserMistake, nearest
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import KeptRun

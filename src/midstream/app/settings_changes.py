@@ -5,7 +5,7 @@ import os
 from midstream.config.manager import ConfigManager
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.config.user_settings import effect, explained, set_own, unset_own
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 from midstream.models.model_names import checked
 
 

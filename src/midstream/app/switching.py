@@ -11,11 +11,9 @@ from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import remember_coder
 from midstream.core.guidance import AGENTS_FILE, is_outdated
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
-from midstream.language.mode import Mode
-from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import chat_definition
+from midstream.language.errors import UserMistake, did_you_mean
+from midstream.language.names import Json, Mode
+from midstream.language.plan import chat_definition
 from midstream.runtime.ports import Machine
 from midstream.system.offloop import in_thread
 from midstream.views.run_status import where

@@ -17,7 +17,7 @@ from midstream.config.newcomer import is_new, remember_coder, remember_welcome
 from midstream.config.open_settings import require_trust
 from midstream.config.trust import TrustStatus, TrustStore
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import (
     HANGUPS,

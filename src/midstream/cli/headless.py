@@ -24,10 +24,11 @@ from midstream.core.routing import branch_at
 from midstream.core.run import Run
 from midstream.language.errors import (
     UserMistake,
+    did_you_mean,
 )
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import ToolSpec, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import ToolSpec
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.ports import Machine
 from midstream.runtime.workflow_library import WorkflowLibrary

@@ -17,9 +17,8 @@ from midstream.config.directories import BUILT_IN, WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import read_untrusted, require_trust
 from midstream.config.private_files import CHECK_NAME, shown_path, write_whole
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
 from midstream.language.spec import Definition
 from midstream.safety.sanitize import sanitized
 from midstream.system.own_process import complain

@@ -17,8 +17,7 @@ from midstream import __version__
 from midstream.cli.console import console
 from midstream.cli.options import CONSOLE, options_of, with_options
 from midstream.cli.output import FAILED, INTERRUPTED, SIGNALLED, USAGE, end_with
-from midstream.language.errors import REPORT_BUG, MidstreamError
-from midstream.language.nearest import nearest
+from midstream.language.errors import REPORT_BUG, MidstreamError, nearest
 from midstream.system.own_process import (
     CleanStderr,
     OutputLost,

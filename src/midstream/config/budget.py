@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
-from midstream.language.shape import Report, clip, fit, shown
+from midstream.language.problem import Report
+from midstream.language.shape import fit, shown
 
 BUDGET: Final = "budget"
 BUDGET_PARTS: Final = {

@@ -2,8 +2,10 @@
 
 from typing import Final, Literal, TypeAlias
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
-from midstream.language.shape import Report, clip, fit
+from midstream.language.problem import Report
+from midstream.language.shape import fit
 
 EDITING: Final = "editing"
 

@@ -51,11 +51,16 @@ from midstream.config.settings import (
     with_mode,
 )
 from midstream.config.trust import Grant
-from midstream.language.errors import MidstreamError, NotTrusted, OurBug, UserMistake, WorldTrouble
+from midstream.language.errors import (
+    MidstreamError,
+    NotTrusted,
+    OurBug,
+    UserMistake,
+    WorldTrouble,
+    did_you_mean,
+)
 from midstream.language.json_text import parse
-from midstream.language.mode import Mode
-from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
+from midstream.language.names import Json, Mode
 from midstream.language.problem import Problem
 from midstream.language.spec import Budget, Role
 from midstream.safety.capability import PermissionMode

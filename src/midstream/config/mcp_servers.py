@@ -14,10 +14,10 @@ import msgspec
 
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import shown_path
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import MidstreamError, clip
 from midstream.language.json_text import Member, Node
-from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, read_file
+from midstream.language.problem import Problem, Report
+from midstream.language.shape import fit, read_file
 from midstream.safety.redaction import secret_values
 
 SERVERS: Final = "mcpServers"

@@ -2,8 +2,10 @@
 
 from typing import Final, Literal, TypeAlias
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
-from midstream.language.shape import Report, clip, fit
+from midstream.language.problem import Report
+from midstream.language.shape import fit
 
 Notifications: TypeAlias = Literal["off", "bell", "desktop"]
 """How: not at all, by the terminal's bell, by a notification of the desktop."""

@@ -8,8 +8,10 @@ everything as long as such a text is in it. A slip of the pen must not let happe
 import json
 from typing import Final
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
-from midstream.language.shape import Report, clip, fit, shown
+from midstream.language.problem import Report
+from midstream.language.shape import fit, shown
 
 PERMISSION_MODE: Final = "permissionMode"
 PERMISSION_MODES: Final = ("plan", "ask", "auto")

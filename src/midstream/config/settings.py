@@ -13,12 +13,11 @@ from midstream.config.permission_rules import (
     read_permission_mode,
     read_permissions,
 )
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, clip
 from midstream.language.json_text import Member, Node
-from midstream.language.mode import Mode
-from midstream.language.names import Json
-from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, read_file, shown
+from midstream.language.names import Json, Mode
+from midstream.language.problem import Problem, Report
+from midstream.language.shape import fit, read_file, shown
 
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"

@@ -25,10 +25,9 @@ from midstream.config.settings import (
     MODELS,
     read_settings,
 )
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, nearest
 from midstream.language.json_text import parse
 from midstream.language.names import Json
-from midstream.language.nearest import nearest
 from midstream.language.problem import Problem
 from midstream.safety.redaction import Redactor
 

@@ -37,6 +37,7 @@ from midstream.core.run import (
     Visit,
 )
 from midstream.language import spec
+from midstream.language.plan import NO_PLAN
 from midstream.safety.redaction import Redactor
 
 FORMAT = 6
@@ -248,7 +249,7 @@ def _bare(run: Run) -> Run:
     return replace(
         run,
         definition=None,
-        plan=spec.NO_PLAN,
+        plan=NO_PLAN,
         visit=replace(run.visit, branches=_bare_all(run.visit.branches)),
         halt=replace(run.halt, cuts=cuts),
     )

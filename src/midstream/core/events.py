@@ -12,10 +12,10 @@ import msgspec
 
 from midstream.core.conversation import ToolCall
 from midstream.core.data_edits import Edit
+from midstream.language.errors import Fault
 from midstream.language.names import (
     Disposition,
     ErrorKind,
-    Fault,
     Json,
     Outcome,
     Policy,

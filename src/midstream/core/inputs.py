@@ -10,7 +10,8 @@ import msgspec
 
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, Usage
-from midstream.language.names import Fault, Json, Outcome, Policy
+from midstream.language.errors import Fault
+from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import Budget, Definition
 
 EffectKey: TypeAlias = tuple[int | str, ...]

@@ -22,8 +22,8 @@ from midstream.core.run import (
     Run,
 )
 from midstream.core.summaries import summary_key
-from midstream.language.branch_spec import wait_of
 from midstream.language.names import Json, Slot
+from midstream.language.plan import wait_of
 from midstream.language.spec import Ask
 
 

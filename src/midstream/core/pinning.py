@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from midstream.core.run import Run
-from midstream.language.branch_spec import branch_definition
-from midstream.language.spec import Definition, Workflow, flow_of
+from midstream.language.plan import branch_definition, flow_of
+from midstream.language.spec import Definition, Workflow
 
 
 def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:

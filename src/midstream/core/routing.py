@@ -18,7 +18,7 @@ import msgspec
 
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.language.nearest import nearest
+from midstream.language.errors import nearest
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

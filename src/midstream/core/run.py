@@ -1,7 +1,7 @@
 """A run as one value: all that is true of it after the facts so far.
 
 A run moves through its states by phases. Which phases a state has is read off its spec
-(`language.spec.flow_of`); which one stands now decides what the run is owed (`midstream.core.pending`):
+(`language.plan.flow_of`); which one stands now decides what the run is owed (`midstream.core.pending`):
 
     waiting   for the user's words (`awaits_input`, or the input of the workflow)
     pre       the pre_handler runs
@@ -28,18 +28,19 @@ from msgspec.structs import replace
 from midstream.core.conversation import Message, ToolCall
 from midstream.core.events import Usage
 from midstream.core.question import Question
+from midstream.language.errors import Fault
 from midstream.language.names import (
     START,
     Disposition,
     Effect,
     ErrorKind,
-    Fault,
     Json,
     Outcome,
     Phase,
     Policy,
 )
-from midstream.language.spec import NO_PLAN, Ask, Budget, Definition, Plan
+from midstream.language.plan import NO_PLAN, Plan
+from midstream.language.spec import Ask, Budget, Definition
 
 Status: TypeAlias = Literal["running", "finished", "failed", "stopped"]
 

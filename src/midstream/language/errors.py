@@ -1,11 +1,19 @@
-"""Errors, sorted by whose move it is. Each carries a hint a tired person can act on."""
+"""Errors, sorted by whose move it is, and the words of one: what happened, what may have been meant.
 
-from typing import ClassVar
+Each carries a hint a tired person can act on.
+"""
 
-from midstream.language.names import Fault
+import re
+from collections.abc import Iterable
+from typing import ClassVar, Literal, TypeAlias
+
+Fault: TypeAlias = Literal["author", "user", "world", "bug"]
+"""Whose move an error is."""
 
 REPORT_BUG = "This is a bug in midstream: please report it."
 
+
+# --- words --------------------------------------------------------------------------------------
 
 _ENDS = (".", "!", "?", ":", ";", "…")
 
@@ -16,6 +24,41 @@ def with_hint(what: str, hint: str) -> str:
     if what and hint and not what.rstrip("\"'”’»`").endswith(_ENDS):
         what += "."
     return f"{what} {hint}".strip()
+
+
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def clip(text: str, max_chars: int = 60) -> str:
+    """Return foreign text fit for a one-line message: no control characters, not too long."""
+    line = _UNSHOWN.sub("\ufffd", text)
+    return line if len(line) <= max_chars else f"{line[: max_chars - 3]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, None when none is much like it.
+
+    The only one that has it for a part is like it, as `workflow_name` is like `name`.
+    """
+    from difflib import get_close_matches  # what goes well never needs it
+
+    by_fold = {word.casefold(): word for word in known}
+    found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
+    if not found:
+        found = [word for word in by_fold if name.casefold() in word.split("_")]
+    return by_fold[found[0]] if len(found) == 1 else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint: the nearest name, else the list of those there are."""
+    known = list(known)
+    best = nearest(name, known)
+    if best is not None:
+        return f"Did you mean {best!r}?"
+    return f"There are: {', '.join(sorted(known))}." if known else "There are none."
+
+
+# --- errors -------------------------------------------------------------------------------------
 
 
 class MidstreamError(Exception):

@@ -16,11 +16,10 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from midstream.language.errors import AuthorMistake
-from midstream.language.missing_parts import hint_for
+from midstream.language.data_paths import hint_for
+from midstream.language.errors import AuthorMistake, clip
 from midstream.language.names import Json
 from midstream.language.patterns import Pattern
-from midstream.language.shape import clip
 
 MAX_WORK: Final = 50_000
 """Steps of one evaluation: 10 to 15 ms on a plain machine. About 200,000 characters for `matches`."""

@@ -29,13 +29,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
-from midstream.language.errors import BadText
+from midstream.language.errors import BadText, clip, did_you_mean, nearest
 from midstream.language.evaluation import MAX_INT, ExpressionFailed, evaluate
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean, nearest
 from midstream.language.patterns import BadPattern, Pattern
 from midstream.language.patterns import compiled as compiled_pattern
-from midstream.language.shape import clip
 
 __all__ = ["FUNCTIONS", "ROOTS", "BadExpression", "Expression", "ExpressionFailed", "compiled"]
 

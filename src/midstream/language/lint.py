@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
 from midstream.language.lint_data import check_data
 from midstream.language.lint_graph import check_transitions
@@ -26,8 +27,8 @@ from midstream.language.lint_scopes import (
 from midstream.language.lint_states import check_budget, check_state_alone
 from midstream.language.lint_text import check_path, check_texts
 from midstream.language.names import STOP
-from midstream.language.problem import Problem, has_errors
-from midstream.language.shape import Report, clip, fit, read_file, shown
+from midstream.language.problem import Problem, Report, has_errors
+from midstream.language.shape import fit, read_file, shown
 from midstream.language.spec import Role, State, ToolSpec, Workflow
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array")

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
 from midstream.language.lint_scopes import Names, Scope, branch_name, has_handler, stops
 from midstream.language.lint_text import Reading, readings
 from midstream.language.names import RESUME, START, STOP
-from midstream.language.shape import Report, clip
+from midstream.language.problem import Report
 from midstream.language.spec import Input
 from midstream.language.templates import ROOTS
 

@@ -7,6 +7,7 @@ can be reached, every state may be.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from midstream.language.errors import clip, nearest
 from midstream.language.expressions import BadExpression, compiled
 from midstream.language.json_text import Node
 from midstream.language.lint_scopes import (
@@ -21,8 +22,7 @@ from midstream.language.lint_scopes import (
     written_ways,
 )
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP
-from midstream.language.nearest import nearest
-from midstream.language.shape import Report, clip
+from midstream.language.problem import Report
 
 _ENDS = {START: "where the workflow begins", STOP: "where it ends"}
 _BOUNDS = ("max_visits", "budget", "ask", "awaits_input")

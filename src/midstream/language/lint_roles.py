@@ -5,11 +5,12 @@ from collections.abc import Collection
 import msgspec
 from msgspec.structs import replace
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Member, Node
 from midstream.language.lint_schema import check_schema
 from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, UNTYPABLE, Json
-from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, read_file
+from midstream.language.problem import Problem, Report
+from midstream.language.shape import fit, read_file
 from midstream.language.spec import Role
 
 FREE_FORM: dict[str, Json] = {"type": "object", "additionalProperties": True}

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
 from midstream.language.names import Json
-from midstream.language.shape import Report, clip, shown
+from midstream.language.problem import Report
+from midstream.language.shape import shown
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 

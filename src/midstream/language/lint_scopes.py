@@ -10,10 +10,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from midstream.language.errors import clip
 from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
 from midstream.language.json_text import Node
 from midstream.language.names import STOP, UNTYPABLE
-from midstream.language.shape import Report, clip
+from midstream.language.problem import Report
 from midstream.language.spec import Role, ToolSpec
 
 WORK = ("agent", "tool", "ask", "wait", "parallel", "for_each", "workflow")
@@ -67,7 +68,7 @@ def branches_of(state: Node) -> tuple[Node, ...]:
 
 
 def branch_name(branch: Node, number: int) -> str:
-    """Return what a branch of a `parallel` state is called: see `midstream.language.branch_spec`."""
+    """Return what a branch of a `parallel` state is called: see `midstream.language.plan`."""
     if branch.kind == "string":
         return str(branch.value)
     for key in ("name", "state"):

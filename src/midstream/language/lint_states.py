@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Node
 from midstream.language.lint_schema import check_schema, check_value
 from midstream.language.lint_scopes import (
@@ -21,9 +22,10 @@ from midstream.language.lint_scopes import (
     work_of,
 )
 from midstream.language.names import REQUEST_USERS_INPUT, STOP
-from midstream.language.shape import Report, clip, shown
+from midstream.language.plan import time_of
+from midstream.language.problem import Report
+from midstream.language.shape import shown
 from midstream.language.templates import ROOTS
-from midstream.language.times import time_of
 
 _NEEDS: Final = {
     "prompt": ("agent",),

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from midstream.language.errors import clip
 from midstream.language.expressions import BadExpression
 from midstream.language.expressions import compiled as expression_of
 from midstream.language.json_text import Node
 from midstream.language.lint_scopes import Known, Names, Scope, branches_of
 from midstream.language.names import STOP
-from midstream.language.shape import Report, clip
+from midstream.language.problem import Report
 from midstream.language.spec import Role
 from midstream.language.templates import ROOTS, BadTemplate
 from midstream.language.templates import compiled as template_of

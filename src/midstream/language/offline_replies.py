@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from midstream.language.errors import clip
 from midstream.language.json_text import Member, Node
 from midstream.language.lint_scopes import branches_of
 from midstream.language.names import Json
-from midstream.language.problem import Problem
-from midstream.language.shape import Report, clip, fit, read_file
+from midstream.language.problem import Problem, Report
+from midstream.language.shape import fit, read_file
 
 DEFAULT = "default"
 """Stands for every agent, or every state, that is not named."""

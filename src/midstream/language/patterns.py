@@ -21,8 +21,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 
-from midstream.language.errors import BadText
-from midstream.language.shape import clip
+from midstream.language.errors import BadText, clip
 
 MAX_CHARS: Final = 300
 """Characters of a pattern."""

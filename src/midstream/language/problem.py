@@ -1,9 +1,12 @@
-"""A problem of a file a person wrote: where it is, what was expected, what to write instead."""
+"""Problems of a file a person wrote: where each is, what was expected, what to write instead."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from midstream.language.errors import clip, nearest
+from midstream.language.json_text import Flaw, Member, Node
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -48,3 +51,73 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 def as_text(problems: Iterable[Problem]) -> str:
     """Return the problems as text, one a line."""
     return "\n".join(map(str, problems))
+
+
+_MAX_HINTS = 100
+_MAX_NAMES = 500
+_MAX_LISTED = 12
+
+
+class Report:
+    """The problems of one file, gathered as they are found.
+
+    `error_count` is how many of the recorded ones are errors, those of the reading left out.
+    """
+
+    __slots__ = ("_file", "_problems", "error_count")
+
+    def __init__(self, file: str, flaws: Iterable[Flaw] = ()) -> None:
+        self._file = file
+        self.error_count = 0
+        self._problems: list[Problem] = []
+        for flaw in flaws:
+            self._add(flaw, flaw.message, flaw.hint, "error")
+
+    def error(self, where: Node | Member, message: str, hint: str = "") -> None:
+        """Record what keeps the file from being used: of a value, or of a key itself."""
+        self.error_count += 1
+        self._add(where, message, hint, "error")
+
+    def warning(self, where: Node | Member, message: str, hint: str = "") -> None:
+        """Record what looks like a slip but does no harm."""
+        self._add(where, message, hint, "warning")
+
+    def nearest(self, name: str, known: Collection[str]) -> str | None:
+        """Return the known name most like `name`, None when none is much like it.
+
+        Looking for it is slow, so a file with very many problems or names gets no such help.
+        """
+        if len(self._problems) > _MAX_HINTS or len(known) > _MAX_NAMES:
+            return None
+        return nearest(name[:_MAX_NAMES], known)
+
+    def near(self, name: str, known: Collection[str]) -> str:
+        """Return a hint: the nearest of the known names, else those there are, else nothing."""
+        best = self.nearest(name, known)
+        if best is not None:
+            return f'Did you mean "{clip(best)}"?'
+        if not known or len(known) > _MAX_NAMES:
+            return ""
+        listed = ", ".join(clip(name) for name in sorted(known)[:_MAX_LISTED])
+        more = len(known) - _MAX_LISTED
+        return f"There are: {listed}{f' and {more} more' if more > 0 else ''}."
+
+    def _add(
+        self, where: Node | Member | Flaw, message: str, hint: str, severity: Severity
+    ) -> None:
+        self._problems.append(
+            Problem(
+                file=self._file,
+                line=where.line,
+                column=where.column,
+                path=where.path,
+                message=message,
+                hint=hint,
+                severity=severity,
+            )
+        )
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what was found, in the file's order."""
+        return in_order(self._problems)

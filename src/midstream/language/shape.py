@@ -4,8 +4,7 @@ The types of `midstream.language.spec` are the file format, so they are what a f
 a key added to a type is a key the file may have, and the two cannot drift apart.
 """
 
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -13,80 +12,12 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, replace
 
-from midstream.language.json_text import Flaw, Kind, Member, Node, parse
+from midstream.language.errors import clip
+from midstream.language.json_text import Kind, Node, parse
 from midstream.language.names import Json
-from midstream.language.nearest import nearest
-from midstream.language.problem import Problem, Severity, in_order
+from midstream.language.problem import Report
 
-_MAX_HINTS = 100
-_MAX_NAMES = 500
-_MAX_LISTED = 12
 _MAX_KEYS = 8
-
-
-class Report:
-    """The problems of one file, gathered as they are found.
-
-    `error_count` is how many of the recorded ones are errors, those of the reading left out.
-    """
-
-    __slots__ = ("_file", "_problems", "error_count")
-
-    def __init__(self, file: str, flaws: Iterable[Flaw] = ()) -> None:
-        self._file = file
-        self.error_count = 0
-        self._problems: list[Problem] = []
-        for flaw in flaws:
-            self._add(flaw, flaw.message, flaw.hint, "error")
-
-    def error(self, where: Node | Member, message: str, hint: str = "") -> None:
-        """Record what keeps the file from being used: of a value, or of a key itself."""
-        self.error_count += 1
-        self._add(where, message, hint, "error")
-
-    def warning(self, where: Node | Member, message: str, hint: str = "") -> None:
-        """Record what looks like a slip but does no harm."""
-        self._add(where, message, hint, "warning")
-
-    def nearest(self, name: str, known: Collection[str]) -> str | None:
-        """Return the known name most like `name`, None when none is much like it.
-
-        Looking for it is slow, so a file with very many problems or names gets no such help.
-        """
-        if len(self._problems) > _MAX_HINTS or len(known) > _MAX_NAMES:
-            return None
-        return nearest(name[:_MAX_NAMES], known)
-
-    def near(self, name: str, known: Collection[str]) -> str:
-        """Return a hint: the nearest of the known names, else those there are, else nothing."""
-        best = self.nearest(name, known)
-        if best is not None:
-            return f'Did you mean "{clip(best)}"?'
-        if not known or len(known) > _MAX_NAMES:
-            return ""
-        listed = ", ".join(clip(name) for name in sorted(known)[:_MAX_LISTED])
-        more = len(known) - _MAX_LISTED
-        return f"There are: {listed}{f' and {more} more' if more > 0 else ''}."
-
-    def _add(
-        self, where: Node | Member | Flaw, message: str, hint: str, severity: Severity
-    ) -> None:
-        self._problems.append(
-            Problem(
-                file=self._file,
-                line=where.line,
-                column=where.column,
-                path=where.path,
-                message=message,
-                hint=hint,
-                severity=severity,
-            )
-        )
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Return what was found, in the file's order."""
-        return in_order(self._problems)
 
 
 def read_file(text: str, file: str) -> tuple[Node | None, Report]:
@@ -293,12 +224,3 @@ def shown(node: Node) -> str:
             return f'"{clip(node.value)}"'
         case "boolean" | "null" | "number":
             return msgspec.json.encode(node.value).decode()
-
-
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def clip(text: str, max_chars: int = 60) -> str:
-    """Return foreign text fit for a one-line message: no control characters, not too long."""
-    line = _UNSHOWN.sub("\ufffd", text)
-    return line if len(line) <= max_chars else f"{line[: max_chars - 3]}..."

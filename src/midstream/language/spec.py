@@ -5,13 +5,11 @@ that a file decodes straight into these types. `midstream.language.lint` reports
 file in full; these types hold what is right.
 """
 
-from collections import deque
-from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from midstream.language.names import Effect, ErrorKind, Json, Phase, Policy, Slot
+from midstream.language.names import Effect, ErrorKind, Json, Policy
 
 
 class StartingMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,18 +41,20 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.name or self.agent_role
 
 
-class Transition(
+class _Part(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
+    """A part of a state, stored without what stands at its default."""
+
+
+class Transition(_Part, frozen=True, kw_only=True):
     """Where to go `when` an expression is true. Without `when` it always is. See `expressions`."""
 
     to: str
     when: str | None = None
 
 
-class Ask(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Ask(_Part, frozen=True, kw_only=True):
     """A question a state asks by itself. Strings in `question` and `choices` are templates.
 
     `schema` is a JSON Schema the answer must fit. `deadline_s` is in seconds from when it was asked;
@@ -71,18 +71,14 @@ class Ask(
     to: str | None = None
 
 
-class Wait(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Wait(_Part, frozen=True, kw_only=True):
     """A pause: so many `seconds`, or `until` a time (RFC 3339; a template)."""
 
     seconds: float | None = None
     until: str | None = None
 
 
-class Branch(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Branch(_Part, frozen=True, kw_only=True):
     """One of the branches of a `parallel` state: either it begins at a `state` of the workflow and
     ends at `stop`, or it has `states` of its own and begins at the first of them.
 
@@ -100,9 +96,7 @@ class Branch(
     output: str | None = None
 
 
-class ForEach(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ForEach(_Part, frozen=True, kw_only=True):
     """A branch for each item of the list at the path `items`, at most `max_concurrency` at once.
 
     The rest is as in `Branch`. A branch's `${input}` is its item, its `${variables.index}` the number
@@ -118,9 +112,7 @@ class ForEach(
     max_concurrency: int = 4
 
 
-class SubWorkflow(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class SubWorkflow(_Part, frozen=True, kw_only=True):
     """Another workflow run as a state. Strings in `input` and `variables` are templates.
 
     `output` says where parts of what it leaves go: keys are paths into `common_data`, values paths
@@ -133,9 +125,7 @@ class SubWorkflow(
     output: dict[str, str] = {}
 
 
-class Retry(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Retry(_Part, frozen=True, kw_only=True):
     """How often a state is tried, first try included, and the seconds between (doubled each time)."""
 
     max_attempts: int = 3
@@ -143,9 +133,7 @@ class Retry(
     on: tuple[ErrorKind, ...] = ("model", "tool", "handler", "timeout")
 
 
-class Catch(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Catch(_Part, frozen=True, kw_only=True):
     """Where to go over an error of these kinds; `save_as` takes `{kind, error, state}`."""
 
     to: str
@@ -153,9 +141,7 @@ class Catch(
     save_as: str | None = None
 
 
-class Budget(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Budget(_Part, frozen=True, kw_only=True):
     """What may be used: dollars, tokens (in and out), tool calls, states entered, minutes at work; None:
     no limit.
     """
@@ -167,9 +153,7 @@ class Budget(
     minutes: float | None = None
 
 
-class State(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class State(_Part, frozen=True, kw_only=True):
     """One state. What is given runs in this order: wait for words, pre_handler, the state's work,
     post_handler, transition_handler; then the run leaves it.
 
@@ -224,18 +208,6 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: str = "input"
     type: str = "string"
     description: str = ""
-
-
-def named_input(workflow: "Workflow", input: Json) -> dict[str, Json]:
-    """Return the input under the name the workflow gives it, as `common_data` begins with it."""
-    wanted = workflow.input
-    return {} if wanted is None or input is None else {wanted.name: input}
-
-
-def input_schema(wanted: Input | None) -> dict[str, Json] | None:
-    """Return the JSON Schema of an input that is not simply text, else None."""
-    kinds = ("integer", "number", "boolean", "array", "object")
-    return {"type": wanted.type} if wanted is not None and wanted.type in kinds else None
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -344,174 +316,3 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kind: Literal["workflow", "chat"] = "workflow"
     workflows: "dict[str, Definition]" = {}
     guidance: tuple[Guidance, ...] = ()
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition with its names looked up: by state, agent and context. Derived, never stored.
-
-    `flow` says for each state which phase follows which; the first one follows "". `handlers` says which
-    handler a state has in which phase. `has_budgets`: the workflow or a state of it has one.
-    """
-
-    states: Mapping[str, State] = {}
-    agents: Mapping[str, Agent] = {}
-    contexts: Mapping[str, Context] = {}
-    flow: Mapping[str, Mapping[str, Phase]] = {}
-    handlers: Mapping[str, Mapping[Phase, tuple[str, Slot]]] = {}
-    has_budgets: bool = False
-
-
-NO_PLAN = Plan()
-"""That of a run that has no definition yet."""
-
-
-def plan_of(workflow: Workflow) -> Plan:
-    """Return the workflow's parts by name; of two with one name the last counts (lint refuses).
-
-    Runs of one workflow share one plan: it is remembered for the workflows begun last.
-    """
-    for known, plan in _PLANS:
-        if known is workflow:
-            return plan
-    plan = _planned(workflow)
-    _PLANS.appendleft((workflow, plan))
-    return plan
-
-
-_PLANS: deque[tuple[Workflow, Plan]] = deque(maxlen=16)
-
-
-def _planned(workflow: Workflow) -> Plan:
-    return Plan(
-        states={state.name: state for state in workflow.states},
-        agents={agent.key: agent for agent in workflow.agents},
-        contexts={context.name: context for context in workflow.contexts},
-        flow={state.name: flow_of(state) for state in workflow.states},
-        handlers={state.name: handlers_of(state) for state in workflow.states},
-        has_budgets=workflow.budget is not None
-        or any(state.budget is not None for state in workflow.states),
-    )
-
-
-def handlers_of(state: State) -> dict[Phase, tuple[str, Slot]]:
-    """Return which handler a state has in which phase, and which of its three that is."""
-    all_three: tuple[tuple[Phase, str | None, Slot], ...] = (
-        ("pre", state.pre_handler, "pre_handler"),
-        ("post", state.post_handler, "post_handler"),
-        ("transition", state.transition_handler, "transition_handler"),
-    )
-    return {phase: (name, slot) for phase, name, slot in all_three if name is not None}
-
-
-def flow_of(state: State) -> dict[str, Phase]:
-    """Return which phase of a state follows which; the first one follows ""."""
-    work = work_of(state)
-    has: dict[Phase, bool] = {
-        "waiting": state.awaits_input,
-        "pre": state.pre_handler is not None,
-        "turn": work == "turn",
-        "call": work == "call",
-        "asking": work == "asking",
-        "resting": work == "resting",
-        "branches": work == "branches",
-        "post": state.post_handler is not None,
-        "transition": state.transition_handler is not None,
-        "leaving": True,
-    }
-    order = list(has)
-    return {
-        after: next(phase for phase in order[position:] if has[phase])
-        for position, after in enumerate(["", *order[:-1]])
-    }
-
-
-def work_of(state: State) -> Phase | None:
-    """Return the phase in which a state does its work, None where it has none."""
-    if state.agent is not None:
-        return "turn"
-    if state.tool is not None:
-        return "call"
-    if state.ask is not None:
-        return "asking"
-    if state.wait is not None:
-        return "resting"
-    if state.parallel or state.for_each is not None or state.workflow is not None:
-        return "branches"
-    return None
-
-
-SUBMIT = "submit"
-"""The parsing tool a state with an `output_schema` has its agent answer by."""
-
-
-def submission(state: State) -> ParsingTool | None:
-    """Return the tool by which a state's agent hands in a structured reply."""
-    schema = state.output_schema
-    if schema is None:
-        return None
-    is_object = schema.get("type") == "object"
-    parameters = schema if is_object else _wrapped(schema)
-    return ParsingTool(name=SUBMIT, description="Hand in your answer.", parameters=parameters)
-
-
-def _wrapped(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return the schema of an object that holds a value of any other type: tools take objects."""
-    return {
-        "type": "object",
-        "properties": {"value": schema},
-        "required": ["value"],
-        "additionalProperties": False,
-    }
-
-
-def parsing_tools(role: Role, state: State | None) -> tuple[ParsingTool, ...]:
-    """Return the structured outputs an agent of this role has in a state."""
-    own = None if state is None else submission(state)
-    return role.parsingTools if own is None else (own,)
-
-
-def tools_for(
-    definition: Definition, agent: Agent, state: State | None = None
-) -> tuple[ToolSpec, ...]:
-    """Return the tools an agent is offered in a state, parsing tools last, in a stable order."""
-    role = definition.roles[agent.agent_role]
-    usable = [spec for name, spec in sorted(definition.tools.items()) if role.may_use(name)]
-    parsing = [
-        ToolSpec(
-            name=tool.name, description=tool.description, parameters=tool.parameters, effect="read"
-        )
-        for tool in parsing_tools(role, state)
-    ]
-    return (*usable, *parsing)
-
-
-def chat_definition(
-    role_name: str,
-    role: Role,
-    tools: Mapping[str, ToolSpec],
-    guidance: tuple[Guidance, ...] = (),
-) -> Definition:
-    """Return a chat with one role as a workflow: wait for words, answer, wait again.
-
-    Unasked words halt the turn and enter `resume`, whose turn answers them: the steering of a chat
-    is the steering of every workflow.
-    """
-    workflow = Workflow(
-        workflow_name=f"role:{role_name}",
-        contexts=(Context(name="chat"),),
-        agents=(Agent(agent_role=role_name, context="chat"),),
-        states=(
-            State(
-                name="start", agent=role_name, awaits_input=True, next="start", on_failure="start"
-            ),
-            State(name="resume", agent=role_name, next="start", on_failure="start"),
-            State(name="stop"),
-        ),
-    )
-    return Definition(
-        workflow=workflow,
-        roles={role_name: role},
-        tools=dict(tools),
-        kind="chat",
-        guidance=guidance if role.agentsFile else (),
-    )

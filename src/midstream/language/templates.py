@@ -15,12 +15,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from midstream.language.data_paths import Missing
-from midstream.language.errors import AuthorMistake, BadText
-from midstream.language.missing_parts import hint_for
+from midstream.language.data_paths import Missing, hint_for
+from midstream.language.errors import AuthorMistake, BadText, clip, did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
-from midstream.language.shape import clip
 
 ROOTS: Final = (
     "common_data",

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.models.endpoints import ENDPOINTS, address_variable
 
 OFFLINE: Final = "offline"

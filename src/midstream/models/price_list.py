@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean, nearest
+from midstream.language.errors import UserMistake, did_you_mean, nearest
 from midstream.models.endpoints import ENDPOINTS, address_variable
 from midstream.models.model_names import has_key, is_offline, key_names
 from midstream.system.own_process import loading_for_good

@@ -6,7 +6,8 @@ from midstream.core.append_only import is_read
 from midstream.core.conversation import GO_ON, USER, Message, ends_open, seen_by
 from midstream.core.guidance import system_message
 from midstream.core.run import Run, definition_of
-from midstream.language.spec import Agent, Role, ToolSpec, parsing_tools, tools_for
+from midstream.language.plan import parsing_tools, tools_for
+from midstream.language.spec import Agent, Role, ToolSpec
 from midstream.runtime.ports import ModelRequest
 
 

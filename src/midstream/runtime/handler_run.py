@@ -13,8 +13,8 @@ import msgspec
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange
 from midstream.core.run import Response, Run
+from midstream.language.errors import did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
 from midstream.runtime.context import WorkflowContext
 from midstream.runtime.json_values import changed_keys, changes_between, copied
 from midstream.runtime.ports import HandlerResult

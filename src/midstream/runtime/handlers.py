@@ -16,9 +16,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from midstream.core.run import Run
-from midstream.language.errors import AuthorMistake, MidstreamError
+from midstream.language.errors import AuthorMistake, MidstreamError, did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
 from midstream.runtime.deadlines import Deadlines
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.ports import HandlerResult

@@ -8,7 +8,8 @@ from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.forms import example, fields, read_form
 from midstream.language.names import Json
-from midstream.language.spec import Workflow, input_schema
+from midstream.language.plan import input_schema
+from midstream.language.spec import Workflow
 from midstream.runtime.ports import Validator
 from midstream.system.offloop import in_thread
 

@@ -10,9 +10,9 @@ from midstream.config.directories import WORKSPACE_FOLDER
 from midstream.config.manager import ConfigManager
 from midstream.config.private_files import FileMissing, read_capped, shown_path
 from midstream.core.guidance import with_guidance
-from midstream.language.branch_spec import sub_workflow
 from midstream.language.errors import AuthorMistake, NotTrusted, UserMistake
 from midstream.language.names import Json
+from midstream.language.plan import sub_workflow
 from midstream.language.problem import as_text
 from midstream.language.shape import read_file
 from midstream.language.spec import Definition, Guidance, Role, ToolSpec

@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from midstream.language.shape import clip
+from midstream.language.errors import clip
 from midstream.safety.capability import Capability, Kind, PermissionMode, SandboxLevel
 from midstream.safety.protected import Purpose, classify_path
 from midstream.safety.rules import ANY_HOST, MCP_HOST, Rule, is_obscure, known_rule

@@ -33,9 +33,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean
-from midstream.language.shape import clip
+from midstream.language.errors import UserMistake, clip, did_you_mean
 from midstream.safety.capability import Capability, Kind, quoted
 from midstream.safety.protected import folded
 

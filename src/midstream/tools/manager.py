@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from midstream.language.errors import MidstreamError
+from midstream.language.errors import MidstreamError, did_you_mean
 from midstream.language.names import Json, Outcome
-from midstream.language.nearest import did_you_mean
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.safety.capability import PermissionMode, SandboxLevel
 from midstream.safety.policy import MODES, OWN_FILE, WORKSPACE_FILE, Policy
 

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from midstream.config.portable import SIGKILL
-from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble, clip
 from midstream.language.names import Json, Outcome
-from midstream.language.shape import clip
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability, quoted

@@ -9,7 +9,7 @@ from midstream.app.ui import Console, Status
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.core.routing import Answer, Returned, Route, Unclear, address_of, is_goodbye, route
-from midstream.language.mode import CHAT, mode_words
+from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import card_body, cards
 from midstream.tui.choice_list import Choosing

@@ -11,7 +11,7 @@ from midstream.app.ui import Console, InFull, Submitted
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
-from midstream.language.mode import mode_words
+from midstream.language.names import mode_words
 from midstream.system.own_process import columns, is_terminal, own_redactor
 from midstream.tui.changed_lines import changed_lines
 from midstream.tui.event_lines import (

@@ -9,7 +9,7 @@ from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_
 from midstream.core.costs import costs
 from midstream.core.guidance import AGENTS_FILE, system_message
 from midstream.core.run import Run, definition_of
-from midstream.language.spec import tools_for
+from midstream.language.plan import tools_for
 from midstream.views.amounts import counted, in_short, token_words
 from midstream.views.cells import clipped, padded
 

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Policy
+from midstream.language.plan import branches_of, sub_workflow, wait_of
 from midstream.language.spec import Ask, Branch, Definition, ForEach, State, Workflow
 from midstream.views.amounts import seconds_words
 from midstream.views.cells import one_line

@@ -9,8 +9,8 @@ import msgspec
 from midstream.core.routing import living
 from midstream.core.run import Run
 from midstream.core.run_data import look_up
-from midstream.language.branch_spec import branches_of
 from midstream.language.names import RESUME, STOP, Json
+from midstream.language.plan import branches_of
 from midstream.language.spec import State
 from midstream.views.amounts import counted
 from midstream.views.cells import shortened

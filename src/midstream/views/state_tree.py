@@ -10,8 +10,8 @@ from midstream.core.costs import Cost, costs, in_words
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
-from midstream.language.branch_spec import branches_of
 from midstream.language.names import Json
+from midstream.language.plan import branches_of
 from midstream.language.spec import State
 from midstream.views.amounts import counted, in_short, token_words
 from midstream.views.cells import clipped, one_line

@@ -10,9 +10,9 @@ import msgspec
 
 from midstream.core.costs import counted
 from midstream.core.decide.transitions import catch_of
-from midstream.language.branch_spec import branches_of
 from midstream.language.expressions import compiled
 from midstream.language.names import INTERRUPTED, STOP, ErrorKind, Json, Policy
+from midstream.language.plan import branches_of
 from midstream.language.spec import Ask, Budget, Definition, State, Transition, Workflow
 from midstream.views.amounts import seconds_words
 from midstream.views.cells import clipped, one_line, row_of, wrapped

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.system.own_process import columns
 from midstream.views.amounts import counted
 from midstream.views.cells import cells, clipped, one_line, padded

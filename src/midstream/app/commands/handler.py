@@ -6,8 +6,7 @@ from typing import Final
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean, nearest
+from midstream.language.errors import UserMistake, did_you_mean, nearest
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 

@@ -16,9 +16,8 @@ from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
 from midstream.core.routing import living
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
 from midstream.runtime.engine.run_file import write_new
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread

@@ -4,7 +4,7 @@ from midstream.app.commands.command import Command
 from midstream.app.commands.permission_commands import WORDS
 from midstream.app.session import Session
 from midstream.language.errors import UserMistake
-from midstream.language.mode import Mode
+from midstream.language.names import Mode
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 

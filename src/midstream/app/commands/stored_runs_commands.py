@@ -4,8 +4,7 @@ from typing import cast
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import did_you_mean
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.runtime.storage import Choice
 
 CHOICES = ("old", "new", "stop")

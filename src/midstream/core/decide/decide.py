@@ -29,9 +29,10 @@ from midstream.core.question import Question
 from midstream.core.routing import branch_at, living
 from midstream.core.run import WITHIN, Run, Turn, definition_of
 from midstream.core.summaries import is_summary_key
+from midstream.language.errors import did_you_mean
 from midstream.language.names import INTERRUPTED, ErrorKind
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import ToolSpec, parsing_tools, tools_for
+from midstream.language.plan import parsing_tools, tools_for
+from midstream.language.spec import ToolSpec
 from midstream.safety.capability import SHOWN
 
 MAX_MISSES = 3

@@ -30,12 +30,11 @@ from midstream.core.fold.fold_branches import merged
 from midstream.core.fold.fold_halts import is_at_rest
 from midstream.core.run import FREE, WAITED, OpenCall, Run, definition_of
 from midstream.core.run_data import look_up
-from midstream.language.branch_spec import branches_of, sub_workflow, wait_of
 from midstream.language.data_paths import Missing, stored, within
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Outcome
+from midstream.language.plan import branches_of, sub_workflow, time_of, wait_of
 from midstream.language.spec import Ask, State, SubWorkflow
 from midstream.language.templates import BadTemplate, TemplateFailed, filled
-from midstream.language.times import time_of
 
 MAX_SILENT_TRANSITIONS = 1000
 """Transitions in one decision, with nothing to do in between, before the run fails as a loop."""

@@ -6,7 +6,8 @@ from midstream.core import events as e
 from midstream.core.fold.apply import apply
 from midstream.core.question import Question
 from midstream.core.run import InputRecord, Run
-from midstream.language.names import Disposition, Fault, Json, Outcome
+from midstream.language.errors import Fault
+from midstream.language.names import Disposition, Json, Outcome
 
 
 class Story:

@@ -13,10 +13,11 @@ from midstream.core.pending import MAX_BACKOFF_S
 from midstream.core.run import Run, definition_of
 from midstream.core.run_data import last_of, look_up
 from midstream.language.data_paths import Missing
+from midstream.language.errors import Fault, did_you_mean
 from midstream.language.expressions import BadExpression, ExpressionFailed, compiled
-from midstream.language.names import INTERRUPTED, RESUME, STOP, ErrorKind, Fault, Json
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import Catch, State, input_schema
+from midstream.language.names import INTERRUPTED, RESUME, STOP, ErrorKind, Json
+from midstream.language.plan import input_schema
+from midstream.language.spec import Catch, State
 
 MAX_CAUGHT = 100
 """Errors caught in one decision before the run fails: states that only catch each other turn for ever."""

@@ -21,9 +21,16 @@ from midstream.core.run import (
     question_of,
     with_inbox,
 )
-from midstream.language.branch_spec import branch_definition, branch_of, entry_of, resumes_inside
 from midstream.language.names import Json
-from midstream.language.spec import SubWorkflow, named_input, plan_of
+from midstream.language.plan import (
+    branch_definition,
+    branch_of,
+    entry_of,
+    named_input,
+    plan_of,
+    resumes_inside,
+)
+from midstream.language.spec import SubWorkflow
 
 
 def with_questions_of(run: Run, after: Inbox, before: Inbox) -> Run:

@@ -11,7 +11,7 @@ from midstream.core.fold.fold_turns import with_call
 from midstream.core.question import NO_LIMIT, OUTCOMES, STOP_THERE, Question
 from midstream.core.run import DEADLINE, Run, definition_of, with_inbox, with_usage, with_visit
 from midstream.language.names import START, Json
-from midstream.language.spec import named_input
+from midstream.language.plan import named_input
 
 
 def asked(run: Run, fact: QuestionAsked) -> Run:

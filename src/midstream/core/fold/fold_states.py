@@ -7,10 +7,10 @@ from midstream.core.events import DefinitionChanged, HandlerRan, RunStarted, Sta
 from midstream.core.fold.fold_branches import with_context
 from midstream.core.fold.fold_contexts import starting_messages, with_changes
 from midstream.core.run import Run, Turn, Visit, with_halt, with_visit
-from midstream.language.branch_spec import branch_definition
 from midstream.language.data_paths import stored
 from midstream.language.names import INTERRUPTED, RESUME, START, STOP, Json, Phase
-from midstream.language.spec import Definition, Plan, State, named_input, plan_of
+from midstream.language.plan import Plan, branch_definition, named_input, plan_of
+from midstream.language.spec import Definition, State
 
 _NONE: dict[str, Run] = {}
 

@@ -19,7 +19,7 @@ from midstream.core.run import (
     with_visit,
 )
 from midstream.language.names import REQUEST_USERS_INPUT, Json
-from midstream.language.spec import parsing_tools
+from midstream.language.plan import parsing_tools
 
 RECEIVED = "received"
 """What the model is told of a parsing tool's call, should it see its own reply again."""

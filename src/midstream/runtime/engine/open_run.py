@@ -8,8 +8,7 @@ from midstream.core.codec import Undecodable, decode_run, encode_run
 from midstream.core.events import Fact
 from midstream.core.fold.apply import apply
 from midstream.core.run import Run
-from midstream.language.errors import UserMistake
-from midstream.language.nearest import nearest
+from midstream.language.errors import UserMistake, nearest
 from midstream.runtime.storage import KeptRun, Store
 from midstream.system.offloop import in_thread
 from midstream.views.listing import named_like

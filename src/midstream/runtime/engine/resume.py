@@ -23,9 +23,10 @@ from midstream.language.errors import (
     MidstreamError,
     RunOwned,
     UserMistake,
+    did_you_mean,
 )
-from midstream.language.nearest import did_you_mean
-from midstream.language.spec import Definition, chat_definition
+from midstream.language.plan import chat_definition
+from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.time_travel import has_foreign_past

@@ -15,9 +15,8 @@ from typing import Final
 import msgspec
 
 from midstream.config.mcp_servers import McpServer
-from midstream.language.errors import UserMistake, WorldTrouble
+from midstream.language.errors import UserMistake, WorldTrouble, did_you_mean
 from midstream.language.names import Json
-from midstream.language.nearest import did_you_mean
 from midstream.runtime.ports import ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.system.programs import path_outside

@@ -25,7 +25,7 @@ from typing import Final, NoReturn, TypeAlias
 import h11
 
 from midstream.config.portable import NotHere
-from midstream.language.shape import clip
+from midstream.language.errors import clip
 from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.system.offloop import in_thread
 from midstream.tools.sandbox.probes import interpreter
