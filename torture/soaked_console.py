@@ -23,8 +23,8 @@ from midstream.core.question import Decision, Question
 from midstream.language.names import Json, Policy
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.lanes import Lane
+from midstream.views.run_status import Waiting
 from midstream.views.turns import Turn
-from midstream.views.undelivered import Waiting
 from torture.sanitizer import ATTACKS
 from torture.soak_script import MARK
 

@@ -22,8 +22,8 @@ from midstream.language.names import Policy
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.lanes import Lane
+from midstream.views.run_status import Waiting
 from midstream.views.turns import Turn
-from midstream.views.undelivered import Waiting
 
 TICK_S = 0.005
 

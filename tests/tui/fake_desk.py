@@ -21,8 +21,8 @@ from midstream.core.question import Decision, Question
 from midstream.core.run import Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
+from midstream.views.run_status import Waiting
 from midstream.views.turns import Turn
-from midstream.views.undelivered import Waiting
 
 MARKDOWN = """\
 # Findings

@@ -4,7 +4,7 @@ import pytest
 
 from midstream.tui.frame_rows import waiting_rows
 from midstream.tui.styled_lines import width_of
-from midstream.views.undelivered import Waiting
+from midstream.views.run_status import Waiting
 
 QUEUED = Waiting(
     id="a", text="and the tests?", fate="waits until review is done", brief="after review"

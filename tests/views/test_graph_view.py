@@ -13,12 +13,10 @@ from midstream.core.notices import Envelope
 from midstream.core.run import Run, Visit
 from midstream.language.spec import Definition, Workflow
 from midstream.views.cells import cells, clipped, one_line, wrapped
-from midstream.views.graph import Edge, Graph, graph_of
-from midstream.views.graph_export import dot, mermaid
+from midstream.views.graph import Edge, Graph, Targets, graph_of, targets_of
 from midstream.views.graph_layout import in_order
 from midstream.views.graph_marks import Marks, marks_from, marks_object, marks_of
-from midstream.views.graph_painters import drawing, svg
-from midstream.views.handler_targets import Targets, targets_of
+from midstream.views.graph_painters import dot, drawing, mermaid, svg
 
 TEAM: list[dict[str, Any]] = [
     {

@@ -10,8 +10,13 @@ from jsonschema import Draft202012Validator
 from midstream.language.json_text import parse
 from midstream.language.lint import lint_workflow
 from midstream.language.spec import Role
-from midstream.views.file_schema import roles_schema, settings_schema, workflow_schema
-from midstream.views.schema_words import EXAMPLES, WORDS
+from midstream.views.file_schema import (
+    EXAMPLES,
+    WORDS,
+    roles_schema,
+    settings_schema,
+    workflow_schema,
+)
 
 DEFAULTS = Path(__file__).parents[2] / "src" / "midstream" / "config" / "defaults"
 WORKFLOWS = [*sorted(DEFAULTS.glob("workflows/*.json")), DEFAULTS / "starter" / "workflow.json"]

@@ -6,7 +6,7 @@ from midstream.core.inputs import Halt
 from midstream.core.run import Run
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role, State, Workflow
-from midstream.views.undelivered import waiting
+from midstream.views.run_status import waiting
 
 
 def works(**fields: object) -> Workflow:

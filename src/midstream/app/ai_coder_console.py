@@ -20,8 +20,8 @@ from midstream.core.question import Decision, Question
 from midstream.core.routing import is_goodbye
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Policy
+from midstream.views.run_status import Waiting
 from midstream.views.turns import Turn
-from midstream.views.undelivered import Waiting
 
 
 class AICoderConsole:

@@ -22,7 +22,7 @@ from midstream.core.routing import (
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
-from midstream.views.undelivered import Waiting, kept, waiting
+from midstream.views.run_status import Waiting, kept, waiting
 
 
 class Input:

@@ -14,9 +14,9 @@ from midstream.core.question import Decision, Question
 from midstream.core.run import Run
 from midstream.language.names import Policy
 from midstream.views.lanes import Lane
+from midstream.views.run_status import Waiting
 from midstream.views.side_effects import ChangedFile
 from midstream.views.turns import Turn
-from midstream.views.undelivered import Waiting
 
 InFull: TypeAlias = Literal["on", "off", "last"]
 """Which tool results and reasoning are shown in full, which else have a line or nothing."""

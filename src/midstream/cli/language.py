@@ -166,8 +166,7 @@ def _file_of(path: Path, config: ConfigManager) -> Path:
 def graph(options: Options, name: str, kind: str, file: Path | None, width: int | None) -> int:
     """Draw a workflow: its states, and where each leads and why."""
     from midstream.views.graph import graph_of
-    from midstream.views.graph_export import dot, mermaid
-    from midstream.views.graph_painters import drawing, svg
+    from midstream.views.graph_painters import dot, drawing, mermaid, svg
 
     machine = graph_of(_definition(options, name))
     if options.is_json:

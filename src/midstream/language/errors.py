@@ -99,6 +99,17 @@ class BadText(AuthorMistake):
         self.column = column
 
 
+class TextFailed(AuthorMistake):
+    """A text that can be read has no value over what the run has.
+
+    Args:
+        message, hint: as `what` and `hint` of every error.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+
+
 class UserMistake(MidstreamError):
     """This line cannot be done; nothing changed."""
 

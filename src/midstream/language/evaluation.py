@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from midstream.language.data_paths import hint_for
-from midstream.language.errors import AuthorMistake, clip
+from midstream.language.errors import TextFailed, clip
 from midstream.language.names import Json
 from midstream.language.patterns import Pattern
 
@@ -33,15 +33,8 @@ MAX_ITEMS: Final = 10_000
 MAX_INT: Final = 2**63
 
 
-class ExpressionFailed(AuthorMistake):
-    """An expression has no value over what the run has.
-
-    Args:
-        message, hint: as `what` and `hint` of every error.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
+class ExpressionFailed(TextFailed):
+    """An expression has no value over what the run has."""
 
 
 def evaluate(tree: ast.expr, values: Mapping[str, Json], patterns: Mapping[str, Pattern]) -> Json:

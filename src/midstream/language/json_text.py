@@ -119,12 +119,12 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     flaws: tuple[Flaw, ...] = ()
 
 
-def parse(text: str, *, max_chars: int = MAX_CHARS, max_depth: int = MAX_DEPTH) -> Parsed:
+def parse(text: str, *, max_chars: int = MAX_CHARS) -> Parsed:
     """Return the text's values with their places, and everything wrong with it. Never raises."""
     if len(text) > max_chars:
         big = f"the file has {len(text):,} characters, more than the {max_chars:,} allowed."
         return Parsed(root=None, flaws=(Flaw(line=1, column=1, path="$", message=big),))
-    reader = _Reader(text, max_depth)
+    reader = _Reader(text)
     try:
         root = reader.document()
     except _GivenUp:
@@ -194,10 +194,9 @@ def _typed(word: str) -> str:
 class _Reader:
     """Recursive descent over the text; `at` is the offset of the next character."""
 
-    def __init__(self, text: str, max_depth: int) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.max_depth = max_depth
         self.flaws: list[Flaw] = []
         self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
@@ -252,8 +251,8 @@ class _Reader:
     # --- values ---
 
     def value(self, path: str, depth: int) -> Node:
-        if depth > self.max_depth:
-            self.give_up(path, f"nested deeper than {self.max_depth} levels.")
+        if depth > MAX_DEPTH:
+            self.give_up(path, f"nested deeper than {MAX_DEPTH} levels.")
         first = self.peek()
         if first == "{":
             return self.object(path, depth)

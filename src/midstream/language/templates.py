@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from midstream.language.data_paths import Missing, hint_for
-from midstream.language.errors import AuthorMistake, BadText, clip, did_you_mean
+from midstream.language.errors import BadText, TextFailed, clip, did_you_mean
 from midstream.language.names import Json
 
 ROOTS: Final = (
@@ -50,15 +50,8 @@ class BadTemplate(BadText):
     """A text is no template."""
 
 
-class TemplateFailed(AuthorMistake):
-    """A template cannot be filled with what the run has.
-
-    Args:
-        message, hint: as `what` and `hint` of every error.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
+class TemplateFailed(TextFailed):
+    """A template cannot be filled with what the run has."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from midstream.tui.event_renderer import Narrator
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import DIM, MAGENTA, Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.turn_list import keys_for, turn_rows
-from midstream.views.undelivered import Waiting
+from midstream.views.run_status import Waiting
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):

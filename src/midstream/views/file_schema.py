@@ -4,13 +4,12 @@ An editor that is given it completes keys, shows what they mean and marks what d
 cannot know (whether a name leads anywhere) `midstream validate` says.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from midstream.language.names import START, STOP, Json
 from midstream.language.spec import Role, Workflow
-from midstream.views.schema_words import EXAMPLES, WORDS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -174,3 +173,130 @@ def _described(key: str, value: dict[str, Json]) -> dict[str, Json]:
     if key in EXAMPLES:
         said["examples"] = EXAMPLES[key]
     return {**said, **value}
+
+
+# --- what each key is for, in words an editor shows while somebody writes one -----------------------
+
+WORDS: Final[dict[str, str]] = {
+    "StartingMessage.role": "Who says it.",
+    "StartingMessage.content": "What is said.",
+    "Context.name": "The name agents use for this conversation.",
+    "Context.starting_messages": "What the conversation opens with.",
+    "Context.max_length": "In characters; beyond it the oldest messages go. Null: no limit.",
+    "Agent.agent_role": "The role at work: one of `midstream roles`.",
+    "Agent.context": "The conversation it hears and speaks in.",
+    "Agent.role": "`user` puts it on the other side: the others' words are its user's for it.",
+    "Agent.name": "The name states use for it; by default the role's.",
+    "Transition.to": "The state to go to, or `$interrupted`.",
+    "Transition.when": "An expression such as `last.value.failed == 0`; without it: always.",
+    "Ask.question": "The question; `${common_data.x}` is filled in.",
+    "Ask.choices": "Answers to choose from.",
+    "Ask.schema": "A JSON Schema the answer must fit.",
+    "Ask.default": "Stands for an answer that did not come in time.",
+    "Ask.deadline_s": "Seconds to answer in, counted from when it was asked.",
+    "Ask.on_timeout": "What comes after the deadline: the default, the state `to`, a failure, or nothing.",
+    "Ask.to": "With `on_timeout: goto`: the state to go to.",
+    "Wait.seconds": "How long to wait.",
+    "Wait.until": "When to go on, such as `2030-01-31T09:00:00Z`; `${...}` is filled in.",
+    "Branch.name": "What the branch is called in results, and by `@NAME words`.",
+    "Branch.state": "The state of the workflow it begins at; it ends at `stop`.",
+    "Branch.states": "States of its own; it begins at the first.",
+    "Branch.contexts": "Conversations of its own.",
+    "Branch.shared": "Conversations it shares with the others; of the rest it has copies.",
+    "Branch.output": "The path of its result, such as `common_data.findings`; by default the last reply.",
+    "ForEach.items": "The path of the list, such as `common_data.modules`.",
+    "ForEach.state": "The state of the workflow each item begins at; it ends at `stop`.",
+    "ForEach.states": "States of its own for each item; it begins at the first.",
+    "ForEach.contexts": "Conversations of its own.",
+    "ForEach.shared": "Conversations the items share; of the rest each has copies.",
+    "ForEach.output": "The path of an item's result; by default the last reply.",
+    "ForEach.max_concurrency": "How many items are worked on at once.",
+    "SubWorkflow.name": "A workflow: one of `midstream workflows`.",
+    "SubWorkflow.input": "What it is started with; `${...}` is filled in.",
+    "SubWorkflow.variables": "Values for its variables; `${...}` is filled in.",
+    "SubWorkflow.output": "Where parts of what it leaves go: path in common_data to path there.",
+    "Retry.max_attempts": "How often the state is tried, the first time included.",
+    "Retry.backoff_s": "Seconds before the second try, doubled before each further one.",
+    "Retry.on": "The kinds of error it is tried again after.",
+    "Catch.to": "The state to go to.",
+    "Catch.on": "The kinds of error it is for; `any` is each of them.",
+    "Catch.save_as": "Where in common_data `{kind, error, state}` goes.",
+    "Budget.usd": "US dollars.",
+    "Budget.tokens": "Tokens, in and out.",
+    "Budget.tool_calls": "Calls of tools.",
+    "Budget.transitions": "States entered.",
+    "Budget.minutes": "Minutes at work; not while it waits for you, or for a time.",
+    "State.name": "The name others lead to. A run begins in `start` and ends in `stop`.",
+    "State.agent": "The agent that has its turn here.",
+    "State.prompt": "What the agent is told; `${common_data.x}` and `${x?or else}` are filled in.",
+    "State.output_schema": "A JSON Schema the agent's answer must fit; it is asked again until it does.",
+    "State.tool": "The tool that is called here, without a model.",
+    "State.arguments": "Arguments of the tool; a string that is one `${path}` becomes the value itself.",
+    "State.ask": "A question to the user: its text, or an object.",
+    "State.wait": "A pause: seconds, or an object.",
+    "State.parallel": "Branches that run at once: names of states, or objects.",
+    "State.for_each": "A branch for each item of a list.",
+    "State.workflow": "Another workflow that runs here: its name, or an object.",
+    "State.join": "How many branches it takes: `all`, `any`, or a number.",
+    "State.save_as": "Where in common_data the result goes, such as `common_data.review`.",
+    "State.pre_handler": "A function of the script that runs before the work.",
+    "State.post_handler": "A function of the script that runs after the work.",
+    "State.transition_handler": "A function of the script that returns the next state.",
+    "State.transitions": "Where to go: the first whose `when` is true.",
+    "State.input": "On `stop` alone: the path of the workflow's output, such as `common_data.report`.",
+    "State.next": "The state to go to where nothing else says so; by default `stop`.",
+    "State.on_input": "What words typed meanwhile do; by default what the workflow says.",
+    "State.resume": "Where these words lead; by default the state `resume`, else `start`.",
+    "State.awaits_input": "First wait for a line of the user, which the agent hears.",
+    "State.on_failure": "The state to go to when the agent's turn fails.",
+    "State.timeout_s": "Seconds the state may take.",
+    "State.retry": "How often it is tried again when something goes wrong.",
+    "State.catch": "Where to go when something goes wrong: the first with its kind.",
+    "State.max_visits": "How often the state may be entered; then it is an error of kind `max_visits`.",
+    "State.budget": "What the state may use, each time it is entered.",
+    "State.description": "Words for people.",
+    "Input.name": "What it is called.",
+    "Input.type": "A JSON Schema type: string, number, integer, boolean, object or array.",
+    "Input.description": "What the user is asked for.",
+    "Output.name": "What it is called.",
+    "Output.type": "A JSON Schema type, for people.",
+    "Output.description": "Words for people.",
+    "Workflow.workflow_name": "What it is called.",
+    "Workflow.states": "Its states; `start` and `stop` must be among them.",
+    "Workflow.description": "A line for lists.",
+    "Workflow.start_condition": "`on_user_input`: without an input the user's first line is taken as one.",
+    "Workflow.input": "What it is started with.",
+    "Workflow.output": "What it produces.",
+    "Workflow.variables": "Values a run can change with `--set NAME=VALUE`.",
+    "Workflow.contexts": "Conversations that agents share.",
+    "Workflow.agents": "Roles at work in a conversation.",
+    "Workflow.on_input": "What words typed while it runs do, in states that do not say so themselves.",
+    "Workflow.budget": "What the whole run may use.",
+    "ParsingTool.name": "What the model calls it.",
+    "ParsingTool.description": "What the model is told it is for.",
+    "ParsingTool.parameters": "A JSON Schema of type object: the answer's form.",
+    "Role.level": "Which of the models of the settings it uses.",
+    "Role.systemMessage": "Who the model is asked to be.",
+    "Role.includedTools": "The only tools it may use. Null: all.",
+    "Role.excludedTools": "Tools it may not use.",
+    "Role.parsingTools": "Structured outputs it can answer by.",
+    "Role.agentsFile": "It writes or judges code: the words of AGENTS.md join its system message.",
+    "Role.reminder": "Said to it again before each of its replies.",
+    "Role.description": "A line for lists.",
+}
+"""Keys are `Type.field` of the types in `midstream.language.spec`. A test sees that none is missing."""
+
+EXAMPLES: Final[dict[str, list[object]]] = {
+    "State.prompt": ["Write a haiku about ${input}."],
+    "State.transitions": [[{"when": "last.value.approved", "to": "stop"}, {"to": "revise"}]],
+    "State.ask": ["Which of them?", {"question": "Go on?", "choices": ["yes", "no"]}],
+    "State.wait": [60, {"until": "2030-01-31T09:00:00Z"}],
+    "State.parallel": [[{"name": "tests", "states": [{"name": "look", "agent": "reviewer"}]}]],
+    "State.save_as": ["common_data.review"],
+    "State.input": ["common_data.report"],
+    "Transition.when": ["last.value.failed == 0 and visits.fix < 5"],
+    "ForEach.items": ["common_data.modules"],
+    "Workflow.states": [
+        [{"name": "start", "agent": "dude"}, {"name": "stop", "input": "last_response"}]
+    ],
+}

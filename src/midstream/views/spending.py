@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.costs import Cost, costs
+from midstream.core.costs import Cost, costs, is_unknown
 from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
@@ -91,7 +91,7 @@ def table(
 
 def price(cost: Cost) -> str:
     """Return what requests cost: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `unknown`."""
-    if cost.unpriced and cost.unpriced == cost.requests:
+    if is_unknown(cost):
         return "unknown"
     known = dollars(cost.usd)
     return f"at least {known}" if cost.unpriced else known
