@@ -169,8 +169,16 @@ def test_a_living_run_is_answered_and_followed_from_other_processes(tmp_path: Pa
     assert late.code == 1
     assert objects(late)[0]["reason"] == "already answered"
     assert (heard["text"], heard["source"], heard["input_id"]) == ("size", "send", "k")
-    assert [each["seq"] for each in followed] == list(range(2, len(followed) + 2))
+    facts = [each for each in followed if "seq" in each]
+    assert [each["seq"] for each in facts] == list(range(2, len(facts) + 2))
     assert followed[-1]["type"] == "run_finished"
+    shown: dict[tuple[str, str], str] = {}
+    for each in of_type(followed, "text_delta"):
+        whose = (each.get("branch", ""), each["agent"])
+        shown[whose] = shown.get(whose, "") + each["text"]
+    said = of_type(followed, "agent_responded")
+    assert said
+    assert all(each["text"] in shown[each.get("branch", ""), each["agent"]] for each in said)
     assert len(of_type(followed, "question_answered")) == 1
     assert "**size**" in followed[-1]["output"]
 

@@ -244,11 +244,11 @@ def _written(facts: Iterable[Envelope]) -> list[str]:
 
 
 def event_line(envelope: Envelope) -> str:
-    """Return a fact on one line: its place, the time of day, what it is, what it holds."""
+    """Return an event on one line: a fact's place, the time of day, what it is, what it holds."""
     at = time.strftime("%H:%M:%S", time.localtime(envelope.at))
     held = _event_object(envelope)
     said = [f"{key}={_short(value)}" for key, value in held.items() if key not in _HEAD]
-    return f"{envelope.seq:>6}  {at}  {envelope.type}  {' '.join(said)}".rstrip()
+    return f"{envelope.seq or '':>6}  {at}  {envelope.type}  {' '.join(said)}".rstrip()
 
 
 _HEAD = ("type", "run", "at", "seq", "definition")

@@ -118,7 +118,7 @@ def _draw(options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope]) 
 )
 @takes(*RUNS)
 def events(options: Options, run: str, follow: bool, after: int) -> int:
-    """Write what happened in a run, one event a line."""
+    """Write what happened in a run, one event a line; followed, what streams in it, too."""
 
     def tell(envelope: Envelope) -> None:
         if options.is_json:
@@ -131,19 +131,10 @@ def events(options: Options, run: str, follow: bool, after: int) -> int:
         if not follow:
             await _tell_facts(journal.store, id, after, None, tell)
             return FINISHED
-        unheard: list[Envelope] = []
-        async with journal.attached(id, unheard.append) as machine:
-            upto = machine.run.seq
-            await _tell_facts(journal.store, id, after, upto, tell)
-            while True:
-                is_over = machine.is_closed
-                while unheard:
-                    envelope = unheard.pop(0)
-                    if (envelope.seq or 0) > after:
-                        tell(envelope)
-                if is_over:
-                    return FINISHED
-                await machine.moved()
+        async with journal.attached(id) as machine:
+            async for envelope in machine.events(after):
+                tell(envelope)
+        return FINISHED
 
     return with_journal(options, work)
 

@@ -85,6 +85,16 @@ class StreamingEffect:
         return Shown(key=self.key, text=text, has_calls=self.has_calls)
 
     @property
+    def words(self) -> str:
+        """Return all that was shown of the reply."""
+        return "".join(self._shown)
+
+    @property
+    def chars(self) -> int:
+        """Return how many characters that is."""
+        return self._shown_chars
+
+    @property
     def has_begun(self) -> bool:
         """Return whether some of a reply has come: words that were shown, or half a call."""
         return bool(self._shown_chars or self.has_calls)

@@ -203,6 +203,11 @@ class InFlight:
         """Return what a reader has seen of each reply under way."""
         return tuple(each.shown() for each in self._replies())
 
+    def streaming(self, run: Run) -> "list[tuple[str, StreamingEffect]]":
+        """Return the replies under way that are shown, each with the branch it belongs to."""
+        told = (each for each in self._replies() if not is_summary_key(each.key))
+        return [(owner_of(run, each.key).branch.path, each) for each in told]
+
     def _replies(self) -> "list[StreamingEffect]":
         return [each for each in self._streams.values() if each.key[-2] == "model"]
 

@@ -38,6 +38,7 @@ from midstream.language.errors import (
 )
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
+from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.in_flight import InFlight
 from midstream.runtime.json_values import kept_object, plain
@@ -438,6 +439,10 @@ class WorkflowStateMachine:
                     yield event
         finally:
             emitter.unsubscribe(stream)
+
+    def streaming(self) -> list[tuple[str, StreamingEffect]]:
+        """Return the replies under way that are shown, each with the branch it belongs to."""
+        return self._in_flight.streaming(self._run)
 
     # --- the loop ---------------------------------------------------------------------------
 

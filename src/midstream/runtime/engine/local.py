@@ -16,6 +16,7 @@ from midstream.core.run import Run
 from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import Budget, Definition
+from midstream.runtime.engine.live import LiveServer
 from midstream.runtime.engine.mailbox import MailDispatcher, deliver
 from midstream.runtime.engine.open_run import SNAPSHOT_EVERY, SNAPSHOT_SHARE, keep, opened
 from midstream.runtime.engine.time_travel import is_unbound
@@ -49,6 +50,7 @@ class LocalEngine:
         self._machines: dict[str, WorkflowStateMachine] = {}
         self._listeners: list[Callable[[Envelope], None]] = []
         self._dispatcher: MailDispatcher | None = None
+        self._live: LiveServer | None = None
         self._told: dict[str, int] = {}
         self._snapped: dict[str, int] = {}
         self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -172,6 +174,8 @@ class LocalEngine:
         self._is_closing = True
         if self._dispatcher is not None:
             await self._dispatcher.close()
+        if self._live is not None:
+            await self._live.close()
         machines = self.machines()
         async with asyncio.TaskGroup() as group:
             for machine in machines:
@@ -190,6 +194,7 @@ class LocalEngine:
         self._machines[machine.id] = machine
         if self._dispatcher is None:
             self._dispatcher = MailDispatcher(self.store, self._addressee, self.sockets)
+            self._live = LiveServer(self.sockets, self.store.me, self._machines.get)
         return claim.was_cut
 
     async def _bring_up_to_date(self, machine: WorkflowStateMachine) -> None:
@@ -245,6 +250,8 @@ class LocalEngine:
         """Tell every listener; one that raises keeps no other from hearing."""
         if envelope.seq is not None:
             self._told[envelope.run] = envelope.seq
+        if self._live is not None:
+            self._live.publish(envelope)
         failures: list[Exception] = []
         for listener in tuple(self._listeners):
             try:

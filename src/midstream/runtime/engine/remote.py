@@ -14,15 +14,23 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midstream.core.events import Fact
+from midstream.core.events import (
+    AgentFailed,
+    AgentResponded,
+    Fact,
+    Interrupted,
+    ReplyCut,
+    RunRecovered,
+)
 from midstream.core.fold.apply import apply
-from midstream.core.notices import Envelope
+from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Decision
 from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
-from midstream.language.errors import UserMistake
+from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.emitter import Stream
+from midstream.runtime.engine.live import Line, live_lines
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.wakeup import wake
 from midstream.runtime.ports import Clock, Receipt
@@ -31,6 +39,12 @@ from midstream.runtime.user_words import only_question, readable
 
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
+
+GRACE_S = 0.05
+"""Seconds that a fact in the journal waits for its place among what streams, where something does."""
+
+_IN_A_PART = 1_000
+"""Facts of a run's past that are held at once for who reads them."""
 
 NOBODY = "the run is not running now: your line is kept until it is resumed"
 ENDED = "the run has ended"
@@ -59,7 +73,11 @@ class RemoteMachine:
         self._streams: set[Stream] = set()
         self._fault: Exception | None = None
         self._is_closed = False
+        self._read_lock = asyncio.Lock()
+        self._is_live = False
+        self._heard: dict[tuple[str, str], int] = {}
         self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
+        self._live = asyncio.create_task(self._hear_live(), name=f"hear {run.id}")
 
     @classmethod
     async def attached(
@@ -111,9 +129,9 @@ class RemoteMachine:
     async def aclose(self) -> None:
         """Follow the run no more; it goes on. May be called twice."""
         self._is_closed = True
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        for task in (self._task, self._live):
+            task.cancel()
+        await asyncio.gather(self._task, self._live, return_exceptions=True)
         self._end_streams()
         self._wake()
 
@@ -272,14 +290,6 @@ class RemoteMachine:
             await self._news()
         return self._run
 
-    async def moved(self) -> None:
-        """Return after the next look at the journal; at once where nothing is looked at any more.
-
-        Raises:
-            MidstreamError: it cannot be read any more.
-        """
-        await self._news()
-
     async def settled(self) -> Run:
         """Return the run once it has ended or only a person can move it on. See `wait`."""
         while not (self.is_closed or self._run.is_parked):
@@ -300,10 +310,12 @@ class RemoteMachine:
             stream.put(None)
         last = since
         try:
-            # Not ahead of `run`: who hears of a question finds it open.
-            for envelope in await self._store.read(self.id, since, self._run.seq):
-                last = envelope.seq or last
-                yield envelope
+            # Not ahead of `run`: who hears of a question finds it open. A long one is read in parts.
+            upto = self._run.seq
+            while facts := await self._store.read(self.id, last, min(last + _IN_A_PART, upto)):
+                for envelope in facts:
+                    last = envelope.seq or last
+                    yield envelope
             while (event := await stream.get()) is not None:
                 if event.seq is None or event.seq > last:
                     last = event.seq or last
@@ -356,6 +368,9 @@ class RemoteMachine:
         try:
             while not self._run.is_over:
                 await self._store.changed(LOOK_EVERY_S)
+                if self._is_live:
+                    # Its owner says when: facts are read in their place among the pieces of text.
+                    await asyncio.sleep(GRACE_S)
                 await self._read()
                 if self._owned is not None and owner != (now := await self.owner()):
                     owner = now
@@ -370,14 +385,64 @@ class RemoteMachine:
 
     async def _read(self) -> None:
         """Fold and tell what was journaled since the last time."""
-        for envelope in await self._store.read(self.id, self._run.seq):
-            assert isinstance(envelope.event, Fact)
-            if envelope.seq == self._run.seq + 1:  # another reader here may have been quicker
+        async with self._read_lock:
+            for envelope in await self._store.read(self.id, self._run.seq):
+                assert isinstance(envelope.event, Fact)
                 self._run = apply(self._run, envelope.event)
-                if self._tap is not None:
-                    self._tap(envelope)
-                for stream in self._streams:
-                    stream.put(envelope)
+                self._forget_ended(envelope.event)
+                self._tell(envelope)
+
+    def _forget_ended(self, event: Fact) -> None:
+        """Let the words of an agent begin anew where a fact ends its reply."""
+        if isinstance(event, AgentFailed | AgentResponded | ReplyCut):
+            self._heard.pop((event.branch, event.agent), None)
+        elif isinstance(event, Interrupted | RunRecovered):
+            within = [key for key in self._heard if key[0].startswith(event.branch)]
+            for key in within:
+                del self._heard[key]
+
+    def _tell(self, envelope: Envelope) -> None:
+        if self._tap is not None:
+            self._tap(envelope)
+        for stream in self._streams:
+            stream.put(envelope)
+
+    async def _hear_live(self) -> None:
+        """Tell what streams, as long as the run is followed, whoever runs it."""
+        while not self._run.is_over:
+            is_whole = True
+            with contextlib.suppress(MidstreamError):
+                owner = await self.owner()
+                async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
+                    async for line in lines:
+                        self._is_live = True
+                        if line.seq > self._run.seq:
+                            await self._read()
+                            self._wake()
+                        # What was shown before a fact that is told already is in that fact.
+                        if line.event is not None and line.seq >= self._run.seq:
+                            is_whole = self._hear(line)
+                        if not is_whole:
+                            break  # joining anew gives what is missing
+            self._is_live = False
+            if is_whole:
+                await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
+
+    def _hear(self, line: Line) -> bool:
+        """Tell a transient event, of a piece of text what was not told before; False: one is missing."""
+        event = line.event
+        assert event is not None
+        if isinstance(event, TextDelta):
+            key = (event.branch, event.agent)
+            told = self._heard.get(key, 0)
+            if line.offset > told:
+                return False
+            if line.offset + len(event.text) <= told:
+                return True
+            self._heard[key] = line.offset + len(event.text)
+            event = replace(event, text=event.text[told - line.offset :])
+        self._tell(Envelope(run=self.id, at=line.at or self._clock.now(), event=event))
+        return True
 
     async def _news(self) -> None:
         """Return after the next look at the journal.

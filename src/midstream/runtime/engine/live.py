@@ -1,0 +1,291 @@
+"""What streams in a run, for whoever watches it from another process of this machine.
+
+The owner of a run listens at a Unix socket beside the journal; a watcher connects, names the run, and
+reads JSON lines (`Line`). Facts stay the journal's: of a fact the line says only its number, so that
+a watcher reads it there, in its place among the pieces of text. So the order is the run's own:
+
+    watcher -> {"run": "abcd2345"}
+    owner   -> {"seq": 7}                                        facts up to 7 are journaled
+               {"seq": 7, "event": {"type": "text_delta", ...}}   what is shown already of a reply under way
+               {"seq": 7, "event": {...}, "offset": 40}           its next piece, after 40 characters
+               {"seq": 8}                                        the reply has ended: read fact 8
+
+Nobody who watches slows the run. What waits for a watcher is bounded: one that reads too slowly is cut
+off from what comes, and once it has read what it got it is told the latest, as if it had just joined.
+Where nobody watches nothing is done. Where there can be no socket, facts are all there is to see.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import sys
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from midstream.core.notices import AnyNotice, Envelope, Notice, TextDelta
+from midstream.runtime.state_machine import WorkflowStateMachine
+
+TOGETHER_S: Final = 0.008
+"""Seconds in which pieces are gathered: one write to each watcher carries all of them."""
+
+MAX_WAITING: Final = 256 * 1024
+"""Bytes that may wait for one watcher before it is cut off from what comes."""
+
+LOOK_AGAIN_S: Final = 0.05
+"""Seconds between two looks whether a watcher that was cut off has caught up."""
+
+_MAX_LINE: Final = 4 * 1024 * 1024
+_GREETING_S: Final = 5.0
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One line of the stream: up to which fact (`seq`) the journal goes, and perhaps what came after it.
+
+    `at` is in seconds since 1970; `offset`, of a piece of text, is how many characters of its reply were
+    shown before.
+    """
+
+    seq: int = 0
+    event: AnyNotice | None = None
+    at: float = 0.0
+    offset: int = 0
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a watcher says first."""
+
+    run: str
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class LiveServer:
+    """The socket of this process. Made and closed on the loop.
+
+    Args:
+        folder: where the sockets are; None: there is none.
+        owner: whose it is.
+        machine: returns a run of this process, None for any other.
+    """
+
+    def __init__(
+        self, folder: Path | None, owner: str, machine: Callable[[str], WorkflowStateMachine | None]
+    ) -> None:
+        self._machine = machine
+        self._watchers: dict[str, set[_Watcher]] = {}
+        self._waiting: dict[str, list[bytes]] = {}
+        self._flush: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._address = "" if folder is None else _address(folder, owner)
+        self._task: asyncio.Task[None] | None = None
+        listening = _bound(self._address)
+        if listening is not None:
+            self._task = asyncio.create_task(self._serve(listening), name="live")
+
+    def publish(self, envelope: Envelope) -> None:
+        """Tell the run's watchers of an event; at once where there is none."""
+        if envelope.run not in self._watchers:
+            return
+        waiting = self._waiting.setdefault(envelope.run, [])
+        event = envelope.event
+        if envelope.seq is not None:
+            waiting.append(_line(Line(seq=envelope.seq)))
+            self._send(envelope.run)  # who waits for a fact does not wait for more pieces
+        elif isinstance(event, Notice):
+            offset = self._offset(envelope.run, event) if isinstance(event, TextDelta) else 0
+            line = Line(seq=self._seq(envelope.run), event=event, at=envelope.at, offset=offset)
+            waiting.append(_line(line))
+            if self._flush is None:
+                loop = asyncio.get_running_loop()
+                self._flush = loop.call_later(TOGETHER_S, self._send_all)
+
+    async def close(self) -> None:
+        """Hang up on everyone; may be called twice."""
+        if self._flush is not None:
+            self._flush.cancel()
+        tasks = [*self._tasks, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._task is not None:
+            self._task = None
+            with contextlib.suppress(OSError):
+                os.unlink(self._address)
+
+    # --- inside -----------------------------------------------------------------------------
+
+    async def _serve(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                try:
+                    connected, _ = await loop.sock_accept(listening)
+                except OSError:
+                    await asyncio.sleep(LOOK_AGAIN_S)  # too many files are open: some may be closed
+                    continue
+                task = asyncio.create_task(self._attend(connected), name="live watcher")
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _attend(self, connected: socket.socket) -> None:
+        """Serve one watcher until it hangs up."""
+        if not _is_ours(connected):
+            connected.close()
+            return
+        reader, writer = await asyncio.open_connection(sock=connected)
+        try:
+            async with asyncio.timeout(_GREETING_S):
+                run = msgspec.json.decode(await reader.readline(), type=_Request).run
+            if (machine := self._machine(run)) is None:
+                return
+            self._send(run)  # to those who were here before: what follows is for this one, too
+            watcher = _Watcher(writer)
+            watcher.catch_up(machine)
+            self._watchers.setdefault(run, set()).add(watcher)
+            try:
+                while await reader.read(1024):
+                    pass
+            finally:
+                self._watchers[run].discard(watcher)
+                if not self._watchers[run]:
+                    del self._watchers[run]
+                    self._waiting.pop(run, None)
+        except (OSError, TimeoutError, ValueError, msgspec.MsgspecError):
+            pass  # it went, or it is no watcher
+        finally:
+            writer.transport.abort()
+
+    def _offset(self, run: str, piece: TextDelta) -> int:
+        """Return how much of the reply was shown before a piece that is the newest of it."""
+        machine = self._machine(run)
+        for branch, reply in machine.streaming() if machine is not None else ():
+            if (branch, reply.agent) == (piece.branch, piece.agent):
+                return reply.chars - len(piece.text)
+        return 0
+
+    def _seq(self, run: str) -> int:
+        machine = self._machine(run)
+        return 0 if machine is None else machine.run.seq
+
+    def _send_all(self) -> None:
+        self._flush = None
+        for run in tuple(self._waiting):
+            self._send(run)
+
+    def _send(self, run: str) -> None:
+        lines = self._waiting.pop(run, None)
+        data = b"".join(lines or ())
+        is_behind = False
+        for watcher in self._watchers.get(run, ()):
+            if not watcher.is_behind:
+                watcher.send(data)
+            elif watcher.is_drained and (machine := self._machine(run)) is not None:
+                watcher.catch_up(machine)
+            is_behind |= watcher.is_behind
+        if is_behind:
+            self._waiting.setdefault(run, [])
+            if self._flush is None:
+                loop = asyncio.get_running_loop()
+                self._flush = loop.call_later(LOOK_AGAIN_S, self._send_all)
+
+
+class _Watcher:
+    """One connection, and whether it keeps up."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.is_behind = False
+
+    @property
+    def is_drained(self) -> bool:
+        """Return whether it has taken all it was sent."""
+        return self._writer.transport.get_write_buffer_size() == 0
+
+    def send(self, data: bytes) -> None:
+        """Send it lines, or leave it behind where it does not take them."""
+        waiting = self._writer.transport.get_write_buffer_size()
+        if waiting and waiting + len(data) > MAX_WAITING:
+            self.is_behind = True
+        elif data and not self._writer.is_closing():
+            self._writer.write(data)
+
+    def catch_up(self, machine: WorkflowStateMachine) -> None:
+        """Send it how the run stands now."""
+        self.is_behind = False
+        lines = [Line(seq=machine.run.seq)]
+        lines += [
+            Line(
+                seq=machine.run.seq,
+                event=TextDelta(branch=branch, agent=reply.agent, text=reply.words),
+            )
+            for branch, reply in machine.streaming()
+            if reply.chars
+        ]
+        self.send(b"".join(map(_line, lines)))
+
+
+def _line(line: Line) -> bytes:
+    return _encode(line) + b"\n"
+
+
+# --- watching ---------------------------------------------------------------------------------
+
+
+async def live_lines(folder: Path | None, owner: str, run: str) -> AsyncGenerator[Line, None]:
+    """Yield what the owner of a run tells until it hangs up; nothing where it tells nothing."""
+    if folder is None or not owner or sys.platform == "win32":
+        return
+    try:
+        reader, writer = await asyncio.open_unix_connection(
+            _address(folder, owner), limit=_MAX_LINE
+        )
+    except OSError:
+        return
+    try:
+        writer.write(msgspec.json.encode(_Request(run=run)) + b"\n")
+        decode = msgspec.json.Decoder(Line).decode
+        while line := await reader.readline():
+            yield decode(line)
+    except (OSError, ValueError, msgspec.MsgspecError):
+        return  # it died in mid-line, or speaks another version: facts are read all the same
+    finally:
+        writer.transport.abort()
+
+
+# --- sockets ----------------------------------------------------------------------------------
+
+
+def _address(folder: Path, owner: str) -> str:
+    return str(folder / f"{owner}.live")
+
+
+def _bound(address: str) -> socket.socket | None:
+    """Return a socket that only we can connect to, None where there can be none."""
+    if not address or sys.platform == "win32":
+        return None
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(address)
+        os.chmod(address, 0o600)
+        listening.listen(64)
+    except OSError:
+        listening.close()
+        return None
+    listening.setblocking(False)
+    return listening
+
+
+def _is_ours(connected: socket.socket) -> bool:
+    """Return whether the other side runs as us; the socket's mode says it where the system does not."""
+    if sys.platform != "linux":
+        return True
+    size = struct.calcsize("3i")
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    _, uid, _ = struct.unpack("3i", credentials)
+    return bool(uid == os.getuid())
