@@ -11,7 +11,7 @@ from midstream.core.conversation import Message, ToolCall, ToolResult
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.models.api_client import AIAPIClient, Limits
-from midstream.models.retry import Backoff
+from midstream.models.provider_errors import Backoff
 from midstream.runtime.ports import ModelReply, ModelRequest
 
 KEY = "sk-very-secret-0123456789"

@@ -1,6 +1,6 @@
 """When a request is tried again."""
 
-from midstream.models.retry import Backoff
+from midstream.models.provider_errors import Backoff
 
 
 def test_waits_grow_up_to_their_ceiling() -> None:

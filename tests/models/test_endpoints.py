@@ -16,7 +16,7 @@ from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.models import http_stream
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.retry import Backoff
+from midstream.models.provider_errors import Backoff
 
 SPOKEN = [name for name, known in ENDPOINTS.items() if known.dialect != "library" and known.base]
 

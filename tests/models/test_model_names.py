@@ -5,8 +5,8 @@ from ai_kit import Ears, ask, client_of, said
 from support.openai_server import OpenAIServer, Reply, refused_url
 
 from midstream.language.errors import UserMistake
-from midstream.models.api_client import is_configured
-from midstream.models.price_list import known_names
+from midstream.models.endpoints import is_configured
+from midstream.models.prices import known_names
 from midstream.runtime.ports import ModelReply, ModelRequest, ReplyListener
 
 

@@ -11,7 +11,7 @@ from support.openai_server import Fault, Gate, OpenAIServer, Reply, refused_url
 
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.models.api_client import AIAPIClient, Limits
-from midstream.models.retry import Backoff
+from midstream.models.provider_errors import Backoff
 
 
 async def fails(client: AIAPIClient, ears: Ears | None = None, **fields: Any) -> MidstreamError:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from midstream.models.price_list import window_of
+from midstream.models.prices import window_of
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-4o-mini", "openai-responses:gpt-4o-mini"])

@@ -16,7 +16,7 @@ import msgspec
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Json
 from midstream.models.api_client import AIAPIClient
-from midstream.models.retry import Backoff
+from midstream.models.provider_errors import Backoff
 from midstream.runtime.ports import ModelRequest
 from midstream.testing.fakes import JumpingClock
 from support import anthropic_rules, google_rules, openai_rules

@@ -16,7 +16,7 @@ from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json, Mode
 from midstream.language.spec import Role
-from midstream.models.model_names import is_offline
+from midstream.models.endpoints import is_offline
 from midstream.system.offloop import in_thread
 from midstream.views.amounts import counted
 from midstream.views.cells import clipped, one_line

@@ -117,11 +117,11 @@ def parts(
     Raises:
         WorldTrouble: the journal is needed and cannot be opened.
     """
-    from midstream.models.api_client import AIAPIClient, Limits, is_configured
+    from midstream.models.api_client import AIAPIClient, Limits
+    from midstream.models.endpoints import is_configured, no_model
     from midstream.models.model_choice import ModelChoice
-    from midstream.models.model_names import no_model
     from midstream.models.offline import PIECES_PER_S, OfflineModel
-    from midstream.models.retry import Backoff
+    from midstream.models.provider_errors import Backoff
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import World
     from midstream.runtime.workflow_library import WorkflowLibrary
@@ -297,9 +297,9 @@ def configured(
         UserMistake: the command line names a mode or model that none can be.
     """
     if options.model is not None:
-        from midstream.models.model_names import checked, require_key
+        from midstream.models.endpoints import require_key, require_name
 
-        require_key(checked(options.model), os.environ)
+        require_key(require_name(options.model), os.environ)
     return open_settings(
         options.workspace,
         mode=mode,

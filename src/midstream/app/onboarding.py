@@ -9,8 +9,8 @@ from typing import Final
 from midstream.app.switching import HOME
 from midstream.config.manager import ConfigManager
 from midstream.config.newcomer import may_need_coder, remember_coder
+from midstream.models.endpoints import KEYS, OFFLINE, is_configured, is_offline
 from midstream.models.localhost import USUAL, servers_here
-from midstream.models.model_names import KEYS, OFFLINE, is_configured, is_offline
 from midstream.runtime.storage import KeptRun
 from midstream.system.offloop import in_thread
 from midstream.views.welcome_screen import CODER, Found, Key, welcome

@@ -6,7 +6,7 @@ from midstream.config.manager import ConfigManager
 from midstream.config.settings import CURRENT_MODE, MODELS
 from midstream.config.user_settings import effect, explained, set_own, unset_own
 from midstream.language.names import Mode
-from midstream.models.model_names import checked
+from midstream.models.endpoints import require_name
 
 
 def changed(config: ConfigManager, key: str, value: str | None) -> str:
@@ -36,6 +36,6 @@ def check_name(config: ConfigManager, key: str, value: str) -> str:
     if key.partition(".")[0] != MODELS or not plain:
         return ""
     # It reads a long list.
-    from midstream.models.price_list import doubts_about
+    from midstream.models.prices import doubts_about
 
-    return doubts_about(checked(plain), os.environ)
+    return doubts_about(require_name(plain), os.environ)

@@ -168,7 +168,7 @@ async def _equip(
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.app.runs import Equipment
     from midstream.app.switching import HOME
-    from midstream.models.model_names import is_offline
+    from midstream.models.endpoints import is_offline
 
     is_welcomed = is_paced and await _welcomed(app, config, options)
 

@@ -307,8 +307,7 @@ def _some_runs(count: int) -> str:
 
 
 def _models(config: ConfigManager) -> Iterator[Finding]:
-    from midstream.models.endpoints import base_of
-    from midstream.models.model_names import is_offline, key_names, provider_of, require_key
+    from midstream.models.endpoints import base_of, is_offline, key_names, provider_of, require_key
 
     asked: dict[str, list[str]] = {}
     for level, name in config.models.items():

@@ -17,14 +17,16 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, Watch, converse, decoded
-from midstream.models.provider_errors import CutOff, Refused, Unreadable
-from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens
+from midstream.models.http_stream import ALWAYS, Event, converse, decoded
+from midstream.models.provider_errors import WITHOUT_END, Failed, Refused
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
 if TYPE_CHECKING:
     import httpx2
+
+_encoded: Final = msgspec.json.encode
 
 VERSION: Final = "2026-10-21"
 
@@ -57,13 +59,12 @@ class AnthropicModel:
             self._http,
             self._url,
             headers=self._headers,
-            body=lambda: self._body(request),
+            body=lambda: body_of(
+                request, self._pieces.of(request.messages, piece_of), model=self._model
+            ),
             watch=watch,
             listening=Listening(heard),
         )
-
-    def _body(self, request: ModelRequest) -> list[bytes]:
-        return body_of(request, self._pieces.of(request.messages, piece_of), model=self._model)
 
 
 # --- what is sent -----------------------------------------------------------------------------------
@@ -151,10 +152,6 @@ def _text(text: str) -> bytes:
     return _encoded(_block(text))
 
 
-def _encoded(value: Json) -> bytes:
-    return msgspec.json.encode(value)
-
-
 _GO_ON: Final = _text(GO_ON)
 
 # --- what comes back --------------------------------------------------------------------------------
@@ -225,7 +222,7 @@ class Listening:
 
         Raises:
             Refused: it is an error.
-            Unreadable, msgspec.MsgspecError: it is none of this dialect.
+            Failed, msgspec.MsgspecError: it is none of this dialect.
         """
         told = decoded(event.data, _Event)
         if told.type == "error":
@@ -248,13 +245,12 @@ class Listening:
         """Return what came of the stream, which has ended.
 
         Raises:
-            Unreadable: there was no reply in it.
-            CutOff: it ended before the reply did.
+            Failed: there was no reply in it, or it ended before the reply did.
         """
         if self._is_empty:
-            raise Unreadable("an answer that contains no reply")
+            raise Failed("unreadable", "an answer that contains no reply")
         if self._ended is None:
-            raise CutOff
+            raise Failed("cut", WITHOUT_END)
         calls = (SentCall(name, "".join(sent)) for name, sent in self._calls.values())
         return Answer(
             ended=self._ended, calls=tuple(calls), tokens=self._tokens(), model=self._model

@@ -12,7 +12,8 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,22 +21,28 @@ import msgspec
 from midstream.core.inputs import RequestedCall
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.spec import ToolSpec
-from midstream.models.model_names import checked, is_offline, named
-from midstream.models.model_names import is_configured as is_configured
-from midstream.models.price_list import meant_by
-from midstream.models.pricing import load_soon, usage_of
+from midstream.models.anthropic_messages import AnthropicModel
+from midstream.models.endpoints import (
+    ENDPOINTS,
+    address_and_key,
+    is_offline,
+    model_of_level,
+    provider_of,
+    require_name,
+)
+from midstream.models.http_stream import http_client
+from midstream.models.openai_chat import OpenAIModel
+from midstream.models.prices import load_soon, meant_by, usage_of
 from midstream.models.provider_errors import (
-    ReplyTooLarge,
+    Backoff,
+    Failed,
     Trouble,
     secrets_in,
     shown,
-    too_late,
+    trouble_about,
     trouble_of,
-    truncated,
 )
-from midstream.models.providers import Providers, Speaker
-from midstream.models.reply_stream import Answer, Heard, SentCall
-from midstream.models.retry import Backoff
+from midstream.models.reply_stream import Answer, Heard, SentCall, Speaker
 from midstream.runtime.ports import Clock, Model, ModelReply, ModelRequest, ReplyListener, Validator
 from midstream.safety.decoding import BadArguments, clean, decode_arguments
 from midstream.system.offloop import in_thread
@@ -107,7 +114,11 @@ class AIAPIClient:
         self._backoff = Backoff() if backoff is None else backoff
         self._jitter = jitter
         self._environ = os.environ if environ is None else environ
-        self._providers = Providers(self._environ, transport=transport)
+        self._transport = transport
+        self._http: httpx2.AsyncClient | None = None
+        self._speakers: dict[str, Speaker] = {}
+        self._closing: list[Callable[[], Awaitable[None]]] = []
+        self._making = threading.Lock()
 
     # --- which model ------------------------------------------------------------------------------
 
@@ -121,10 +132,10 @@ class AIAPIClient:
                 nothing changed.
         """
         if level is None:
-            self._model, self._chosen = (None if model is None else checked(model)), {}
+            self._model, self._chosen = (None if model is None else require_name(model)), {}
         else:
-            own = named(level, self._levels)
-            self._chosen[level] = own if model is None else checked(model)
+            own = model_of_level(level, self._levels)
+            self._chosen[level] = own if model is None else require_name(model)
 
     def model_for(self, level: str = "base", model: str | None = None) -> str:
         """Return the name of the model that answers: `model`, else the one in use, else the level's own.
@@ -132,8 +143,8 @@ class AIAPIClient:
         Raises:
             UserMistake: there is no such level, or the name is none of a model.
         """
-        return checked(
-            model or self._chosen.get(level) or self._model or named(level, self._levels)
+        return require_name(
+            model or self._chosen.get(level) or self._model or model_of_level(level, self._levels)
         )
 
     def describe(self) -> dict[str, str]:
@@ -173,19 +184,46 @@ class AIAPIClient:
             attempt += 1
 
     async def aclose(self) -> None:
-        """Close every connection."""
-        await self._providers.aclose()
+        """Close every connection; what was asked before is made anew if it is asked again."""
+        closing, self._closing = self._closing, []
+        self._http, self._speakers = None, {}
+        for close in reversed(closing):
+            await close()
 
     async def _made(self, name: str) -> Speaker:
-        known = self._providers.known(name)
-        if known is not None:
-            return known
+        if name in self._speakers:
+            return self._speakers[name]
         try:
-            return await in_thread(lambda: self._providers.make(name), name="midstream-model")
+            return await in_thread(lambda: self._make(name), name="midstream-model")
         except MidstreamError:
             raise
         except Exception as error:
             raise (await self._trouble(error, name)).error from None
+
+    def _make(self, name: str) -> Speaker:
+        """Return the model of that name: of a dialect spoken here, else of the library.
+
+        Blocks (imports, certificates).
+        """
+        known = ENDPOINTS.get(provider_of(name))
+        # Connections are kept from request to request: two threads must not make two clients.
+        with self._making:
+            if name in self._speakers:
+                return self._speakers[name]
+            if self._http is None:
+                self._http = http_client(self._transport)
+                self._closing.append(self._http.aclose)
+            if known is None or known.dialect == "library":
+                from midstream.models.pydantic_ai import library_model
+
+                theirs = library_model(name, self._environ, self._http)
+                self._closing.append(theirs.aclose)
+                self._speakers[name] = theirs
+            else:
+                address, key = address_and_key(provider_of(name), self._environ)
+                kind = AnthropicModel if known.dialect == "anthropic" else OpenAIModel
+                self._speakers[name] = kind(self._http, address.rstrip("/"), key, name)
+            return self._speakers[name]
 
     async def _attempt(
         self,
@@ -210,17 +248,19 @@ class AIAPIClient:
             trouble = await self._trouble(error, name)
             # Once words were heard, no second attempt may say them again.
             is_cut = trouble.is_passing and not heard.is_nothing
-            return truncated(name, trouble.brief) if is_cut else trouble
+            return trouble_about("cut", name, trouble.brief) if is_cut else trouble
 
     def _late(self, name: str, watch: "_Watch") -> Trouble:
         limits = self._limits
         # What was set counts, not the time it is now: timers fire a little early.
         if (watch.deadline.when() or 0.0) >= watch.ends_at:
             what = "went on past" if watch.count else "did not begin to answer within"
-            return too_late(name, f"{what} its total time of {limits.total_s:g} s")
+            return trouble_about("late", name, f"{what} its total time of {limits.total_s:g} s")
         if watch.count == 0:
-            return too_late(name, f"did not begin to answer within {limits.first_byte_s:g} s")
-        return too_late(name, f"fell silent for {limits.idle_s:g} s in mid-reply")
+            return trouble_about(
+                "late", name, f"did not begin to answer within {limits.first_byte_s:g} s"
+            )
+        return trouble_about("late", name, f"fell silent for {limits.idle_s:g} s in mid-reply")
 
     async def _wait_or_raise(
         self, name: str, trouble: Trouble, attempt: int, listener: ReplyListener
@@ -326,13 +366,13 @@ class _Watch:
             load_soon()
         self.count += len(content)
         if self.count > self._limits.max_reply_bytes:
-            raise ReplyTooLarge(f"more than {self._limits.max_reply_bytes:,} bytes")
+            raise Failed("large", f"more than {self._limits.max_reply_bytes:,} bytes")
         self._line = _after_last_break(content, self._line)
         if self._line > self._limits.max_line_bytes:
-            raise ReplyTooLarge(f"a line of more than {self._limits.max_line_bytes:,} bytes")
+            raise Failed("large", f"a line of more than {self._limits.max_line_bytes:,} bytes")
         self._lines += content.count(b"\n")
         if self._lines > self._limits.max_lines:
-            raise ReplyTooLarge(f"more than {self._limits.max_lines:,} lines")
+            raise Failed("large", f"more than {self._limits.max_lines:,} lines")
         if self.deadline.expired():
             return
         due = min(self.ends_at, self._loop.time() + self._limits.idle_s)

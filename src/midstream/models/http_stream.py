@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from midstream.language.names import Json
-from midstream.models.provider_errors import PackedAnswer, Redirected, Refused
-from midstream.models.reply_stream import Answer
+from midstream.models.provider_errors import PACKED, Failed, Refused
+from midstream.models.reply_stream import Answer, Watch
 from midstream.safety.decoding import clean
 from midstream.system.offloop import in_thread
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
-
-Watch = Callable[[bytes], None]
-"""Hears the bytes of an answer as they come. What it raises ends the answer."""
 
 CONNECT_S: Final = 10.0
 _DRAIN_S: Final = 0.1
@@ -84,8 +81,7 @@ class Listening(Protocol):
         """Return what came of the stream, which has ended.
 
         Raises:
-            Unreadable: there was no reply in it.
-            CutOff: it ended before the reply did.
+            Failed: there was no reply in it, or it ended before the reply did.
         """
 
 
@@ -152,7 +148,7 @@ async def converse(
 
     Raises:
         Refused: the answer is an error.
-        Redirected, PackedAnswer: it is none that is followed, or read.
+        Failed: it is none that is followed, or read.
         httpx2.TransportError: the connection failed, or broke off before the reply was whole.
         Exception: whatever `watch` and `listening` raise.
     """
@@ -164,9 +160,9 @@ async def converse(
     async with http.stream("POST", url, headers={**headers, **length}, content=content) as response:
         packing = response.headers.get("content-encoding", "").strip().lower()
         if packing not in ("", "identity"):
-            raise PackedAnswer
+            raise Failed("unreadable", PACKED)
         if 300 <= response.status_code < 400:
-            raise Redirected(str(response.headers.get("location") or "nowhere"))
+            raise Failed("redirect", str(response.headers.get("location") or "nowhere"))
         chunks = response.aiter_bytes()
         if response.status_code >= 400:
             raise await _refused(response, chunks, watch)

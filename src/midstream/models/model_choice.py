@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from midstream.models.api_client import AIAPIClient
+from midstream.models.endpoints import OFFLINE, require_key, require_name, require_name_among
 from midstream.models.localhost import NamesHere
-from midstream.models.model_names import OFFLINE, checked, checked_among, require_key
-from midstream.models.price_list import doubts_about, known_names, load, window_of
+from midstream.models.prices import doubts_about, known_names, load, window_of
 from midstream.system.offloop import in_thread
 
 
@@ -54,7 +54,7 @@ class ModelChoice:
     def use(self, name: str | None, level: str | None = None) -> None:
         """Use this model for every level, or for one; None: what the settings name, or offline."""
         if name is not None:
-            require_key(checked(name), self._environ)
+            require_key(require_name(name), self._environ)
         stands_in = name is None and self._is_offline
         self._client.use(OFFLINE if stands_in else name, level)
         self._remember(name, level)
@@ -65,7 +65,7 @@ class ModelChoice:
         Raises:
             UserMistake: no model can be meant by that name, or its provider is not set up.
         """
-        require_key(checked_among(name, self.names()), self._environ)
+        require_key(require_name_among(name, self.names()), self._environ)
         return await in_thread(partial(doubts_about, name, self._environ))
 
     async def window(self, level: str) -> tuple[str, int | None]:

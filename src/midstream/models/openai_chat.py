@@ -18,14 +18,16 @@ from midstream.models.encoded_messages import (
     words_of,
 )
 from midstream.models.endpoints import ENDPOINTS
-from midstream.models.http_stream import ALWAYS, Event, Watch, converse, decoded
-from midstream.models.provider_errors import CutOff, Refused, Unreadable
-from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens
+from midstream.models.http_stream import ALWAYS, Event, converse, decoded
+from midstream.models.provider_errors import WITHOUT_END, Failed, Refused
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
 if TYPE_CHECKING:
     import httpx2
+
+_encoded: Final = msgspec.json.encode
 
 
 class OpenAIModel:
@@ -67,18 +69,15 @@ class OpenAIModel:
             self._http,
             self._url,
             headers=self._headers,
-            body=lambda: self._body(request),
+            body=lambda: body_of(
+                request,
+                self._pieces.of(request.messages, self._piece_of),
+                model=self._model,
+                must_call=self._must_call,
+                asks_usage=self._asks_usage,
+            ),
             watch=watch,
             listening=Listening(heard),
-        )
-
-    def _body(self, request: ModelRequest) -> list[bytes]:
-        return body_of(
-            request,
-            self._pieces.of(request.messages, self._piece_of),
-            model=self._model,
-            must_call=self._must_call,
-            asks_usage=self._asks_usage,
         )
 
 
@@ -176,10 +175,6 @@ def _messages(request: ModelRequest, pieces: Iterable[Piece]) -> list[bytes]:
     return messages
 
 
-def _encoded(value: Json) -> bytes:
-    return msgspec.json.encode(value)
-
-
 _GO_ON: Final = _encoded({"role": "user", "content": GO_ON})
 
 # --- what comes back --------------------------------------------------------------------------------
@@ -268,7 +263,7 @@ class Listening:
 
         Raises:
             Refused: it is an error.
-            Unreadable, msgspec.MsgspecError: it is none of this dialect.
+            Failed, msgspec.MsgspecError: it is none of this dialect.
         """
         data = event.data.strip()
         if data == b"[DONE]":
@@ -281,7 +276,7 @@ class Listening:
             raise Refused(0, _json(data))
         self._tokens = _tokens(chunk.usage) or self._tokens
         if chunk.choices is msgspec.UNSET and self._tokens is None:
-            raise Unreadable("an event that does not belong to a reply")
+            raise Failed("unreadable", "an event that does not belong to a reply")
         self._is_empty = False
         if isinstance(chunk.model, str) and chunk.model:
             self._model = chunk.model
@@ -293,13 +288,12 @@ class Listening:
         """Return what came of the stream, which has ended.
 
         Raises:
-            Unreadable: there was no reply in it.
-            CutOff: it ended before the reply did.
+            Failed: there was no reply in it, or it ended before the reply did.
         """
         if self._is_empty:
-            raise Unreadable("an answer that contains no reply")
+            raise Failed("unreadable", "an answer that contains no reply")
         if self._ended is None and not self._is_done:
-            raise CutOff
+            raise Failed("cut", WITHOUT_END)
         self._words.end()
         calls = (SentCall(call.name, "".join(call.arguments)) for call in self._calls)
         return Answer(

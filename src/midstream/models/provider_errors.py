@@ -13,8 +13,7 @@ import msgspec
 
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json
-from midstream.models.endpoints import ENDPOINTS, address_variable
-from midstream.models.model_names import key_names, provider_of
+from midstream.models.endpoints import ENDPOINTS, address_variable, key_names, provider_of
 
 SHOWN_CHARS: Final = 300
 REDACTED: Final = "[redacted]"
@@ -24,36 +23,14 @@ _SECRET_LOOK = re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_\-]{12,}")
 _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
 OLLAMA: Final = "ollama"
-_NO_OLLAMA: Final = (
-    "Is it running? `ollama serve` starts it; set OLLAMA_BASE_URL if it runs elsewhere."
-)
+WITHOUT_END: Final = "the stream ended before the reply did"
+PACKED: Final = "the answer is compressed, which was not asked for"
+
+_AN_ADDRESS: Final = "such as OPENAI_BASE_URL"
 
 _EXTRAS: Final = {"google": "google", "google-gla": "google", "google-cloud": "google"}
 """Which extra of ours brings which provider; the others are in `_OTHERS`."""
 _OTHERS: Final = "providers"
-
-
-class ReplyTooLarge(Exception):
-    """A provider sent more than a reply may have: the message says more than what."""
-
-
-class Unreadable(Exception):
-    """A provider sent what is no reply: the message says what."""
-
-
-class CutOff(Exception):
-    """A stream ended before the reply did."""
-
-
-class Redirected(Exception):
-    """A provider says to ask somewhere else: the message says where."""
-
-
-class PackedAnswer(Exception):
-    """A provider packed its answer, which nobody had asked for."""
-
-    def __init__(self) -> None:
-        super().__init__("the answer is compressed, which was not asked for")
 
 
 Kind: TypeAlias = Literal[
@@ -66,14 +43,20 @@ Kind: TypeAlias = Literal[
     "server",
     "connection",
     "request",
+    "redirect",
     "stream",
     "unreadable",
+    "large",
+    "cut",
+    "late",
 ]
-"""What a provider's error is about; `stream`: it came in a stream, and says no more."""
+"""What an error is about; `stream`: it came in a stream, and says no more; `cut`: the stream ended before
+the reply did.
+"""
 
 
 class Failed(Exception):
-    """A request failed in a way a library has made out: `kind` says in which."""
+    """A request failed: `kind` says in which way, the words how."""
 
     def __init__(self, kind: Kind, words: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(words)
@@ -141,6 +124,38 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_s: float | None = None
 
 
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """When to try again, and after how long, in seconds. `attempts` counts the first one.
+
+    Only failures that may pass by themselves are tried again (too many requests, a server in trouble,
+    no connection), and only while nothing of the reply has been heard: nothing is ever said twice.
+
+    A provider that asks for more than `longest_s` of patience is told no: the request fails at once
+    and says how long the wait would have been.
+    """
+
+    attempts: int = 5
+    first_s: float = 0.5
+    factor: float = 2.0
+    ceiling_s: float = 20.0
+    longest_s: float = 60.0
+
+    def wait_s(self, attempt: int, *, retry_after_s: float | None, chance: float) -> float | None:
+        """Return how long to wait after the failed `attempt` (from 1), None to give up.
+
+        `chance` (0 to 1) spreads many waiting clients over half of the wait, so that they do not all
+        come back in one moment. What the provider asks for is a lower bound, spread upwards.
+        """
+        if attempt >= self.attempts:
+            return None
+        if retry_after_s is not None and retry_after_s > self.longest_s:
+            return None
+        wait = min(self.ceiling_s, self.first_s * self.factor ** (attempt - 1))
+        if retry_after_s is not None and retry_after_s > 0:
+            return retry_after_s + wait * chance / 2
+        return wait * (0.5 + chance / 2)
+
+
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of an environment's keys and tokens, the longest first."""
     found = {value for name, value in environ.items() if _SECRET_NAME.search(name)}
@@ -163,13 +178,7 @@ def _spelled(sign: str) -> str:
     return sign.encode("unicode_escape").decode() if sign.isascii() else f"\\u{ord(sign):04x}"
 
 
-def key_hint(name: str) -> str:
-    """Return where a model's key is set."""
-    names = " or ".join(key_names(provider_of(name)))
-    return f"Check {names}." if names else "Check the provider's key."
-
-
-def missing_extra(name: str, error: ImportError) -> UserMistake:
+def _missing_extra(name: str, error: ImportError) -> UserMistake:
     """Return the error for a provider whose library is not installed."""
     provider = provider_of(name)
     install = f"'midstream[{_EXTRAS.get(provider, _OTHERS)}]'"
@@ -198,108 +207,154 @@ def trouble_of(
     """
     words = shown(_words_of(error), secrets)
     match error:
-        case ReplyTooLarge():
-            return _world(
-                f"{name} sent {error}, which is over the limit for a reply.",
-                "Ask for a shorter reply.",
-                brief="too large",
-            )
         case Refused():
-            return refusal(
+            return trouble_about(
                 kind_of(error), name, words, retry_after_s=error.retry_after_s, meant=meant
             )
         case Failed(kind=kind, retry_after_s=retry_after_s):
-            return refusal(kind, name, words, retry_after_s=retry_after_s, meant=meant)
-        case Redirected():
-            return _user(
-                f"{name}: the endpoint answered with a redirect to {words}; "
-                "redirects are not followed.",
-                f"Set the endpoint's final address ({_variable(name)}).",
-                brief="redirect",
-            )
-        case CutOff():
-            return truncated(name)
+            return trouble_about(kind, name, words, retry_after_s=retry_after_s, meant=meant)
         case ImportError():
-            return Trouble(error=missing_extra(name, error), brief="not installed")
+            return Trouble(error=_missing_extra(name, error), brief="not installed")
         case _ if _is_transport(error):
-            return refusal("connection", name, words)
-    return refusal("unreadable", name, words)
+            return trouble_about("connection", name, words)
+    return trouble_about("unreadable", name, words)
 
 
-def refusal(
+class _Report(msgspec.Struct, frozen=True):
+    """What a kind of error is told as: fit for `str.format` with `name`, `words`, `keys`, `address`."""
+
+    sort: type[MidstreamError]
+    what: str
+    hint: str
+    brief: str
+    is_passing: bool = False
+
+
+_REPORTS: Final[dict[Kind, _Report]] = {
+    "setup": _Report(
+        UserMistake, "The model {name} cannot be used: {words}", "Check {keys}.", "setup"
+    ),
+    "key": _Report(
+        UserMistake, "{name}: the provider refused the key: {words}", "Check {keys}.", "key"
+    ),
+    "model": _Report(
+        UserMistake,
+        "{name} was not found: {words}",
+        "Check the model's name, and that the endpoint's address ({address}) is right.",
+        "not found",
+    ),
+    "length": _Report(
+        UserMistake,
+        "The conversation is longer than {name} can read: {words}",
+        "Shorten it with /compact, start over with /clear, give the context a smaller "
+        "max_length, or use a larger model.",
+        "too long",
+    ),
+    "quota": _Report(
+        WorldTrouble,
+        "{name}: the account's quota or credit is used up: {words}",
+        "Look at the provider's billing page, or choose another model.",
+        "quota",
+    ),
+    "rate": _Report(
+        WorldTrouble,
+        "{name} accepts no more requests for now: {words}",
+        "Wait a little, or choose another model.",
+        "rate limited",
+        is_passing=True,
+    ),
+    "server": _Report(
+        WorldTrouble,
+        "{name}: the provider has trouble: {words}",
+        "Try again later, or choose another model.",
+        "server trouble",
+        is_passing=True,
+    ),
+    "connection": _Report(
+        WorldTrouble,
+        "{name}: the connection failed: {words}",
+        "Check the network, and the endpoint's address ({address}).",
+        "no connection",
+        is_passing=True,
+    ),
+    "request": _Report(
+        UserMistake,
+        "{name} refused the request: {words}",
+        "Choose another model, or change what was sent.",
+        "refused",
+    ),
+    "redirect": _Report(
+        UserMistake,
+        "{name}: the endpoint answered with a redirect to {words}; redirects are not followed.",
+        "Set the endpoint's final address ({address}).",
+        "redirect",
+    ),
+    "stream": _Report(
+        WorldTrouble,
+        "{name}: the provider reported an error in place of a reply: {words}",
+        "Try again later, or choose another model.",
+        "provider error",
+    ),
+    "unreadable": _Report(
+        WorldTrouble,
+        "{name} sent a reply that cannot be read: {words}",
+        "Try again. If that does not help, check that the endpoint is a model API.",
+        "unreadable",
+    ),
+    "large": _Report(
+        WorldTrouble,
+        "{name} sent {words}, which is over the limit for a reply.",
+        "Ask for a shorter reply.",
+        "too large",
+    ),
+    "cut": _Report(
+        WorldTrouble,
+        "The reply of {name} was cut off: {words}.",
+        "Say it again to go on from here.",
+        "cut off",
+    ),
+    "late": _Report(
+        WorldTrouble,
+        "{name} {words}.",
+        "Try again later, choose another model, or give it longer: "
+        "modelPatience in application.json.",
+        "too late",
+    ),
+}
+_OLLAMA_HINTS: Final[dict[Kind, str]] = {
+    "model": "ollama pull {model} downloads it; /welcome lists what you have.",
+    "connection": (
+        "Is it running? `ollama serve` starts it; set OLLAMA_BASE_URL if it runs elsewhere."
+    ),
+}
+
+
+def trouble_about(
     kind: Kind, name: str, words: str, *, retry_after_s: float | None = None, meant: str = ""
 ) -> Trouble:
-    """Return the trouble of an error of a kind; `words` are the provider's, fit to be shown.
+    """Return the trouble of an error of a kind; `words` are fit to be shown.
 
     `meant` is the name of a model the provider has, where it has not this one.
     """
-    match kind:
-        case "setup":
-            return _user(f"The model {name} cannot be used: {words}", key_hint(name), brief="setup")
-        case "key":
-            return _user(
-                f"{name}: the provider refused the key: {words}", key_hint(name), brief="key"
-            )
-        case "model":
-            hint = f"Check the model's name, and that the endpoint's address ({_variable(name)}) is right."
-            if provider_of(name) == OLLAMA:
-                hint = f"ollama pull {name.partition(':')[2]} downloads it; /welcome lists what you have."
-            if meant:
-                hint = f"Did you mean {meant}?"
-            return _user(f"{name} was not found: {words}", hint, brief="not found")
-        case "length":
-            return _user(
-                f"The conversation is longer than {name} can read: {words}",
-                "Shorten it with /compact, start over with /clear, give the context a smaller "
-                "max_length, or use a larger model.",
-                brief="too long",
-            )
-        case "quota":
-            return _world(
-                f"{name}: the account's quota or credit is used up: {words}",
-                "Look at the provider's billing page, or choose another model.",
-                brief="quota",
-            )
-        case "rate":
-            return _passing(
-                f"{name} accepts no more requests for now: {words}",
-                "Wait a little, or choose another model.",
-                brief="rate limited",
-                retry_after_s=retry_after_s,
-            )
-        case "server":
-            return _passing(
-                f"{name}: the provider has trouble: {words}",
-                "Try again later, or choose another model.",
-                brief="server trouble",
-                retry_after_s=retry_after_s,
-            )
-        case "connection":
-            return _passing(
-                f"{name}: the connection failed: {words}",
-                _NO_OLLAMA
-                if provider_of(name) == OLLAMA
-                else f"Check the network, and the endpoint's address ({_variable(name)}).",
-                brief="no connection",
-            )
-        case "request":
-            return _user(
-                f"{name} refused the request: {words}",
-                "Choose another model, or change what was sent.",
-                brief="refused",
-            )
-        case "stream":
-            return _world(
-                f"{name}: the provider reported an error in place of a reply: {words}",
-                "Try again later, or choose another model.",
-                brief="provider error",
-            )
-        case "unreadable":
-            return _world(
-                f"{name} sent a reply that cannot be read: {words}",
-                "Try again. If that does not help, check that the endpoint is a model API.",
-                brief="unreadable",
-            )
+    report, (provider, _, model) = _REPORTS[kind], name.partition(":")
+    hint = _OLLAMA_HINTS.get(kind, report.hint) if provider == OLLAMA else report.hint
+    if kind == "model" and meant:
+        hint = "Did you mean {meant}?"
+    told = {
+        "name": name,
+        "words": words,
+        "model": model,
+        "meant": meant,
+        "keys": " or ".join(key_names(provider)) or "the provider's key",
+        # Of a provider that is not in the table an example has to do.
+        "address": address_variable(provider) if provider in ENDPOINTS else _AN_ADDRESS,
+    }
+    return Trouble(
+        error=report.sort(report.what.format(**told), hint=hint.format(**told)),
+        brief=report.brief,
+        is_passing=report.is_passing,
+        retry_after_s=retry_after_s,
+    )
 
 
 _BY_NAME: Final[dict[str, Kind]] = {
@@ -381,41 +436,6 @@ def kind_of(refused: Refused) -> Kind:
     )
 
 
-def truncated(name: str, why: str = "the stream ended before the reply did") -> Trouble:
-    """Return the trouble of a reply that stopped before it was complete."""
-    return _world(
-        f"The reply of {name} was cut off: {why}.",
-        "Say it again to go on from here.",
-        brief="cut off",
-    )
-
-
-def too_late(name: str, what: str) -> Trouble:
-    """Return the trouble of a passed deadline; `what` says what did not happen, and when."""
-    return _world(
-        f"{name} {what}.",
-        "Try again later, choose another model, or give it longer: modelPatience in application.json.",
-        brief="too late",
-    )
-
-
-def _user(what: str, hint: str, *, brief: str) -> Trouble:
-    return Trouble(error=UserMistake(what, hint=hint), brief=brief)
-
-
-def _world(what: str, hint: str, *, brief: str) -> Trouble:
-    return Trouble(error=WorldTrouble(what, hint=hint), brief=brief)
-
-
-def _passing(what: str, hint: str, *, brief: str, retry_after_s: float | None = None) -> Trouble:
-    return Trouble(
-        error=WorldTrouble(what, hint=hint),
-        brief=brief,
-        is_passing=True,
-        retry_after_s=retry_after_s,
-    )
-
-
 def _words_of(error: Exception) -> str:
     if isinstance(error, Refused):
         return f"{error} ({error.status})" if error.status else str(error)
@@ -435,9 +455,3 @@ def _is_transport(error: Exception) -> bool:
     import httpx2
 
     return isinstance(error, httpx2.TransportError | httpx2.StreamError | ConnectionError)
-
-
-def _variable(name: str) -> str:
-    """Return an example of the variable that says where a model's provider is."""
-    known = provider_of(name) in ENDPOINTS
-    return address_variable(provider_of(name)) if known else "such as OPENAI_BASE_URL"

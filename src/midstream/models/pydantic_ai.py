@@ -6,9 +6,9 @@ SDKs buffer a line without limit, so a cap further up would come too late.
 """
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,17 +16,16 @@ import msgspec
 from midstream.core.conversation import GO_ON, Message
 from midstream.models.encoded_messages import callable_name, results_of, schema_of, words_of
 from midstream.models.endpoints import ENDPOINTS, address_and_key
-from midstream.models.http_stream import SLICE, SPARSE, Watch, http_client
-from midstream.models.price_list import is_misspelt, no_such_provider
+from midstream.models.http_stream import SLICE, SPARSE
+from midstream.models.prices import is_misspelt, no_such_provider
 from midstream.models.provider_errors import (
-    CutOff,
+    PACKED,
+    WITHOUT_END,
     Failed,
     Kind,
-    PackedAnswer,
-    Redirected,
     plain_words,
 )
-from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens
+from midstream.models.reply_stream import Answer, Ended, Heard, SentCall, Tokens, Watch
 from midstream.runtime.ports import ModelRequest
 from midstream.safety.decoding import clean
 
@@ -49,72 +48,56 @@ _ENDS: Final[dict[str, Ended]] = {
 }
 
 
-class Library:
-    """Makes models of the library, over one client.
+def library_model(
+    name: str, environ: Mapping[str, str], http: "httpx2.AsyncClient"
+) -> "LibraryModel":
+    """Return the model of that name. Blocks (imports): call it off the loop.
 
     Args:
+        name: the model's name as configured.
         environ: where keys and endpoints stand.
-        transport: what carries requests instead of the network.
+        http: sends requests; from now on the answers it gets can be watched.
+
+    Raises:
+        UserMistake: the key or the endpoint is missing or malformed, or there is no such provider.
+        ImportError: the library is not installed, or one that it needs.
+        Exception: what the provider's library raises for a name it does not know.
     """
-
-    def __init__(
-        self, environ: Mapping[str, str], transport: "httpx2.AsyncBaseTransport | None"
-    ) -> None:
-        self._environ = environ
-        self._transport = transport
-        self._client: httpx2.AsyncClient | None = None
-
-    def model(self, name: str) -> "LibraryModel":
-        """Return the model of that name. Blocks (imports, certificates): call it off the loop.
-
-        Raises:
-            UserMistake: the key or the endpoint is missing or malformed, or there is no such provider.
-            ImportError: the library is not installed, or one that it needs.
-            Exception: what the provider's library raises for a name it does not know.
-        """
-        provider = name.partition(":")[0]
-        try:
-            import pydantic_ai.direct  # noqa: F401
-            from pydantic_ai.models import infer_model
-        except ImportError:
-            if provider not in ENDPOINTS and is_misspelt(provider):
-                raise no_such_provider(provider) from None
-            raise
-        try:
-            return LibraryModel(infer_model(name, provider_factory=self._provider))
-        except Exception as error:
-            raise _ours(error) from error.__cause__
-
-    async def aclose(self) -> None:
-        """Close every connection of the client."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
-    def _provider(self, provider: str) -> "Provider[Any]":
-        from pydantic_ai.providers import infer_provider, infer_provider_class
-
-        if provider == "openai-responses":
-            from pydantic_ai.providers.openai import OpenAIProvider
-
-            address, key = address_and_key(provider, self._environ)
-            return OpenAIProvider(base_url=address, api_key=key, http_client=self._http())
-        if provider == "google":
-            from pydantic_ai.providers.google import GoogleProvider
-
-            address, key = address_and_key(provider, self._environ)
-            return GoogleProvider(base_url=address, api_key=key, http_client=self._http())
-        try:
-            infer_provider_class(provider)
-        except ValueError:
+    provider = name.partition(":")[0]
+    try:
+        import pydantic_ai.direct  # noqa: F401
+        from pydantic_ai.models import infer_model
+    except ImportError:
+        if provider not in ENDPOINTS and is_misspelt(provider):
             raise no_such_provider(provider) from None
-        return infer_provider(provider)
+        raise
+    http.event_hooks = {"response": [_let_be_watched]}
+    try:
+        return LibraryModel(infer_model(name, provider_factory=partial(_provider, environ, http)))
+    except Exception as error:
+        raise _ours(error) from error.__cause__
 
-    def _http(self) -> "httpx2.AsyncClient":
-        if self._client is None:
-            self._client = http_client(self._transport)
-            self._client.event_hooks = {"response": [_let_be_watched]}
-        return self._client
+
+def _provider(
+    environ: Mapping[str, str], http: "httpx2.AsyncClient", provider: str
+) -> "Provider[Any]":
+    from pydantic_ai.providers import infer_provider, infer_provider_class
+
+    if provider == "openai-responses":
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        address, key = address_and_key(provider, environ)
+        return OpenAIProvider(base_url=address, api_key=key, http_client=http)
+    if provider == "google":
+        from pydantic_ai.providers.google import GoogleProvider
+
+        address, key = address_and_key(provider, environ)
+        return GoogleProvider(base_url=address, api_key=key, http_client=http)
+    try:
+        infer_provider_class(provider)
+    except ValueError:
+        raise no_such_provider(provider) from None
+    return infer_provider(provider)
 
 
 class LibraryModel:
@@ -186,13 +169,13 @@ def _answer(response: "theirs.ModelResponse") -> Answer:
     """Return a response as an answer.
 
     Raises:
-        CutOff: the provider gave no reason why it ended. Then nobody can tell a complete reply from one
+        Failed: the provider gave no reason why it ended. Then nobody can tell a complete reply from one
             that was cut off: some libraries take the end of a politely closed stream for that of the reply.
     """
     details = response.provider_details or {}
     reason = response.finish_reason
     if response.state != "complete" or not (reason or details.get("finish_reason")):
-        raise CutOff
+        raise Failed("cut", WITHOUT_END)
     used = response.usage
     refusal = details.get("refusal")
     return Answer(
@@ -231,7 +214,7 @@ def _ours(error: Exception) -> Exception:
 
     response = getattr(error.__cause__, "response", None)
     if response is not None and 300 <= getattr(response, "status_code", 0) < 400:
-        return Redirected(str(response.headers.get("location") or "nowhere"))
+        return Failed("redirect", str(response.headers.get("location") or "nowhere"))
     kinds: tuple[tuple[type[Exception], Kind], ...] = (
         (theirs.UserError, "setup"),
         (theirs.ModelAuthenticationError, "key"),
@@ -363,7 +346,7 @@ def _parameters(request: ModelRequest) -> "ModelRequestParameters":
 
 async def _let_be_watched(response: "httpx2.Response") -> None:
     if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
-        raise PackedAnswer
+        raise Failed("unreadable", PACKED)
     opened, watch = _OPEN.get(), _WATCH.get()
     if opened is not None:
         opened.append(response)
@@ -371,7 +354,7 @@ async def _let_be_watched(response: "httpx2.Response") -> None:
         response.stream = _watched_stream()(response.stream, watch)
 
 
-@functools.cache
+@cache
 def _watched_stream() -> Any:
     from httpx2 import AsyncByteStream
 

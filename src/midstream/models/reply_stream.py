@@ -1,11 +1,14 @@
-"""Hearing a reply as it streams: pieces to the listener, words kept as they were shown."""
+"""A model that can be asked, and hearing its reply as it streams: pieces to the listener, words kept as
+they were shown.
+"""
 
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
 
 import msgspec
 
-from midstream.models.provider_errors import ReplyTooLarge
-from midstream.runtime.ports import ReplyListener
+from midstream.models.provider_errors import Failed
+from midstream.runtime.ports import ModelRequest, ReplyListener
 from midstream.safety.decoding import clean
 
 MAX_CALLS: Final = 128
@@ -80,10 +83,25 @@ class Heard:
         """Let the listener hear that a call begins.
 
         Raises:
-            ReplyTooLarge: there were enough of them.
+            Failed: there were enough of them.
         """
         self.is_nothing = False
         self._calls += 1
         if self._calls > MAX_CALLS:
-            raise ReplyTooLarge(f"more than {MAX_CALLS} tool calls")
+            raise Failed("large", f"more than {MAX_CALLS} tool calls")
         self._listener.calling()
+
+
+Watch = Callable[[bytes], None]
+"""Hears the bytes of an answer as they come. What it raises ends the answer."""
+
+
+class Speaker(Protocol):
+    """A model that can be asked."""
+
+    async def ask(self, request: ModelRequest, heard: Heard, watch: Watch) -> Answer:
+        """Return the answer to a request, its words heard as they come.
+
+        Raises:
+            Exception: what `provider_errors.trouble_of` makes words of.
+        """
