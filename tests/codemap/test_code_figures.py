@@ -18,7 +18,7 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.codemap.code_figures import Measurement, as_json, measure
-from midstream.codemap.code_file import at_most
+from midstream.codemap.source_files import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
 from midstream.tools import measure_code as tool

@@ -9,13 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toolbench import Bench
 
-from midstream.codemap import map_builder, scan
-from midstream.codemap.code_file import language_of
-from midstream.codemap.ctags import Ctags
-from midstream.codemap.definitions import match_patterns, read_python
+from midstream.codemap import map_builder, ranking
+from midstream.codemap.definitions import Ctags, match_patterns, read_python
 from midstream.codemap.file_imports import read_imports, resolve_imports
 from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, draw_map
-from midstream.codemap.scan import ScannedFile
+from midstream.codemap.ranking import ScannedFile
+from midstream.codemap.source_files import language_of
 from midstream.safety.policy import Policy
 from midstream.tools.explain_codebase import MIN_TOKENS
 from midstream.tools.manager import ToolManager
@@ -371,7 +370,7 @@ def test_what_was_seen_is_looked_at_again_only_where_it_has_changed(
     wanted = Wanted(max_chars=20_000)
     first = draw_map(shop, wanted, kept=kept)
     read: list[str] = []
-    really = scan.scan_file
+    really = ranking.scan_file
 
     def spied(root: Path, path: str, known: ScannedFile | None = None) -> ScannedFile | None:
         found = really(root, path, known)
@@ -379,7 +378,7 @@ def test_what_was_seen_is_looked_at_again_only_where_it_has_changed(
             read.append(path)
         return found
 
-    monkeypatch.setattr(scan, "scan_file", spied)
+    monkeypatch.setattr(ranking, "scan_file", spied)
     (shop / "shop/price.py").write_text("def cost(): ...\n")
     second = draw_map(shop, wanted, kept=kept)
 

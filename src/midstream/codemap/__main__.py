@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from midstream.codemap.code_figures import as_json, measure
-from midstream.codemap.code_file import FILE_S, at_most
 from midstream.codemap.map_builder import Wanted, draw_map
+from midstream.codemap.source_files import FILE_S, at_most
 
 
 def main(arguments: list[str]) -> int:

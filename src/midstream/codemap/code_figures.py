@@ -1,6 +1,7 @@
 """The figures of a folder of code: size, complexity, imports, and where change meets complexity.
 
-The same folder and history give the same figures, in the same order.
+The same folder and history give the same figures, in the same order. A file is a stranger's and so are
+its parsers' limits: what takes too long or makes them fail costs its functions, never the measuring.
 
 `score` is complexity times changes: a complex file nobody touches costs nothing, a simple one that
 changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
@@ -9,21 +10,26 @@ changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 import posixpath
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
-from midstream.codemap.code_file import (
-    NOT_CODE,
-    Function,
-    Guard,
-    ReadFile,
-    read_file,
+from midstream.codemap.file_imports import EXACT, find_go_modules, read_imports, resolve_imports
+from midstream.codemap.import_graph import (
+    count_importers,
+    find_cycles,
+    name_modules,
+    python_imports,
 )
-from midstream.codemap.file_imports import EXACT, find_go_modules, resolve_imports
-from midstream.codemap.import_graph import count_importers, find_cycles, name_modules
-from midstream.codemap.source_files import count_changes, list_files
+from midstream.codemap.source_files import (
+    NOT_CODE,
+    count_changes,
+    is_generated,
+    list_files,
+    read_source,
+)
 
 MAX_FILES = 5_000
 DEADLINE_S = 80.0
@@ -32,6 +38,97 @@ COMPLEX_FROM = 11
 
 MAX_CYCLE_SHOWN = 12
 MAX_CHARS = 40_000
+
+Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Makes what is held while a file's functions are looked for; it may raise to end that."""
+
+
+class Function(msgspec.Struct, frozen=True, kw_only=True):
+    """One function: where it begins, its lines, its cyclomatic complexity (1 is a straight line)."""
+
+    name: str
+    path: str
+    line: int
+    lines: int
+    complexity: int
+
+
+class ReadFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read off one file. `functions` is None where they could not be.
+
+    `imports` are the known modules a Python file imports; of other languages, what is written there.
+    """
+
+    path: str
+    language: str
+    lines: int
+    functions: tuple[Function, ...] | None
+    imports: tuple[str, ...]
+
+
+def read_file(
+    root: Path,
+    path: str,
+    module: str,
+    known: frozenset[str],
+    guard: Guard,
+) -> ReadFile | None:
+    """Return a file's figures; None where it is not text, too large, or no regular file.
+
+    `module` is the name the file has in Python, "" for none; `known` are all such names.
+    """
+    source = read_source(root, path)
+    if source is None:
+        return None
+    functions: tuple[Function, ...] | None = ()
+    imports: tuple[str, ...] = ()
+    if not is_generated(source.size, source.lines):
+        if source.language not in NOT_CODE:
+            functions = _functions(path, source.text, guard)
+        if module:
+            imports = _known_imports(path, source.text, module, known)
+        elif source.language in EXACT:
+            imports = read_imports(source.text, source.language, path)
+    return ReadFile(
+        path=path,
+        language=source.language,
+        lines=source.lines,
+        functions=functions,
+        imports=imports,
+    )
+
+
+def _functions(path: str, source: str, guard: Guard) -> tuple[Function, ...] | None:
+    """Return a file's functions; none in a language that lizard does not know, None where it fails."""
+    import lizard  # type: ignore[import-untyped]
+
+    if lizard.get_reader_for(path) is None:
+        return ()
+    try:
+        with guard():
+            found = lizard.FileAnalyzer(lizard.get_extensions([])).analyze_source_code(path, source)
+    except Exception:
+        # Foreign text through a foreign parser: whatever it raises says only that it cannot read it.
+        return None
+    return tuple(
+        Function(
+            name=function.name,
+            path=path,
+            line=function.start_line,
+            lines=function.end_line - function.start_line + 1,
+            complexity=function.cyclomatic_complexity,
+        )
+        for function in found.function_list
+    )
+
+
+def _known_imports(path: str, source: str, module: str, known: frozenset[str]) -> tuple[str, ...]:
+    is_package = path == "__init__.py" or path.endswith("/__init__.py")
+    try:
+        found = python_imports(source, module=module, is_package=is_package, known=known)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(sorted(found))
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,20 +285,21 @@ def _measured(
         folder=root.resolve().name,
         totals=_totals(files, functions, skipped),
         languages=_languages(read)[:top],
-        largest=tuple(sorted(code, key=lambda f: (-f.lines, f.path))[:top]),
+        largest=_heaviest(code, lambda f: f.lines, top),
         most_complex=tuple(
             sorted(functions, key=lambda f: (-f.complexity, -f.lines, f.path, f.line))[:top]
         ),
-        most_changed=tuple(
-            sorted((f for f in files if f.changes), key=lambda f: (-f.changes, f.path))[:top]
-        ),
-        ranking=tuple(
-            sorted((f for f in files if f.score), key=lambda f: (-f.score, f.path))[:top]
-        ),
+        most_changed=_heaviest(files, lambda f: f.changes, top),
+        ranking=_heaviest(files, lambda f: f.score, top),
         imports=_imports(read, names, find_go_modules(root, (one.path for one in read)), top),
         history=History(available=history is not None, commits=seen),
         notes=tuple(notes),
     )
+
+
+def _heaviest(files: Iterable[File], weight: Callable[[File], int], top: int) -> tuple[File, ...]:
+    weighed = (file for file in files if weight(file))
+    return tuple(sorted(weighed, key=lambda file: (-weight(file), file.path))[:top])
 
 
 def _file(one: ReadFile, touched: int) -> File:

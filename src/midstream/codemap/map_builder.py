@@ -7,15 +7,25 @@ from typing import Final
 
 import msgspec
 
-from midstream.codemap.code_file import FILE_S, at_most, read_source
-from midstream.codemap.ctags import Ctags, find_ctags
-from midstream.codemap.definitions import Definitions, match_patterns, read_python
+from midstream.codemap.definitions import (
+    Ctags,
+    Definitions,
+    find_ctags,
+    match_patterns,
+    read_python,
+)
 from midstream.codemap.file_imports import find_go_modules
-from midstream.codemap.map_text import LINE_CHARS, Define, Pen, head_of, legend, tree
-from midstream.codemap.packing import Packing
-from midstream.codemap.ranking import RankedFile, rank, stems
-from midstream.codemap.scan import ScannedFile, load_scan, save_scan, scan_files
-from midstream.codemap.source_files import count_changes, list_files
+from midstream.codemap.map_text import LINE_CHARS, Define, Packing, Pen, head_of, legend, tree
+from midstream.codemap.ranking import (
+    RankedFile,
+    ScannedFile,
+    load_scan,
+    rank,
+    save_scan,
+    scan_files,
+    stems,
+)
+from midstream.codemap.source_files import FILE_S, at_most, count_changes, list_files, read_source
 from midstream.views.amounts import counted
 from midstream.views.cells import shortened
 

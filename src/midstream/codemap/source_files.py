@@ -1,11 +1,17 @@
-"""Which files of a folder are its own, and how often each was changed: from git where there is one.
+"""Which files of a folder are its own, what is in them as text, and how often each was changed.
 
-git is started as `midstream.system.git` starts it: nothing that the repository names runs.
+From git where there is one: started as `midstream.system.git` starts it, nothing that the repository
+names runs.
 """
 
 import os
+import signal
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from midstream.language.errors import MidstreamError
 from midstream.safety import quiet_git
@@ -13,6 +19,55 @@ from midstream.safety.protected import classify
 from midstream.system.git import git_output
 from midstream.system.walk import Ignores
 from midstream.system.workspace_paths import Place, read_bytes
+
+MAX_FILE_BYTES = 1_000_000
+MAX_LINE_BYTES = 400
+"""Mean bytes a line above which a file counts as generated: nothing is looked for in it."""
+
+FILE_S = 5.0
+"""Seconds of processor time for the functions of one file. A megabyte takes half of one; a file made to
+be slow would take hours."""
+
+_LANGUAGES = {
+    "Python": ".py .pyi",
+    "JavaScript": ".js .mjs .cjs .jsx",
+    "TypeScript": ".ts .tsx",
+    "C": ".c .h",
+    "C++": ".cpp .cc .cxx .hpp .hh",
+    "C#": ".cs",
+    "Java": ".java",
+    "Kotlin": ".kt .kts",
+    "Scala": ".scala",
+    "Go": ".go",
+    "Rust": ".rs",
+    "Swift": ".swift",
+    "Objective-C": ".m .mm",
+    "Ruby": ".rb",
+    "PHP": ".php",
+    "Perl": ".pl .pm",
+    "Lua": ".lua",
+    "R": ".r",
+    "Erlang": ".erl .hrl",
+    "Zig": ".zig",
+    "Fortran": ".f .f90 .f95 .f03 .f08",
+    "Solidity": ".sol",
+    "Vue": ".vue",
+    "GDScript": ".gd",
+    "Shell": ".sh .bash .zsh",
+    "SQL": ".sql",
+    "HTML": ".html .htm",
+    "CSS": ".css .scss .less",
+    "Markdown": ".md .markdown",
+    "reStructuredText": ".rst",
+    "JSON": ".json .jsonl",
+    "YAML": ".yml .yaml",
+    "TOML": ".toml",
+    "XML": ".xml",
+}
+_BY_SUFFIX = {suffix: name for name, all_ in _LANGUAGES.items() for suffix in all_.split()}
+OTHER = "Other"
+
+NOT_CODE = {"HTML", "CSS", "Markdown", "reStructuredText", "JSON", "YAML", "TOML", "XML", OTHER}
 
 NOT_OURS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__"}) | {
     *(".venv", "venv", ".tox", ".nox", ".eggs", "site-packages"),
@@ -73,6 +128,38 @@ def read_regular(root: Path, path: str, *, max_bytes: int) -> bytes | None:
         return None
 
 
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a file, before anything is looked for in it; `size` is in bytes."""
+
+    size: int
+    lines: int
+    language: str
+    text: str
+
+
+def read_source(root: Path, path: str) -> Source | None:
+    """Return a file's text; None where it is none, too large, no regular file or holds secrets."""
+    data = read_regular(root, path, max_bytes=MAX_FILE_BYTES)
+    if data is None or b"\0" in data[:8_192]:
+        return None
+    return Source(
+        size=len(data),
+        lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
+        language=language_of(path),
+        text=data.decode(errors="replace"),
+    )
+
+
+def is_generated(size: int, lines: int) -> bool:
+    """Return whether a program seems to have written a file of so many bytes and lines."""
+    return size > MAX_LINE_BYTES * (lines + 10)
+
+
+def language_of(path: str) -> str:
+    """Return the language a file's name says it is in, `OTHER` for none we know."""
+    return _BY_SUFFIX.get(Path(path).suffix.lower(), OTHER)
+
+
 def count_changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | None:
     """Return how many of the last `commits` commits touch `root`, and how many touch each file.
 
@@ -103,3 +190,26 @@ def count_changes(root: Path, *, commits: int) -> tuple[int, dict[str, int]] | N
             path = os.fsdecode(name)
             counts[path] = counts.get(path, 0) + 1
     return seen, counts
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what is done meanwhile once it has used so much of the processor's time.
+
+    For the main thread only.
+    """
+
+    if sys.platform == "win32":  # It has no such clock: whoever waits for the result has one.
+        yield
+        return
+
+    def ring(_signal: int, _frame: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
