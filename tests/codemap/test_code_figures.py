@@ -21,8 +21,8 @@ from midstream.codemap.code_figures import Measurement, as_json, measure
 from midstream.codemap.source_files import at_most
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.runtime.ports import ToolContext
-from midstream.tools import measure_code as tool
-from midstream.tools.measure_code import TOOLS, measure_folder
+from midstream.tools import code_tools as tool
+from midstream.tools.code_tools import TOOLS, ask_child
 
 TWELVE_BRANCHES = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(12))
 
@@ -183,7 +183,10 @@ async def test_what_a_parser_complains_of_is_not_taken_for_figures(tmp_path: Pat
     (tmp_path / "deep.java").write_text("class A {\n" * 40_000)
 
     async with asyncio.timeout(DEADLINE_S):
-        assert json.loads(await measure_folder(tmp_path))["totals"]["lines"] == 40_000
+        assert (
+            json.loads(await ask_child("figures", tmp_path, ("200", "10")))["totals"]["lines"]
+            == 40_000
+        )
 
 
 def test_a_file_that_takes_too_long_is_named_in_the_notes(project: Path) -> None:
@@ -290,7 +293,9 @@ async def test_a_module_of_the_workspace_is_never_what_runs(
     monkeypatch.chdir(project)
 
     async with asyncio.timeout(DEADLINE_S):
-        assert json.loads(await measure_folder(project))["totals"]["files"] == 9
+        assert (
+            json.loads(await ask_child("figures", project, ("200", "10")))["totals"]["files"] == 9
+        )
 
 
 async def test_a_measuring_that_fails_says_why(
@@ -301,7 +306,7 @@ async def test_a_measuring_that_fails_says_why(
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="code 3: out of memory"):
-            await measure_folder(tmp_path)
+            await ask_child("figures", tmp_path, ("200", "10"))
 
 
 async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +316,7 @@ async def test_the_measuring_gets_no_keys(tmp_path: Path, monkeypatch: pytest.Mo
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="key:  path: there"):
-            await measure_folder(tmp_path)
+            await ask_child("figures", tmp_path, ("200", "10"))
 
 
 async def test_no_python_to_measure_with_says_so(
@@ -321,7 +326,7 @@ async def test_no_python_to_measure_with_says_so(
 
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(WorldTrouble, match="could not be started"):
-            await measure_folder(tmp_path)
+            await ask_child("figures", tmp_path, ("200", "10"))
 
 
 async def test_cancelling_kills_the_measuring_and_its_children(
@@ -331,7 +336,7 @@ async def test_cancelling_kills_the_measuring_and_its_children(
     monkeypatch.setattr(sys, "executable", str(fake))
 
     async with asyncio.timeout(DEADLINE_S):
-        measuring = asyncio.create_task(measure_folder(tmp_path))
+        measuring = asyncio.create_task(ask_child("figures", tmp_path, ("200", "10")))
         child = tmp_path / "child"
         await eventually(lambda: child.exists() and child.read_text().endswith("\n"))
         measuring.cancel()

@@ -16,7 +16,7 @@ from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted, draw_map
 from midstream.codemap.ranking import ScannedFile
 from midstream.codemap.source_files import language_of
 from midstream.safety.policy import Policy
-from midstream.tools.explain_codebase import MIN_TOKENS
+from midstream.tools.code_tools import MIN_TOKENS
 from midstream.tools.manager import ToolManager
 
 SHOP = {

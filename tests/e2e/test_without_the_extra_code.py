@@ -7,7 +7,7 @@ import pytest
 from console_kit import changed, json_lines, run
 from support.openai_server import Call, OpenAIServer, Reply
 
-from midstream.tools.measure_code import LIBRARIES
+from midstream.tools.code_tools import LIBRARIES
 
 WITHOUT = changed("import sys", f"sys.modules.update(dict.fromkeys({LIBRARIES}))")
 """The program as it is where these are not installed."""

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolbench import Bench
 
-from midstream.tools import numbered_lines
-from midstream.tools.numbered_lines import MAX_LINES, shown_lines
+from midstream.tools import tool_text
+from midstream.tools.tool_text import MAX_LINES, shown_lines
 
 
 @given(
@@ -46,7 +46,7 @@ def test_lines_far_into_a_large_file_are_found() -> None:
 def test_a_line_is_found_wherever_the_steps_to_it_end(
     monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    monkeypatch.setattr(numbered_lines, "_STEP", 5)
+    monkeypatch.setattr(tool_text, "_STEP", 5)
     data = b"".join(b"%d\n" % number for number in range(1, 41))
 
     shown = shown_lines("f", data, first, first, room=100)

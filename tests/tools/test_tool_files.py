@@ -10,8 +10,7 @@ from midstream.system.workspace_paths import locate, read_in_slices
 from midstream.tools import file_tools as files_module
 from midstream.tools.base import Stopped, check_stop
 from midstream.tools.file_tools import MAX_READ_BYTES
-from midstream.tools.numbered_lines import MAX_LINES
-from midstream.tools.tool_text import MAX_CHARS
+from midstream.tools.tool_text import MAX_CHARS, MAX_LINES
 
 POEM = "Roses are red,\n  violets are blue,\nsugar is sweet,\n  and so are you.\n"
 

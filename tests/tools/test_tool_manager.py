@@ -16,8 +16,8 @@ from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.system.offloop import in_thread
 from midstream.tools import manager as manager_module
 from midstream.tools.base import Tool, check_stop
+from midstream.tools.code_tools import LIBRARIES
 from midstream.tools.manager import ToolManager
-from midstream.tools.measure_code import LIBRARIES
 from midstream.tools.tool_text import MAX_CHARS
 
 __all__ = ["patient"]

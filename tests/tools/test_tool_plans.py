@@ -13,8 +13,7 @@ from midstream.runtime.ports import Review, ToolContext
 from midstream.safety.policy import Policy
 from midstream.tools import manager, validation
 from midstream.tools.base import Planned
-from midstream.tools.built_in import built_in_tools
-from midstream.tools.manager import ToolManager
+from midstream.tools.manager import ToolManager, built_in_tools
 
 POEM = "Roses are red,\nviolets are blue.\n"
 

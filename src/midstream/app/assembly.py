@@ -125,8 +125,7 @@ def parts(
     from midstream.runtime.engine.local import LocalEngine
     from midstream.runtime.ports import World
     from midstream.runtime.workflow_library import WorkflowLibrary
-    from midstream.tools.built_in import built_in_tools
-    from midstream.tools.manager import ToolManager
+    from midstream.tools.manager import ToolManager, built_in_tools
     from midstream.tools.permissions import Permissions
     from midstream.tools.validation import validate
 

@@ -402,7 +402,7 @@ def _programs(workspace: Path) -> Iterator[Finding]:
 
 
 def _code() -> Finding:
-    from midstream.tools.measure_code import INSTALL, missing_library
+    from midstream.tools.code_tools import INSTALL, missing_library
 
     if missing := missing_library():
         words = f"not installed ({missing}): explain_codebase and measure_code cannot work"

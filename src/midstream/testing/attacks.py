@@ -32,8 +32,7 @@ from midstream.safety.protected import classify_path
 from midstream.safety.read_only_commands import is_harmless
 from midstream.safety.redaction import Redactor, secret_values
 from midstream.safety.sanitize import sanitized
-from midstream.tools.built_in import built_in_tools
-from midstream.tools.manager import ToolManager
+from midstream.tools.manager import ToolManager, built_in_tools
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.user_tools import load_user_tools
 

@@ -26,8 +26,7 @@ from midstream.system.workspace_paths import (
 from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
 from midstream.tools.edits import Edit, edited
 from midstream.tools.file_changes import Change, make, planned, writable
-from midstream.tools.numbered_lines import shown_lines
-from midstream.tools.tool_text import MAX_CHARS
+from midstream.tools.tool_text import MAX_CHARS, shown_lines
 
 MAX_READ_BYTES: Final = 100_000_000
 MAX_WRITE_CHARS: Final = 5_000_000

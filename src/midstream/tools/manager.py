@@ -11,12 +11,12 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from midstream.language.errors import MidstreamError, did_you_mean
-from midstream.language.names import Json, Outcome
+from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, Capability
@@ -26,6 +26,9 @@ from midstream.system.offloop import in_thread
 from midstream.tools.base import Planned, Result, Stopped, Tool
 from midstream.tools.tool_text import capped, cleaned
 from midstream.tools.validation import validate
+
+if TYPE_CHECKING:
+    from midstream.tools.sandbox.sandbox import Sandbox
 
 SOFT_STOP_S: Final = 6.0
 """How long a `once` tool may take to end softly: the shell's signals, and some time to be gone."""
@@ -40,7 +43,7 @@ _VERIFY = "verify before repeating it"
 class ToolManager:
     """The tools runs may call, by name. Of two with one name the first counts.
 
-    `tools` are the user's own; built-in ones (`midstream.tools.built_in`) come first unless
+    `tools` are the user's own; built-in ones come first unless
     `built_in` says otherwise. Calls of tools with a plan are judged by the `policy` of the moment.
     """
 
@@ -53,8 +56,6 @@ class ToolManager:
     ) -> None:
         self._policy = policy
         if built_in is None:
-            from midstream.tools.built_in import built_in_tools
-
             built_in = built_in_tools()
         self._tools: dict[str, Tool] = {}
         for tool in (*built_in, *tools):
@@ -210,6 +211,14 @@ class ToolManager:
         return ToolOutcome(outcome=ended.outcome, text=capped(cleaned(ended.text)))
 
 
+def built_in_tools(sandbox: "Sandbox | None" = None) -> tuple[Tool, ...]:
+    """Return every tool midstream ships, in a stable order. Commands run in the sandbox, if any."""
+    from midstream.tools import code_tools, file_tools, search, shell, small_tools
+
+    looking = (*file_tools.TOOLS, *search.TOOLS, *code_tools.TOOLS)
+    return (*looking, shell.terminal_tool(sandbox), *small_tools.TOOLS)
+
+
 def _spec(tool: Tool, *, reads: bool, names: bool) -> ToolSpec:
     """Return what a tool is, reviewed where something could refuse it or ask before it is called."""
     asks = tool.spec.needs_approval if tool.plan is None else reads
@@ -342,7 +351,10 @@ def _cut(spec: ToolSpec) -> ToolOutcome:
 async def _outcome(tool: Tool, arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
     """Do the call with checked arguments; whatever it raises becomes an outcome."""
     try:
-        return _as_outcome(await _done(tool, _copied(arguments), context))
+        result = await _done(tool, _copied(arguments), context)
+        if isinstance(result, ToolOutcome):
+            return result
+        return ToolOutcome(outcome="completed", text=str(result))
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
 
@@ -371,15 +383,6 @@ async def _done(tool: Tool, arguments: dict[str, Json], context: ToolContext) ->
         call = partial(tool.function, arguments, context)
         result = await in_thread(call, name=f"midstream-tool-{tool.spec.name}")
     return await result if isawaitable(result) else result
-
-
-def _as_outcome(result: Result) -> ToolOutcome:
-    if isinstance(result, ToolOutcome):
-        return result
-    return ToolOutcome(outcome=_COMPLETED, text=result if isinstance(result, str) else str(result))
-
-
-_COMPLETED: Final[Outcome] = "completed"
 
 
 def _words_for(tool: Tool, error: BaseException) -> str:

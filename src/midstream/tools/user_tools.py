@@ -211,7 +211,7 @@ def load_user_tools(
     underscore are left alone.
     """
     if taken is None:
-        from midstream.tools.built_in import built_in_tools
+        from midstream.tools.manager import built_in_tools
 
         taken = {tool.spec.name for tool in built_in_tools()}
     tools: dict[str, Tool] = {}

@@ -21,8 +21,7 @@ from midstream.language.names import Json
 from midstream.runtime.ports import Review, ToolContext, ToolOutcome
 from midstream.safety.capability import SHOWN, PermissionMode
 from midstream.safety.policy import Policy
-from midstream.tools.built_in import built_in_tools
-from midstream.tools.manager import ToolManager
+from midstream.tools.manager import ToolManager, built_in_tools
 from midstream.tools.sandbox.sandbox import Sandbox
 
 FILES = {

@@ -16,8 +16,7 @@ from midstream.safety.command_line import read_command
 from midstream.safety.policy import Policy, judged
 from midstream.safety.rules import read_rule
 from midstream.tools import read_only_launch
-from midstream.tools.built_in import built_in_tools
-from midstream.tools.manager import ToolManager
+from midstream.tools.manager import ToolManager, built_in_tools
 
 KEPT = "Margaret owes 4711"
 RULE = "read: customers/**"

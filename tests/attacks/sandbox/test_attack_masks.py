@@ -12,8 +12,7 @@ from tables import table
 from toolbench import Bench
 
 from midstream.safety.policy import Policy
-from midstream.tools.built_in import built_in_tools
-from midstream.tools.manager import ToolManager
+from midstream.tools.manager import ToolManager, built_in_tools
 from midstream.tools.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.needs("sandbox")

@@ -17,7 +17,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Tool
-from midstream.tools.mcp.offers import Offer, difference, shown, visible
+from midstream.tools.mcp.mcp_tools import Offer, difference, shown, visible
 from midstream.tools.mcp.pins import Pin, named_files
 from midstream.tools.mcp.servers import McpServers, Standing
 

@@ -19,8 +19,7 @@ from midstream.language.names import Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.mcp_results import outcome_of
-from midstream.tools.mcp.offers import MAX_TOOLS, BadOffer, Offer, offers, visible
+from midstream.tools.mcp.mcp_tools import MAX_TOOLS, BadOffer, Offer, offers, outcome_of, visible
 from midstream.tools.mcp.transports import Traffic, transport
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from midstream.config.mcp_servers import McpServer
 from midstream.config.portable import O_CLOEXEC, O_NONBLOCK
 from midstream.config.private_files import FileMissing, read_capped, write_whole
 from midstream.language.errors import WorldTrouble
-from midstream.tools.mcp.offers import Offer, canonical
+from midstream.tools.mcp.mcp_tools import Offer, canonical
 
 FILE: Final = "mcp.json"
 MAX_BYTES: Final = 16_000_000

@@ -22,8 +22,7 @@ from midstream.system.offloop import in_thread
 from midstream.system.programs import path_outside
 from midstream.tools.base import Tool
 from midstream.tools.mcp.connection import Connection
-from midstream.tools.mcp.mcp_tools import tool_of
-from midstream.tools.mcp.offers import Offer
+from midstream.tools.mcp.mcp_tools import Offer, tool_of
 from midstream.tools.mcp.pins import Pin, PinStore, fingerprint, key_of, look_at, stamps
 
 _STARTS: Final = 2
