@@ -12,8 +12,8 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.measuring import Figure, alone, in_turn, on_a_loop, progress
+from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
-from midstream.tools.passed_environment import command_environment
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import Output
 

@@ -18,8 +18,8 @@ from midstream.system import process_tree as tree
 from midstream.system import supervisor as process_module
 from midstream.system.offloop import in_thread
 from midstream.system.process_tree import processes
+from midstream.system.programs import command_environment, environment_inside
 from midstream.system.supervisor import Ended, run_command
-from midstream.tools.passed_environment import command_environment, inside
 from midstream.tools.shell import Output, verdict
 
 __all__ = ["patient"]
@@ -145,7 +145,7 @@ def test_the_environment_of_commands_is_a_list_of_names() -> None:
 def test_in_a_sandbox_it_is_the_same_but_for_what_leads_nowhere_there() -> None:
     given = command_environment({"PATH": "/bin", "CI": "1", "SSL_CERT_FILE": "/etc/own.pem"})
 
-    assert inside({**given, "LC_API_KEY": "x", "LD_PRELOAD": "x"}) == {
+    assert environment_inside({**given, "LC_API_KEY": "x", "LD_PRELOAD": "x"}) == {
         name: value for name, value in given.items() if name != "SSL_CERT_FILE"
     }
 

@@ -30,10 +30,10 @@ from midstream.safety.read_only_commands import is_harmless
 from midstream.safety.rules import ANY_HOST, host_of
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
+from midstream.system.programs import command_environment
 from midstream.system.supervisor import KILL_S, Box, Ended, Starting, run_command
 from midstream.tools import read_only_launch
 from midstream.tools.base import Planned, Tool, parameters_of, typed
-from midstream.tools.passed_environment import command_environment
 from midstream.tools.tool_text import MARGIN, beginning, capped, ending, joined
 
 if TYPE_CHECKING:

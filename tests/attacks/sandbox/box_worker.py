@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from midstream.system import supervisor
+from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
-from midstream.tools.passed_environment import command_environment
 from midstream.tools.sandbox import init, launch, rlimits
 from midstream.tools.sandbox import probes as measuring
 from midstream.tools.sandbox.proxy import proxy_to

@@ -9,7 +9,7 @@ from deadline import DEADLINE_S, wait_until
 from escapes import PRELUDE, attacks
 from tables import table
 
-from midstream.tools.passed_environment import NAMES, SET
+from midstream.system.programs import PASSED_ON, SET
 
 OURS = {"PATH", "HOME", "TMPDIR", "GIT_OPTIONAL_LOCKS", "PWD", "LC_ALL", "LC_CTYPE"}
 ALL = [*attacks("FILES"), *attacks("KERNEL"), *attacks("PROCESSES"), *attacks("NETWORK")]
@@ -30,7 +30,7 @@ def tried(box: Box, code: str, **how: Any) -> Ran:
         "pids": [os.getpid(), box.worker.pid],
         "deep": DEEP_LOCKED,
         "names": sorted(
-            {*NAMES, *SET, *OURS} - {"SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_RUNTIME_DIR"}
+            {*PASSED_ON, *SET, *OURS} - {"SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_RUNTIME_DIR"}
         ),
     }
     python = box.first["python"]

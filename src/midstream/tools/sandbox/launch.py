@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from midstream.config.portable import O_CLOEXEC, NotHere, own_user
+from midstream.system.programs import environment_inside
 from midstream.system.workspace_paths import Place
-from midstream.tools import passed_environment
 from midstream.tools.sandbox import rlimits
 from midstream.tools.sandbox.bwrap import Bwrap
 from midstream.tools.sandbox.landlock import LOCKED, NOTHING, Guarded
@@ -274,7 +274,7 @@ def variables_inside(environment: Mapping[str, str], home: Path, workspace: Path
             ours["GIT_CONFIG_COUNT"] = "1"
             ours["GIT_CONFIG_KEY_0"] = "safe.directory"
             ours["GIT_CONFIG_VALUE_0"] = str(workspace)
-    return {**passed_environment.inside(environment), **ours}
+    return {**environment_inside(environment), **ours}
 
 
 def _is_others(workspace: Path) -> bool:
