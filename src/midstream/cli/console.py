@@ -132,7 +132,7 @@ async def _opened(
         for each in loaded:
             await each.client.aclose()
             if each.mcp is not None:
-                await each.mcp.close()
+                await each.mcp.servers.close()
 
 
 def _examined(config: ConfigManager, width: int) -> str:

@@ -198,7 +198,7 @@ async def loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts
         await made.engine.close()
         await made.client.aclose()
         if made.mcp is not None:
-            await made.mcp.close()
+            await made.mcp.servers.close()
 
 
 # --- what a run waits for ------------------------------------------------------------------------

@@ -112,6 +112,6 @@ def _with(options: Options, work: "Callable[[Approvals], Awaitable[int]]") -> in
         try:
             return await work(made)
         finally:
-            await made.close()
+            await made.servers.close()
 
     return asyncio.run(whole())

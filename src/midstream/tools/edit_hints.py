@@ -38,22 +38,10 @@ _ALIKE: Final = str.maketrans(
         # Letters of the Greek and Cyrillic alphabets that nobody tells from Latin ones.
         **dict(
             zip(
-                "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u03bf\u03bd",
-                "aeopcyxsijdhov",
-                strict=True,
-            )
-        ),
-        **dict(
-            zip(
-                "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0405\u0406\u0408",
-                "ABEKMHOPCTXSIJ",
-                strict=True,
-            )
-        ),
-        **dict(
-            zip(
+                "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u03bf\u03bd"
+                "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0405\u0406\u0408"
                 "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
-                "ABEZHIKMNOPTYX",
+                "aeopcyxsijdhovABEKMHOPCTXSIJABEZHIKMNOPTYX",
                 strict=True,
             )
         ),

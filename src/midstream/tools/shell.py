@@ -271,14 +271,11 @@ class _Terminal:
             return Masks(shortfall="the sandbox here cannot put that out of sight")
         return found_masks(context.workspace, kept)
 
-    def _can_look(self, workspace: Path) -> bool:
-        return self._sandbox is not None and self._sandbox.can_look(workspace)
-
     def _look(
         self, command: Capability, wanted: ExecuteTerminal, context: ToolContext
     ) -> "read_only_launch.Start | None":
         workspace, kept = context.workspace, context.kept_from(command)
-        is_boxed = self._can_look(workspace)
+        is_boxed = self._sandbox is not None and self._sandbox.can_look(workspace)
         try:
             return read_only_launch.looking(command.argv, workspace, is_boxed=is_boxed, kept=kept)
         except UserMistake:

@@ -136,21 +136,17 @@ def _apply(operation: ast.AST, *values: Any) -> Any:
     return _OPERATORS[type(operation)](*values)
 
 
+def _too_much(what: str) -> UserMistake:
+    return UserMistake(what, hint="Calculate with smaller or real numbers.")
+
+
 def _small(value: Any) -> Any:
     if not isinstance(value, int | float):
-        raise UserMistake(
-            f"The result is no real number but {type(value).__name__}.",
-            hint="Calculate with smaller or real numbers.",
-        )
+        raise _too_much(f"The result is no real number but {type(value).__name__}.")
     if isinstance(value, float) and not math.isfinite(value):
-        raise UserMistake(
-            "The result is too large or no number.", hint="Calculate with smaller or real numbers."
-        )
+        raise _too_much("The result is too large or no number.")
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise UserMistake(
-            f"A number grows beyond {MAX_BITS} bits.",
-            hint="Calculate with smaller or real numbers.",
-        )
+        raise _too_much(f"A number grows beyond {MAX_BITS} bits.")
     return value
 
 
@@ -165,15 +161,9 @@ def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int):
         # Refused before it is worked out, which is what takes the time.
         if base.bit_length() * max(exponent, 0) > MAX_BITS + exponent and abs(base) > 1:
-            raise UserMistake(
-                f"A number grows beyond {MAX_BITS} bits.",
-                hint="Calculate with smaller or real numbers.",
-            )
+            raise _too_much(f"A number grows beyond {MAX_BITS} bits.")
         if abs(exponent) > MAX_BITS:
-            raise UserMistake(
-                f"The exponent {exponent} is too large.",
-                hint="Calculate with smaller or real numbers.",
-            )
+            raise _too_much(f"The exponent {exponent} is too large.")
     return base**exponent
 
 

@@ -121,10 +121,6 @@ class Approvals:
         await self._offer(name)
         return f"{name}: {_count(found.pin.offers)} approved. Each call is still asked about."
 
-    async def close(self) -> None:
-        """End every server that was started."""
-        await self.servers.close()
-
     async def forget(self, name: str) -> str:
         """Take an approval back and end the server; return what is true now."""
         was = await self.servers.forget(name)

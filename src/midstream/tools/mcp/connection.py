@@ -5,7 +5,6 @@ that it is open, and closes when it is told to. Calls come from any task meanwhi
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -104,7 +103,7 @@ class Connection:
     async def _held(self, ready: "asyncio.Future[None]") -> None:
         """Hold the connection open until it is told to leave."""
         try:
-            async with self._reached() as client:
+            async with self._unopened() as client:
                 self._client = client
                 if not ready.done():
                     ready.set_result(None)
@@ -121,20 +120,17 @@ class Connection:
             if not ready.done():
                 ready.cancel()
 
-    @contextlib.asynccontextmanager
-    async def _reached(self) -> Any:
+    def _unopened(self) -> "Client":
         from mcp.client import Client
         from mcp_types import Implementation
 
         over = transport(self._server, self._traffic, folder=self._folder, environ=self._environ)
-        client = Client(
+        return Client(
             over,
             client_info=Implementation(name="midstream", version=__version__),
             message_handler=self._hear,
             cache=None,
         )
-        async with client:
-            yield client
 
     async def _hear(self, message: Any) -> None:
         """Hear what nobody asked for. What a server wants of us (words, roots, answers) is refused

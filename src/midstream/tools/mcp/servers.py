@@ -95,28 +95,24 @@ class McpServers:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the approved tools of all servers, as they were approved. Reads files."""
-        found: list[Tool] = []
-        for name in self._held:
-            found += self.tools_of(name)
-        return tuple(found)
+        return tuple(tool for name in self._held for tool in self.tools_of(name))
 
     def tools_of(self, name: str) -> tuple[Tool, ...]:
         """Return the approved tools of one server, none where it has changed. Reads files."""
-        server = self._held[name].server
         pin = self.pin(name)
         if pin is None or not pin.has_tools:
             return ()
-        return tuple(tool_of(server, offer, self.call) for offer in pin.offers)
+        return tuple(tool_of(self.server(name), offer, self.call) for offer in pin.offers)
 
     def pin(self, name: str) -> Pin | None:
         """Return what was approved of a server as it is now. Reads files."""
-        server = self._server(name)
+        server = self.server(name)
         pin = self._pins.get(key_of(server, self._workspace))
         return pin if pin is not None and pin.command == self.print_of(name) else None
 
     def print_of(self, name: str) -> str:
         """Return the hash of how a server is reached now. Reads files."""
-        return fingerprint(self._server(name), self._workspace)
+        return fingerprint(self.server(name), self._workspace)
 
     def standing(self) -> tuple[Standing, ...]:
         """Return how each server stands. Reads files."""
@@ -152,9 +148,6 @@ class McpServers:
         Raises:
             UserMistake: the settings name no such server.
         """
-        return self._server(name)
-
-    def _server(self, name: str) -> McpServer:
         held = self._held.get(name)
         if held is None:
             hint = did_you_mean(name, self._held) if self._held else "Set mcpServers first."
@@ -163,13 +156,14 @@ class McpServers:
 
     def keep(self, name: str, pin: Pin) -> None:
         """Remember what was approved of a server."""
-        self._pins.keep(key_of(self._server(name), self._workspace), pin)
+        self._pins.keep(key_of(self.server(name), self._workspace), pin)
 
     async def forget(self, name: str) -> bool:
         """Take back what was approved and end the server; return whether anything had been."""
-        server = self._server(name)
+        server = self.server(name)
         was = await in_thread(lambda: self._pins.forget(key_of(server, self._workspace)))
-        await self._end(self._held[name])
+        async with self._held[name].lock:
+            await self._end(self._held[name])
         return was
 
     # --- what runs --------------------------------------------------------------------------------
@@ -183,7 +177,7 @@ class McpServers:
         held = self._held[name]
         held.failed_at = None
         async with held.lock:
-            await self._end_now(held)
+            await self._end(held)
             pin = await in_thread(lambda: self.pin(name))
             await self._open(held, pin)
             return tuple(held.offers.values())
@@ -216,7 +210,7 @@ class McpServers:
 
     async def _connected(self, held: _Held, pin: Pin) -> Connection:
         if held.connection is None or held.connection.is_over:
-            await self._end_now(held)
+            await self._end(held)
             await self._open(held, pin)
         elif held.is_stale:
             await self._list(held, held.connection)
@@ -237,7 +231,7 @@ class McpServers:
             await self._begin(held)
             if await in_thread(lambda: stamps(server, workspace)) == seen.stamps:
                 return
-            await self._end_now(held)
+            await self._end(held)
         raise UserMistake(
             f"The MCP server {server.name} was ended: files of it, or the folder they are in, were "
             "changed while it was started; nothing was called.",
@@ -262,10 +256,10 @@ class McpServers:
             await self._list(held, connection)
         except (UserMistake, WorldTrouble) as error:
             held.failed_at, held.failure = loop.time(), error.what
-            await self._end_now(held)
+            await self._end(held)
             raise
         except BaseException:
-            await self._end_now(held)
+            await self._end(held)
             raise
         held.failed_at, held.failure = None, ""
 
@@ -282,10 +276,6 @@ class McpServers:
             )
 
     async def _end(self, held: _Held) -> None:
-        async with held.lock:
-            await self._end_now(held)
-
-    async def _end_now(self, held: _Held) -> None:
         connection, held.connection = held.connection, None
         held.offers = {}
         if connection is not None:
@@ -295,7 +285,7 @@ class McpServers:
         """End every server that was started, and what it started."""
         async with asyncio.TaskGroup() as group:
             for held in self._held.values():
-                group.create_task(self._end_now(held))
+                group.create_task(self._end(held))
 
 
 def _not_approved(name: str, how: str) -> UserMistake:

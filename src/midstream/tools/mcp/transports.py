@@ -9,9 +9,9 @@ import codecs
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from midstream.config.mcp_servers import McpServer, filled
 from midstream.language.names import Json
@@ -22,6 +22,8 @@ from midstream.tools.mcp.server_process import MAX_LINE, LineTooLong, ServerProc
 if TYPE_CHECKING:
     import httpx2
     from mcp.client import Transport
+
+T = TypeVar("T")
 
 MAX_GARBAGE: Final = 50
 """Lines that are no message: some servers greet, or log to the wrong place."""
@@ -87,23 +89,22 @@ def _be_quiet() -> None:
             log.propagate = False
 
 
-class NoMessage(ValueError):
+class _NoMessage(ValueError):
     """A line is no message at all, such as a greeting, or a log in the wrong place."""
 
 
-async def message_of(line: bytes) -> Any:
-    """Return a line as a message.
-
-    Raises:
-        NoMessage: it is none.
-        BadValue: it is one that must not come in.
-    """
-    if len(line) > _THREADED:
-        return await in_thread(lambda: _message(line))
-    return _message(line)
+async def _off_loop(decode: Callable[[bytes], T], data: bytes) -> T:
+    """Return what `decode` makes of data, in a thread where that takes a while."""
+    return await in_thread(lambda: decode(data)) if len(data) > _THREADED else decode(data)
 
 
 def _message(line: bytes) -> Any:
+    """Return a line as a message.
+
+    Raises:
+        _NoMessage: it is none.
+        BadValue: it is one that must not come in.
+    """
     from mcp_types import jsonrpc_message_adapter
     from pydantic import ValidationError
 
@@ -113,12 +114,12 @@ def _message(line: bytes) -> Any:
     except ValidationError:
         if "jsonrpc" in value:
             raise BadValue("they are no message of JSON-RPC") from None
-        raise NoMessage from None
+        raise _NoMessage from None
 
 
 def _decoded(line: bytes) -> dict[str, Json]:
     if not line.lstrip().startswith(b"{"):
-        raise NoMessage
+        raise _NoMessage
     try:
         return decode_object(line.decode(), max_chars=MAX_LINE)
     except UnicodeDecodeError:
@@ -185,10 +186,10 @@ async def _over_pipes(
 
 async def _taken(line: bytes, traffic: Traffic) -> Any:
     try:
-        message = await message_of(line)
+        message = await _off_loop(_message, line)
     except BadValue as error:
         raise _TooMuch(f"sent a message that is not accepted: {error}") from None
-    except NoMessage:
+    except _NoMessage:
         traffic.garbage += 1
         if traffic.garbage > MAX_GARBAGE:
             raise _TooMuch(f"sent more than {MAX_GARBAGE} lines that are no messages") from None
@@ -323,11 +324,8 @@ async def _looked_at(event: list[bytes]) -> bytes:
 
 async def _look_at(data: bytes) -> None:
     """Raise what keeps a message out; what is none the library says itself."""
-    with contextlib.suppress(NoMessage):
-        if len(data) > _THREADED:
-            await in_thread(lambda: _decoded(data))
-        else:
-            _decoded(data)
+    with contextlib.suppress(_NoMessage):
+        await _off_loop(_decoded, data)
 
 
 def _http_client(headers: Mapping[str, str], traffic: Traffic) -> "httpx2.AsyncClient":
