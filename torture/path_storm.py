@@ -23,7 +23,7 @@ from midstream.runtime.ports import ToolContext
 from midstream.system import openat2, workspace_paths
 from midstream.system.put_in_place import contents_of, put_in_place, take_away
 from midstream.tools.file_tools import read_files, write_file
-from midstream.tools.search import ExactSearch, Matches, list_directory, search_in_python
+from midstream.tools.search import Matches, Wanted, list_directory, search_in_python
 from torture.report import Broken, Report
 
 CANARY = b"c4nary-of-the-outside"
@@ -327,19 +327,19 @@ def _read(tree: _Tree, path: str) -> bytes:
 
 
 def _read_with_the_tool(tree: _Tree, path: str) -> bytes:
-    told = read_files({"paths": [path]}, _context(tree))
+    told = read_files([path], _context(tree))
     return told.encode("utf-8", "surrogatepass")
 
 
 def _list(tree: _Tree, path: str) -> bytes:
-    told = list_directory({"path": path, "depth": 4, "include_ignored": True}, _context(tree))
+    told = list_directory(_context(tree), path, depth=4, include_ignored=True)
     return told.encode("utf-8", "surrogatepass")
 
 
 def _search(tree: _Tree, path: str) -> bytes:
     context = _context(tree)
     place = tree.place(path)
-    wanted = ExactSearch(text="c4nary", path=path, include_ignored=True)
+    wanted = Wanted(text="c4nary", include_ignored=True)
     matches = Matches(wanted, place, context.forbids)
     search_in_python(wanted, place, matches, context)
     return matches.text().encode("utf-8", "surrogatepass")
@@ -363,7 +363,7 @@ def _take_away(tree: _Tree, path: str) -> bytes:
 
 
 def _write_with_the_tool(tree: _Tree, path: str) -> bytes:
-    return asyncio.run(write_file({"path": path, "content": "mine"}, _context(tree))).encode()
+    return asyncio.run(write_file(path, "mine", _context(tree))).encode()
 
 
 _OPERATIONS: tuple[Callable[[_Tree, str], bytes], ...] = (

@@ -139,7 +139,7 @@ def _launching(done: list[str]) -> Tool:
         done.append("launched")
         return "launched"
 
-    from midstream.tools.user_tools import tool_from
+    from midstream.tools.base import tool_from
 
     return tool_from(launch)
 

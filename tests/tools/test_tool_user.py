@@ -10,8 +10,9 @@ from toolbench import Bench
 
 from midstream.language.errors import AuthorMistake
 from midstream.runtime.ports import ToolContext
+from midstream.tools.base import tool_from
 from midstream.tools.manager import ToolManager
-from midstream.tools.user_tools import load_user_tools, tool, tool_from
+from midstream.tools.user_tools import load_user_tools, tool
 
 HEAD = (
     "from midstream.tools.user_tools import tool\nfrom midstream.runtime.ports import ToolContext\n"

@@ -1,16 +1,20 @@
 """One shape for every tool: what it is, and the function that does it.
 
-A tool's parameters are written once, as a msgspec struct: the JSON Schema the model sees and the
-typed value the function works with both come from it.
+A tool is a plain function, midstream's own and a person's alike: its parameters are written once, and the
+JSON Schema the model sees comes from their type hints.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from midstream.language.errors import UserMistake
-from midstream.language.names import Json
+from midstream.language.errors import AuthorMistake, UserMistake
+from midstream.language.names import TOOL_NAME, TOOL_NAME_RULE, Effect, Json
 from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext, ToolOutcome
 from midstream.safety.capability import Capability
@@ -26,6 +30,7 @@ the call any more.
 """
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,3 +95,190 @@ def check_stop(context: ToolContext) -> None:
     """Raise `Stopped` when nobody waits for the call any more; called before anything is changed."""
     if context.stop.is_set():
         raise Stopped
+
+
+# --- from a function to a tool ------------------------------------------------------------------
+
+_MARK: Final = "__midstream_tool__"
+
+
+class Marked(msgspec.Struct, frozen=True, kw_only=True):
+    """What `@tool` was given."""
+
+    name: str
+    effect: Effect
+    timeout_s: float
+    needs_approval: bool | None
+
+
+def tool(
+    *,
+    effect: Effect = "once",
+    timeout_s: float = 60.0,
+    needs_approval: bool | None = None,
+    name: str = "",
+) -> Callable[[F], F]:
+    """Return a decorator that marks a function as a tool; the function itself stays as it is.
+
+    `effect` says what calling it again would do: nothing (`read`), the same (`idempotent`) or harm
+    (`once`, the default). Unless `needs_approval` says otherwise, all but `read` tools ask first.
+    """
+
+    def mark(function: F) -> F:
+        marked = Marked(
+            name=name or getattr(function, "__name__", ""),
+            effect=effect,
+            timeout_s=timeout_s,
+            needs_approval=needs_approval,
+        )
+        setattr(function, _MARK, marked)
+        return function
+
+    return mark
+
+
+def is_marked(function: object) -> bool:
+    """Return whether a function was marked with `tool`."""
+    return callable(function) and isinstance(getattr(function, _MARK, None), Marked)
+
+
+def tool_from(
+    function: Callable[..., Any],
+    *,
+    description: str = "",
+    plan: Callable[..., Planned] | None = None,
+) -> Tool:
+    """Return the tool a marked function is; its docstring describes it unless that is given.
+
+    `plan` has the parameters of the function: what it would do, see `ToolPlan`.
+
+    Raises:
+        AuthorMistake: its name, parameters or type hints cannot be shown to a model.
+    """
+    marked: Marked = getattr(function, _MARK)
+    if not TOOL_NAME.fullmatch(marked.name):
+        raise AuthorMistake(
+            f"{marked.name!r} is no name for a tool.",
+            hint=f"Use {TOOL_NAME_RULE}.",
+        )
+    if marked.effect not in ("read", "idempotent", "once") or not marked.timeout_s > 0:
+        raise AuthorMistake(
+            f"The tool {marked.name} has a wrong effect or timeout.",
+            hint="effect is read, idempotent or once; timeout_s is above zero.",
+        )
+    text, notes = _docstring(function)
+    arguments, context_name = _arguments_of(function, marked.name, notes)
+    changes = marked.effect != "read"
+    needs_approval = changes and plan is None
+    return Tool(
+        spec=ToolSpec(
+            name=marked.name,
+            description=description or text or marked.name,
+            parameters=parameters_of(arguments),
+            effect=marked.effect,
+            timeout_s=marked.timeout_s,
+            needs_approval=needs_approval
+            if marked.needs_approval is None
+            else marked.needs_approval,
+            reviewed=changes and plan is not None,
+        ),
+        function=_called(function, arguments, context_name),
+        plan=None if plan is None else _planned(plan, arguments, context_name),
+    )
+
+
+def _arguments_of(
+    function: Callable[..., Any], name: str, notes: Mapping[str, str]
+) -> tuple[type[msgspec.Struct], str]:
+    """Return a struct with the function's parameters, and the name of the one for the context."""
+    context_name = ""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            hint = hints.get(parameter.name, str)
+            if hint is ToolContext:
+                context_name = parameter.name
+                continue
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise AuthorMistake(
+                    f"The tool {name} has the parameter {parameter}.",
+                    hint="A model needs each parameter by name: no *args, **kwargs or '/'.",
+                )
+            if parameter.name in notes:
+                hint = Annotated[hint, msgspec.Meta(description=notes[parameter.name])]
+            if parameter.default is parameter.empty:
+                fields.append((parameter.name, hint))
+            else:
+                fields.append((parameter.name, hint, parameter.default))
+        arguments = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+        parameters_of(arguments)
+    except AuthorMistake:
+        raise
+    except Exception as error:
+        raise AuthorMistake(
+            f"The parameters of the tool {name} cannot be shown to a model: {error}.",
+            hint="Use str, int, float, bool, list, dict, Literal and the like.",
+        ) from error
+    return arguments, context_name
+
+
+def _called(
+    function: Callable[..., Any], arguments_type: type[msgspec.Struct], context_name: str
+) -> ToolFunction:
+    filled = partial(_filled, arguments_type, context_name)
+
+    if inspect.iscoroutinefunction(function):
+
+        async def call_async(arguments: dict[str, Json], context: ToolContext) -> Result:
+            return _as_result(await function(**filled(arguments, context)))
+
+        return call_async
+
+    def call(arguments: dict[str, Json], context: ToolContext) -> Result:
+        return _as_result(function(**filled(arguments, context)))
+
+    return call
+
+
+def _planned(
+    plan: Callable[..., Planned], arguments_type: type[msgspec.Struct], context_name: str
+) -> ToolPlan:
+    return lambda arguments, context: plan(
+        **_filled(arguments_type, context_name, arguments, context)
+    )
+
+
+def _filled(
+    arguments_type: type[msgspec.Struct],
+    context_name: str,
+    arguments: dict[str, Json],
+    context: ToolContext,
+) -> dict[str, Any]:
+    values = msgspec.structs.asdict(typed(arguments, arguments_type))
+    return {**values, context_name: context} if context_name else values
+
+
+def _as_result(value: Any) -> Result:
+    if isinstance(value, str | ToolOutcome):
+        return value
+    if value is None:
+        return "Done."
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return the docstring up to its `Args:` section, and what that says of each parameter."""
+    text, _, rest = (inspect.getdoc(function) or "").partition("\nArgs:\n")
+    notes: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if line and not line.startswith(" "):
+            break
+        found = re.match(r"(?: {2,4}|\t)(\w+)(?: ?\([^)]*\))?: *(.*)", line)
+        if found:
+            name = found[1]
+            notes[name] = found[2]
+        elif name and line.strip():
+            notes[name] = f"{notes[name]} {line.strip()}".strip()
+    return text.strip(), notes

@@ -21,13 +21,11 @@ import msgspec
 
 from midstream.codemap.source_files import list_files
 from midstream.language.errors import UserMistake, WorldTrouble
-from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
 from midstream.system.offloop import in_thread
 from midstream.system.supervisor import Kept, run_command
 from midstream.system.workspace_paths import LOOK, Place, locate, requests_for, require_allowed
-from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 
 TIMEOUT_S = 120.0
 MAX_ERROR = 300
@@ -36,17 +34,6 @@ MAX_OUTPUT_BYTES = 1_000_000
 
 
 # --- measure_code -------------------------------------------------------------------------------
-
-
-class MeasureCode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of measure_code."""
-
-    commits: Annotated[
-        int, msgspec.Meta(ge=1, le=2_000, description="How many commits of history to look at.")
-    ] = 200
-    top: Annotated[
-        int, msgspec.Meta(ge=1, le=50, description="How many entries each list holds.")
-    ] = 10
 
 
 _INHERITED = (
@@ -131,12 +118,21 @@ def _kept(names: Collection[str]) -> str:
     return path
 
 
-async def _measure_code(arguments: dict[str, Json], context: ToolContext) -> str:
-    wanted = typed(arguments, MeasureCode)
+@tool(effect="read", timeout_s=TIMEOUT_S)
+async def measure_code(
+    context: ToolContext,
+    commits: Annotated[
+        int, msgspec.Meta(ge=1, le=2_000, description="How many commits of history to look at.")
+    ] = 200,
+    top: Annotated[
+        int, msgspec.Meta(ge=1, le=50, description="How many entries each list holds.")
+    ] = 10,
+) -> str:
+    """Measure the code of the workspace."""
     return await ask_child(
         "figures",
         context.workspace,
-        (str(wanted.commits), str(wanted.top)),
+        (str(commits), str(top)),
         stop=context.stop,
         without=await in_thread(partial(forbidden_files, context)),
     )
@@ -154,7 +150,7 @@ def forbidden_files(context: ToolContext) -> list[str]:
     return found
 
 
-def _plan_of_measuring(_arguments: dict[str, Json], context: ToolContext) -> Planned:
+def _plan_of_measuring(context: ToolContext, **_: int) -> Planned:
     return Planned(requests=requests_for(locate(context.workspace, "."), "read"))
 
 
@@ -166,54 +162,45 @@ MAX_TOKENS: Final = 16_000
 """What `midstream.tools.tool_text.MAX_CHARS` has room for."""
 
 
-class ExplainCodebase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of `explain_codebase`."""
-
+@tool(effect="read", timeout_s=TIMEOUT_S)
+async def explain_codebase(
+    context: ToolContext,
     tokens: Annotated[
         int,
         msgspec.Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="About how long the map may be."),
-    ] = DEFAULT_TOKENS
+    ] = DEFAULT_TOKENS,
     path: Annotated[
         str, msgspec.Meta(description="A folder or file, from the workspace's root; default: all.")
-    ] = "."
+    ] = ".",
     focus: Annotated[
         str,
         msgspec.Meta(
             max_length=300,
             description="Words for what you look for: files and definitions named like it come first.",
         ),
-    ] = ""
-
-
-async def explain_codebase(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return a map: files with their sizes, what they define, the ones the rest leans on first.
-
-    Raises:
-        UserMistake: there is no such file or folder, or a library it needs is not installed.
-        WorldTrouble: the drawing process could not be started, was ended or failed.
-    """
-    wanted = typed(arguments, ExplainCodebase)
-    place, asked = await in_thread(partial(_asked, wanted, context))
+    ] = "",
+) -> str:
+    """Get a map of the workspace's code."""
+    root, wanted = await in_thread(partial(_wanted_map, path, tokens, focus, context))
     return await ask_child(
         "map",
-        place.root,
-        asked,
+        root,
+        wanted,
         stop=context.stop,
         without=await in_thread(partial(forbidden_files, context)),
     )
 
 
-def _asked(wanted: ExplainCodebase, context: ToolContext) -> tuple[Place, tuple[str, str]]:
+def _wanted_map(
+    path: str, tokens: int, focus: str, context: ToolContext
+) -> tuple[Path, tuple[str, str]]:
     """Return what is to be mapped, and the arguments that say so."""
     from midstream.codemap.map_builder import CHARS_PER_TOKEN, Wanted
 
-    place = _existing(context, wanted.path)
-    asked = Wanted(
-        max_chars=wanted.tokens * CHARS_PER_TOKEN,
-        path="/".join(place.parts),
-        focus=wanted.focus,
-    )
-    return place, (msgspec.json.encode(asked).decode(), str(_kept_for(place.root)))
+    place = _existing(context, path)
+    max_chars = tokens * CHARS_PER_TOKEN
+    wanted = Wanted(max_chars=max_chars, path="/".join(place.parts), focus=focus)
+    return place.root, (msgspec.json.encode(wanted).decode(), str(_kept_for(place.root)))
 
 
 @cache
@@ -238,8 +225,7 @@ def _existing(context: ToolContext, path: str) -> Place:
     return place
 
 
-def _plan_of_mapping(arguments: dict[str, Json], context: ToolContext) -> Planned:
-    path = typed(arguments, ExplainCodebase).path
+def _plan_of_mapping(path: str, context: ToolContext, **_: object) -> Planned:
     # What the rest of the workspace leans on is in the map of any part of it.
     whole, part = locate(context.workspace, "."), locate(context.workspace, path)
     requests = (*requests_for(whole, "read"), *requests_for(part, "read"))
@@ -247,35 +233,19 @@ def _plan_of_mapping(arguments: dict[str, Json], context: ToolContext) -> Planne
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        spec=ToolSpec(
-            name="explain_codebase",
-            description=(
-                "Get a map of the workspace's code: folders, files with their sizes, and what the "
-                "files define, those the rest leans on first. Look here first in code you do not "
-                "know; path and focus show a part in more detail. Reads only."
-            ),
-            parameters=parameters_of(ExplainCodebase),
-            effect="read",
-            timeout_s=TIMEOUT_S,
-        ),
-        function=explain_codebase,
+    tool_from(
+        explain_codebase,
         plan=_plan_of_mapping,
+        description="Get a map of the workspace's code: folders, files with their sizes, and what the "
+        "files define, those the rest leans on first. Look here first in code you do not "
+        "know; path and focus show a part in more detail. Reads only.",
     ),
-    Tool(
-        spec=ToolSpec(
-            name="measure_code",
-            description=(
-                "Measure the code of the workspace. Returns JSON: totals, languages, largest files, "
-                "most complex functions, imports and their cycles (Python, JavaScript, TypeScript, Go, "
-                "Rust, Java), and from git history the most "
-                "changed files and the ranking of changes times complexity. Reads only."
-            ),
-            parameters=parameters_of(MeasureCode),
-            effect="read",
-            timeout_s=TIMEOUT_S,
-        ),
-        function=_measure_code,
+    tool_from(
+        measure_code,
         plan=_plan_of_measuring,
+        description="Measure the code of the workspace. Returns JSON: totals, languages, largest files, "
+        "most complex functions, imports and their cycles (Python, JavaScript, TypeScript, Go, "
+        "Rust, Java), and from git history the most "
+        "changed files and the ranking of changes times complexity. Reads only.",
     ),
 )

@@ -9,8 +9,6 @@ from typing import Annotated, Final
 import msgspec
 
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.system.offloop import in_thread
@@ -23,7 +21,7 @@ from midstream.system.workspace_paths import (
     requests_for,
     require_allowed,
 )
-from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.edits import Edit, edited
 from midstream.tools.file_changes import Change, make, planned, writable
 from midstream.tools.tool_text import MAX_CHARS, shown_lines
@@ -36,9 +34,8 @@ _MEAN_LINE: Final = 40
 # --- read_files ---------------------------------------------------------------------------------
 
 
-class ReadFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `read_files`."""
-
+@tool(effect="read", timeout_s=30)
+def read_files(
     paths: Annotated[
         list[str],
         msgspec.Meta(
@@ -47,16 +44,12 @@ class ReadFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Paths from the workspace's root. Add :FIRST-LAST for some lines only, "
             "such as src/app.py:10-40, or :FIRST- for all from there on.",
         ),
-    ]
-
-
-def read_files(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return the files with line numbers, in the order they are named in.
-
-    Where there is no room for all, the large ones are cut, not the last ones. A file that cannot be
-    read says so in its place; the call fails only when none can.
-    """
-    paths = typed(arguments, ReadFiles).paths
+    ],
+    context: ToolContext,
+) -> str:
+    """Read text files of the workspace, with line numbers."""
+    # In the order they are named in. Where there is no room for all, the large ones are cut, not the last
+    # ones. A file that cannot be read says so in its place; the call fails only when none can.
     left = MAX_CHARS - 2_000
     shown: dict[int, str] = {}
     failed = 0
@@ -87,9 +80,8 @@ def _size(path: str, context: ToolContext) -> int:
     return 0
 
 
-def _plan_of_reading(arguments: dict[str, Json], context: ToolContext) -> Planned:
+def _plan_of_reading(paths: list[str], context: ToolContext) -> Planned:
     requests: list[Capability] = []
-    paths = typed(arguments, ReadFiles).paths
     for path in paths:
         # One that leads nowhere says so in its place.
         with suppress(UserMistake):
@@ -159,21 +151,20 @@ def _is_number(text: str) -> bool:
 # --- write_file ---------------------------------------------------------------------------------
 
 
-class WriteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `write_file`."""
-
-    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")]
+@tool(effect="idempotent", timeout_s=30)
+async def write_file(
+    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")],
     content: Annotated[
         str,
         msgspec.Meta(
             max_length=MAX_WRITE_CHARS, description="The whole file. What was there is replaced."
         ),
-    ]
-
-
-async def write_file(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Write a whole file, folders included: afterwards it is all there, or as it was before."""
-    change = await in_thread(partial(_replacing, arguments, context))
+    ],
+    context: ToolContext,
+) -> str:
+    """Create a file or replace all of it. To change a part, use edit_file."""
+    # Folders included: afterwards it is all there, or as it was before.
+    change = await in_thread(partial(_replacing, path, content, context))
     await make(change, context)
     if change.before == change.after:
         return f"No change: {change.place.name} holds exactly this already."
@@ -203,24 +194,22 @@ def _encoded(content: str) -> bytes:
         ) from error
 
 
-def _replacing(arguments: dict[str, Json], context: ToolContext) -> Change:
-    wanted = typed(arguments, WriteFile)
-    place = writable(context, wanted.path)
-    before, after = contents_of(place), _encoded(wanted.content)
+def _replacing(path: str, content: str, context: ToolContext) -> Change:
+    place = writable(context, path)
+    before, after = contents_of(place), _encoded(content)
     return Change(place=place, before=before, after=after, guards=guards(place))
 
 
-def _plan_of_writing(arguments: dict[str, Json], context: ToolContext) -> Planned:
-    return planned(_replacing(arguments, context))
+def _plan_of_writing(path: str, content: str, context: ToolContext) -> Planned:
+    return planned(_replacing(path, content, context))
 
 
 # --- edit_file ----------------------------------------------------------------------------------
 
 
-class EditFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `edit_file`."""
-
-    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")]
+@tool(effect="once", timeout_s=30)
+async def edit_file(
+    path: Annotated[str, msgspec.Meta(description="Path from the workspace's root.")],
     edits: Annotated[
         list[Edit],
         msgspec.Meta(
@@ -228,24 +217,22 @@ class EditFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             max_length=100,
             description="Made one after the other; when one fails, none is made.",
         ),
-    ]
-
-
-async def edit_file(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Replace pieces of a text file: all of the edits, or none."""
-    change, report = await in_thread(partial(_edited, arguments, context))
+    ],
+    context: ToolContext,
+) -> str:
+    """Replace exact pieces of a text file: all of the edits, or none."""
+    change, report = await in_thread(partial(_edited, path, edits, context))
     await make(change, context)
     return f"Edited {change.place.name}: {report}."
 
 
-def _plan_of_editing(arguments: dict[str, Json], context: ToolContext) -> Planned:
-    change = _edited(arguments, context)[0]
+def _plan_of_editing(path: str, edits: list[Edit], context: ToolContext) -> Planned:
+    change = _edited(path, edits, context)[0]
     return planned(change, requests_for(change.place, "read"))
 
 
-def _edited(arguments: dict[str, Json], context: ToolContext) -> tuple[Change, str]:
-    wanted = typed(arguments, EditFile)
-    place = writable(context, wanted.path)
+def _edited(path: str, edits: list[Edit], context: ToolContext) -> tuple[Change, str]:
+    place = writable(context, path)
     # What does not fit is answered with lines of the file.
     require_allowed(place, "read", context.forbids)
     data = read_bytes(place)
@@ -255,46 +242,18 @@ def _edited(arguments: dict[str, Json], context: ToolContext) -> tuple[Change, s
         raise UserMistake(
             f"{place.name} is not UTF-8 text (byte {error.start}).", hint="Only text can be edited."
         ) from error
-    after, report = edited(before, wanted.edits)
+    after, report = edited(before, edits)
     change = Change(place=place, before=data, after=_encoded(after), guards=guards(place))
     return change, report
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        spec=ToolSpec(
-            name="read_files",
-            description="Read text files of the workspace, with line numbers.",
-            parameters=parameters_of(ReadFiles),
-            effect="read",
-            timeout_s=30,
-        ),
-        function=read_files,
-        plan=_plan_of_reading,
-    ),
-    Tool(
-        spec=ToolSpec(
-            name="write_file",
-            description="Create a file or replace all of it. To change a part, use edit_file.",
-            parameters=parameters_of(WriteFile),
-            effect="idempotent",
-            timeout_s=30,
-            reviewed=True,
-        ),
-        function=write_file,
-        plan=_plan_of_writing,
-    ),
-    Tool(
-        spec=ToolSpec(
-            name="edit_file",
-            description="Replace exact pieces of a text file. Read the file first: each old_text "
-            "has to be there character for character, exactly once unless replace_all is set.",
-            parameters=parameters_of(EditFile),
-            effect="once",
-            timeout_s=30,
-            reviewed=True,
-        ),
-        function=edit_file,
+    tool_from(read_files, plan=_plan_of_reading),
+    tool_from(write_file, plan=_plan_of_writing),
+    tool_from(
+        edit_file,
         plan=_plan_of_editing,
+        description="Replace exact pieces of a text file. Read the file first: each old_text "
+        "has to be there character for character, exactly once unless replace_all is set.",
     ),
 )

@@ -13,8 +13,6 @@ from typing import Annotated, Final
 import msgspec
 
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
-from midstream.language.names import Json
-from midstream.language.spec import ToolSpec
 from midstream.runtime.ports import ToolContext
 from midstream.safety.capability import Capability
 from midstream.safety.protected import classify
@@ -32,7 +30,7 @@ from midstream.system.workspace_paths import (
     requests_for,
     require_allowed,
 )
-from midstream.tools.base import Planned, Tool, check_stop, parameters_of, typed
+from midstream.tools.base import Planned, Tool, check_stop, tool, tool_from
 from midstream.tools.tool_text import MARGIN, capped, in_one_line
 
 MAX_ENTRIES: Final = 1_000
@@ -46,28 +44,26 @@ _SNIFFED_BYTES: Final = 65_536
 # --- list_directory -----------------------------------------------------------------------------
 
 
-class ListDirectory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `list_directory`."""
-
-    path: Annotated[str, msgspec.Meta(description="Folder, from the workspace's root.")] = "."
+@tool(effect="read", timeout_s=30)
+def list_directory(
+    context: ToolContext,
+    path: Annotated[str, msgspec.Meta(description="Folder, from the workspace's root.")] = ".",
     depth: Annotated[
         int, msgspec.Meta(ge=1, le=MAX_LISTED_DEPTH, description="How many levels deep.")
-    ] = 2
+    ] = 2,
     include_ignored: Annotated[
         bool, msgspec.Meta(description="Also what .gitignore leaves out and hidden folders hold.")
-    ] = False
-
-
-def list_directory(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return what a folder holds, one path a line; folders end in a slash, files have their size."""
-    wanted = typed(arguments, ListDirectory)
-    place = locate(context.workspace, wanted.path)
+    ] = False,
+) -> str:
+    """List files and folders of the workspace."""
+    # One path a line; folders end in a slash, files have their size.
+    place = locate(context.workspace, path)
     require_allowed(place, "read", context.forbids)
     lines: list[str] = []
     entries = walk(
         place,
-        depth=wanted.depth,
-        include_ignored=wanted.include_ignored or _is_left_out(place),
+        depth=depth,
+        include_ignored=include_ignored or _is_left_out(place),
         check=partial(check_stop, context),
     )
     for entry in entries:
@@ -76,13 +72,13 @@ def list_directory(arguments: dict[str, Json], context: ToolContext) -> str:
             break
         if _is_kept_from(entry.path, context):
             continue
-        path = in_one_line(entry.path)
+        name = in_one_line(entry.path)
         if entry.is_folder:
-            lines.append(f"{path}/")
+            lines.append(f"{name}/")
         elif entry.link is not None:
-            lines.append(f"{path} -> {in_one_line(entry.link)}")
+            lines.append(f"{name} -> {in_one_line(entry.link)}")
         else:
-            lines.append(f"{path} ({_size(entry.size)})")
+            lines.append(f"{name} ({_size(entry.size)})")
     return "\n".join(lines) or f"{place.name} holds nothing (that is not left out)."
 
 
@@ -94,10 +90,8 @@ def _is_kept_from(path: str, context: ToolContext) -> bool:
     return any(map(context.forbids, requests_for(place, "read")))
 
 
-def _plan_of_looking(arguments: dict[str, Json], context: ToolContext) -> Planned:
-    path = arguments.get("path", ".")
-    place = locate(context.workspace, path if isinstance(path, str) else ".")
-    return Planned(requests=requests_for(place, "read"))
+def _plan_of_looking(path: str, context: ToolContext, **_: object) -> Planned:
+    return Planned(requests=requests_for(locate(context.workspace, path), "read"))
 
 
 def _size(count: int) -> str:
@@ -119,9 +113,8 @@ def _is_left_out(place: Place) -> bool:
 # --- exact_search -------------------------------------------------------------------------------
 
 
-class ExactSearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `exact_search`."""
-
+@tool(effect="read", timeout_s=90)
+async def exact_search(
     text: Annotated[
         str,
         msgspec.Meta(
@@ -129,28 +122,30 @@ class ExactSearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             max_length=1_000,
             description="What to look for, letter by letter (no regular expression), in one line.",
         ),
-    ]
-    path: Annotated[str, msgspec.Meta(description="Folder or file to search.")] = "."
+    ],
+    context: ToolContext,
+    path: Annotated[str, msgspec.Meta(description="Folder or file to search.")] = ".",
     glob: Annotated[
         str, msgspec.Meta(max_length=300, description="Only files like this, such as *.py.")
-    ] = ""
-    ignore_case: bool = False
+    ] = "",
+    ignore_case: bool = False,
     include_ignored: Annotated[
         bool, msgspec.Meta(description="Also hidden files and what .gitignore leaves out.")
-    ] = False
-    max_results: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200
-
-
-async def exact_search(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return the lines that hold a text, as `path:line: text`, by path.
-
-    Raises:
-        UserMistake: the text spans lines, or the path or glob cannot be used.
-    """
-    wanted = typed(arguments, ExactSearch)
-    if "\n" in wanted.text or "\r" in wanted.text or "\0" in wanted.text:
+    ] = False,
+    max_results: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 200,
+) -> str:
+    """Find the lines of the workspace's files that hold a literal text."""
+    # As `path:line: text`, by path.
+    if "\n" in text or "\r" in text or "\0" in text:
         raise UserMistake("The text spans lines.", hint="Search for one line of it.")
-    place = await in_thread(partial(_existing, context, wanted.path))
+    wanted = Wanted(
+        text=text,
+        glob=glob,
+        ignore_case=ignore_case,
+        include_ignored=include_ignored,
+        max_results=max_results,
+    )
+    place = await in_thread(partial(_existing, context, path))
     matches = await in_thread(partial(Matches, wanted, place, context.forbids))
     program = found_program("rg", place.root)
     if program is None:
@@ -170,12 +165,20 @@ def _existing(context: ToolContext, path: str) -> Place:
     return place
 
 
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched for; see `exact_search`."""
+
+    text: str
+    glob: str = ""
+    ignore_case: bool = False
+    include_ignored: bool = False
+    max_results: int = 200
+
+
 class Matches:
     """Takes matching lines and turns away what may not be shown: one judgement for both searches."""
 
-    def __init__(
-        self, wanted: ExactSearch, place: Place, forbids: Callable[[Capability], str]
-    ) -> None:
+    def __init__(self, wanted: Wanted, place: Place, forbids: Callable[[Capability], str]) -> None:
         if wanted.glob and (wanted.glob.startswith("!") or not is_tame(wanted.glob)):
             raise UserMistake(
                 f"The glob {wanted.glob!r} cannot be used.", hint="Use one like *.py."
@@ -250,7 +253,7 @@ def excerpt(line: str, text: str, *, ignore_case: bool) -> str:
 
 
 async def search_with_ripgrep(
-    program: str, wanted: ExactSearch, place: Place, matches: Matches, context: ToolContext
+    program: str, wanted: Wanted, place: Place, matches: Matches, context: ToolContext
 ) -> None:
     """Find the lines with the help of ripgrep.
 
@@ -302,16 +305,14 @@ class _Names(Sink):
         return len(self.found) <= MAX_SEARCHED_FILES
 
 
-def search_in_python(
-    wanted: ExactSearch, place: Place, matches: Matches, context: ToolContext
-) -> None:
+def search_in_python(wanted: Wanted, place: Place, matches: Matches, context: ToolContext) -> None:
     """Find the lines without ripgrep."""
     check = partial(check_stop, context)
     _look_into(_files(place, matches, check), wanted, matches, check)
 
 
 def _look_into(
-    files: list[Place], wanted: ExactSearch, matches: Matches, check: Callable[[], None]
+    files: list[Place], wanted: Wanted, matches: Matches, check: Callable[[], None]
 ) -> None:
     for file in files:
         check()
@@ -341,7 +342,7 @@ def _files(place: Place, matches: Matches, check: Callable[[], None]) -> list[Pl
     return [place]
 
 
-def _matching(data: bytes, wanted: ExactSearch) -> list[tuple[int, str]]:
+def _matching(data: bytes, wanted: Wanted) -> list[tuple[int, str]]:
     text = data.decode(errors="replace")
     needle = wanted.text.casefold() if wanted.ignore_case else wanted.text
     haystack = text.casefold() if wanted.ignore_case else text
@@ -355,26 +356,6 @@ def _matching(data: bytes, wanted: ExactSearch) -> list[tuple[int, str]]:
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        spec=ToolSpec(
-            name="list_directory",
-            description="List files and folders of the workspace.",
-            parameters=parameters_of(ListDirectory),
-            effect="read",
-            timeout_s=30,
-        ),
-        function=list_directory,
-        plan=_plan_of_looking,
-    ),
-    Tool(
-        spec=ToolSpec(
-            name="exact_search",
-            description="Find the lines of the workspace's files that hold a literal text.",
-            parameters=parameters_of(ExactSearch),
-            effect="read",
-            timeout_s=90,
-        ),
-        function=exact_search,
-        plan=_plan_of_looking,
-    ),
+    tool_from(list_directory, plan=_plan_of_looking),
+    tool_from(exact_search, plan=_plan_of_looking),
 )

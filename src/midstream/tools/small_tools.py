@@ -11,9 +11,8 @@ import msgspec
 
 from midstream.language.errors import UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json
-from midstream.language.spec import ToolSpec
-from midstream.runtime.ports import ToolContext, ToolOutcome
-from midstream.tools.base import Tool, parameters_of, typed
+from midstream.runtime.ports import ToolOutcome
+from midstream.tools.base import Tool, tool, tool_from
 
 MAX_EXPRESSION_CHARS: Final = 500
 MAX_BITS: Final = 4_000
@@ -25,25 +24,21 @@ MAX_DEPTH: Final = 250
 # --- get_time -----------------------------------------------------------------------------------
 
 
-class GetTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `get_time`."""
-
+@tool(effect="read", timeout_s=5)
+def get_time(
     timezone: Annotated[
         str, msgspec.Meta(max_length=100, description="Such as Europe/Berlin; default: local.")
-    ] = ""
-
-
-def get_time(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return the time of day here or in a time zone, and in UTC."""
+    ] = "",
+) -> str:
+    """Get the current date and time."""
     import zoneinfo
 
-    wanted = typed(arguments, GetTime)
     now = datetime.now(UTC)
     try:
-        zone = zoneinfo.ZoneInfo(wanted.timezone) if wanted.timezone else None
+        zone = zoneinfo.ZoneInfo(timezone) if timezone else None
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
         raise UserMistake(
-            f"There is no time zone {wanted.timezone!r}.", hint="Use one such as Europe/Berlin."
+            f"There is no time zone {timezone!r}.", hint="Use one such as Europe/Berlin."
         ) from error
     here = now.astimezone(zone)
     return f"{here:%A} {here.isoformat(timespec='seconds')} (UTC: {now:%Y-%m-%dT%H:%M:%SZ})"
@@ -52,9 +47,8 @@ def get_time(arguments: dict[str, Json], context: ToolContext) -> str:
 # --- calculate ----------------------------------------------------------------------------------
 
 
-class Calculate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `calculate`."""
-
+@tool(effect="read", timeout_s=5)
+def calculate(
     expression: Annotated[
         str,
         msgspec.Meta(
@@ -63,12 +57,10 @@ class Calculate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Numbers, + - * / // % **, comparisons, parentheses, pi, e, tau; abs, round, "
             "min, max, sqrt, exp, log, log2, log10, sin, cos, tan, floor, ceil, factorial, gcd.",
         ),
-    ]
-
-
-def calculate(arguments: dict[str, Json], context: ToolContext) -> str:
-    """Return the value of an arithmetic expression."""
-    return str(value_of(typed(arguments, Calculate).expression))
+    ],
+) -> str:
+    """Calculate an arithmetic expression."""
+    return str(value_of(expression))
 
 
 def value_of(expression: str) -> int | float | bool:
@@ -218,18 +210,16 @@ _NAMES: Final = {"pi": math.pi, "e": math.e, "tau": math.tau, "True": True, "Fal
 # --- request_users_input ------------------------------------------------------------------------
 
 
-class RequestUsersInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of `request_users_input`."""
-
-    question: Annotated[str, msgspec.Meta(min_length=1, description="What the user is asked.")]
-    choices: Annotated[list[str], msgspec.Meta(description="The answers to choose from.")] = []
+@tool(effect="read", name=REQUEST_USERS_INPUT)
+def request_users_input(
+    question: Annotated[str, msgspec.Meta(min_length=1, description="What the user is asked.")],
+    choices: Annotated[list[str], msgspec.Meta(description="The answers to choose from.")] = [],  # noqa: B006
     schema: Annotated[
         dict[str, Json], msgspec.Meta(description="A JSON Schema the answer has to fit.")
-    ] = {}
-
-
-def request_users_input(arguments: dict[str, Json], context: ToolContext) -> ToolOutcome:
-    """Say that a question cannot be asked here: the machine parks these calls, it never runs them."""
+    ] = {},  # noqa: B006
+) -> ToolOutcome:
+    """Ask the user a question and wait for the answer."""
+    # The machine parks these calls, and never runs them.
     return ToolOutcome(
         outcome="failed",
         text="The question was not asked: only a running workflow or chat can ask the user.",
@@ -237,33 +227,7 @@ def request_users_input(arguments: dict[str, Json], context: ToolContext) -> Too
 
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
-        spec=ToolSpec(
-            name="get_time",
-            description="Get the current date and time.",
-            parameters=parameters_of(GetTime),
-            effect="read",
-            timeout_s=5,
-        ),
-        function=get_time,
-    ),
-    Tool(
-        spec=ToolSpec(
-            name="calculate",
-            description="Calculate an arithmetic expression.",
-            parameters=parameters_of(Calculate),
-            effect="read",
-            timeout_s=5,
-        ),
-        function=calculate,
-    ),
-    Tool(
-        spec=ToolSpec(
-            name=REQUEST_USERS_INPUT,
-            description="Ask the user a question and wait for the answer.",
-            parameters=parameters_of(RequestUsersInput),
-            effect="read",
-        ),
-        function=request_users_input,
-    ),
+    tool_from(get_time),
+    tool_from(calculate),
+    tool_from(request_users_input),
 )

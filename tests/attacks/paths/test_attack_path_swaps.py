@@ -465,7 +465,7 @@ async def test_a_call_that_nobody_judged_writes_plain_files_only(field: Field) -
         before = field.everything()
         with pytest.raises(MidstreamError):
             async with asyncio.timeout(DEADLINE_S):
-                await write_file({"path": path, "content": "x"}, field.context)
+                await write_file(path, "x", field.context)
         assert field.everything() == before
 
 
@@ -476,7 +476,7 @@ async def test_a_file_changed_after_the_last_judgement_is_left(field: Field) -> 
 
     with pytest.raises(MidstreamError, match="has changed since"):
         async with asyncio.timeout(DEADLINE_S):
-            await write_file(dict(WRITE), held)
+            await write_file(WRITE["path"], WRITE["content"], held)
     assert (field.work / "src" / "app.py").read_text() == "print('app')\n"
 
 
