@@ -8,7 +8,6 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -101,6 +100,9 @@ def check_stop(context: ToolContext) -> None:
 
 _MARK: Final = "__midstream_tool__"
 
+_Fill: TypeAlias = Callable[[dict[str, Json], ToolContext], dict[str, Any]]
+"""Makes what a function is called with of the arguments of a call."""
+
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True):
     """What `@tool` was given."""
@@ -168,6 +170,11 @@ def tool_from(
         )
     text, notes = _docstring(function)
     arguments, context_name = _arguments_of(function, marked.name, notes)
+
+    def fill(given: dict[str, Json], context: ToolContext) -> dict[str, Any]:
+        values = msgspec.structs.asdict(typed(given, arguments))
+        return {**values, context_name: context} if context_name else values
+
     changes = marked.effect != "read"
     needs_approval = changes and plan is None
     return Tool(
@@ -182,8 +189,8 @@ def tool_from(
             else marked.needs_approval,
             reviewed=changes and plan is not None,
         ),
-        function=_called(function, arguments, context_name),
-        plan=None if plan is None else _planned(plan, arguments, context_name),
+        function=_called(function, fill),
+        plan=None if plan is None else lambda given, context: plan(**fill(given, context)),
     )
 
 
@@ -223,40 +230,18 @@ def _arguments_of(
     return arguments, context_name
 
 
-def _called(
-    function: Callable[..., Any], arguments_type: type[msgspec.Struct], context_name: str
-) -> ToolFunction:
-    filled = partial(_filled, arguments_type, context_name)
-
+def _called(function: Callable[..., Any], fill: _Fill) -> ToolFunction:
     if inspect.iscoroutinefunction(function):
 
         async def call_async(arguments: dict[str, Json], context: ToolContext) -> Result:
-            return _as_result(await function(**filled(arguments, context)))
+            return _as_result(await function(**fill(arguments, context)))
 
         return call_async
 
     def call(arguments: dict[str, Json], context: ToolContext) -> Result:
-        return _as_result(function(**filled(arguments, context)))
+        return _as_result(function(**fill(arguments, context)))
 
     return call
-
-
-def _planned(
-    plan: Callable[..., Planned], arguments_type: type[msgspec.Struct], context_name: str
-) -> ToolPlan:
-    return lambda arguments, context: plan(
-        **_filled(arguments_type, context_name, arguments, context)
-    )
-
-
-def _filled(
-    arguments_type: type[msgspec.Struct],
-    context_name: str,
-    arguments: dict[str, Json],
-    context: ToolContext,
-) -> dict[str, Any]:
-    values = msgspec.structs.asdict(typed(arguments, arguments_type))
-    return {**values, context_name: context} if context_name else values
 
 
 def _as_result(value: Any) -> Result:
