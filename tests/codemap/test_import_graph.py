@@ -4,7 +4,6 @@ import pytest
 
 from midstream.codemap.import_graph import (
     Graph,
-    count_importers,
     find_cycles,
     name_modules,
     python_imports,
@@ -79,7 +78,3 @@ def test_a_chain_longer_than_the_stack_is_walked() -> None:
     (cycle,) = find_cycles(long)
 
     assert len(cycle) == 20_001
-
-
-def test_importers_are_counted_once_each() -> None:
-    assert count_importers({"a": ("c",), "b": ("a", "c"), "c": ()}) == {"a": 1, "c": 2}

@@ -9,8 +9,10 @@ changes daily little (A. Tornhill, "Your Code as a Crime Scene", 2015).
 
 import posixpath
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +20,6 @@ import msgspec
 
 from midstream.codemap.file_imports import EXACT, find_go_modules, read_imports, resolve_imports
 from midstream.codemap.import_graph import (
-    count_importers,
     find_cycles,
     name_modules,
     python_imports,
@@ -363,7 +364,7 @@ def _imports(
         for module, targets in sorted(found.items())
     }
     languages = {one.language for one in read if one.path in names or one.path in written}
-    by = sorted(count_importers(graph).items(), key=lambda item: (-item[1], item[0]))
+    by = sorted(Counter(chain(*graph.values())).items(), key=lambda item: (-item[1], item[0]))
     rings = find_cycles(graph)
     return Imports(
         languages=tuple(sorted(languages)),

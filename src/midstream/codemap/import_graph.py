@@ -86,15 +86,6 @@ def _known_prefix(name: str, known: Collection[str]) -> str:
     return name
 
 
-def count_importers(graph: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Return how many modules import each module that any imports."""
-    counts: dict[str, int] = {}
-    for targets in graph.values():
-        for target in targets:
-            counts[target] = counts.get(target, 0) + 1
-    return counts
-
-
 def find_cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:
     """Return the groups of modules that import each other, each sorted, the largest first.
 

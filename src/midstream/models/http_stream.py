@@ -178,7 +178,7 @@ async def _listen(chunks: AsyncIterator[bytes], watch: Watch, listening: Listeni
     reader = EventReader()
     async for chunk in chunks:
         watch(chunk)
-        async for part in _slices(chunk):
+        async for part in slices(chunk):
             if any(map(listening.take, reader.feed(part))):
                 await _drain(chunks)
                 return
@@ -205,7 +205,8 @@ async def _in_turn(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield part
 
 
-async def _slices(chunk: bytes) -> AsyncIterator[bytes]:
+async def slices(chunk: bytes) -> AsyncIterator[bytes]:
+    """Yield what came, in parts none of which takes long to be read, with a breath between them."""
     if chunk.count(b"\n") * SPARSE <= len(chunk):
         yield chunk
         return

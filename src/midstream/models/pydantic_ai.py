@@ -5,18 +5,17 @@ goes to the host it is meant for), retries nothing, and lets a watch see every b
 SDKs buffer a line without limit, so a cap further up would come too late.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from midstream.core.conversation import GO_ON, Message
+from midstream.core.conversation import GO_ON
 from midstream.models.encoded_messages import callable_name, results_of, schema_of, words_of
 from midstream.models.endpoints import ENDPOINTS, address_and_key
-from midstream.models.http_stream import SLICE, SPARSE
+from midstream.models.http_stream import slices
 from midstream.models.prices import is_misspelt, no_such_provider
 from midstream.models.provider_errors import (
     PACKED,
@@ -257,66 +256,35 @@ def _conversation(request: ModelRequest) -> "list[theirs.ModelMessage]":
 
     history: list[theirs.ModelMessage] = []
     said: list[theirs.ModelRequestPart] = []
+
+    def asked(instructions: str | None = None) -> theirs.ModelRequest:
+        """Return what was said since the last reply, with something to answer in it."""
+        is_answerable = any(not isinstance(part, theirs.SystemPromptPart) for part in said)
+        go_on = () if is_answerable else (theirs.UserPromptPart(content=GO_ON),)
+        return theirs.ModelRequest(parts=[*said, *go_on], instructions=instructions)
+
     for message in request.messages:
+        text = words_of(message)
         if message.role != "assistant":
-            said.extend(_said(message))
+            kind = theirs.SystemPromptPart if message.role == "system" else theirs.UserPromptPart
+            said += [kind(content=text)] if text else []
             continue
-        reply = _replied(message)
-        if not reply:
-            continue
-        history.append(theirs.ModelRequest(parts=_answerable(said)))
-        history.append(theirs.ModelResponse(parts=reply))
-        said = [*_results(message)]
-    # The instructions of the last request are those that count.
-    system = clean(request.system)
-    history.append(
-        theirs.ModelRequest(
-            parts=_answerable(said), instructions=system if system.strip() else None
-        )
-    )
-    return history
-
-
-def _answerable(said: "list[theirs.ModelRequestPart]") -> "list[theirs.ModelRequestPart]":
-    """Return what was said since the last reply, with something to answer in it."""
-    from pydantic_ai import messages as theirs
-
-    if any(not isinstance(part, theirs.SystemPromptPart) for part in said):
-        return said
-    return [*said, theirs.UserPromptPart(content=GO_ON)]
-
-
-def _said(message: Message) -> "Iterable[theirs.ModelRequestPart]":
-    from pydantic_ai import messages as theirs
-
-    text = words_of(message)
-    if not text:
-        return
-    if message.role == "system":
-        yield theirs.SystemPromptPart(content=text)
-    else:
-        yield theirs.UserPromptPart(content=text)
-
-
-def _replied(message: Message) -> "Sequence[theirs.ModelResponsePart]":
-    from pydantic_ai import messages as theirs
-
-    text = words_of(message)
-    parts: list[theirs.ModelResponsePart] = [theirs.TextPart(content=text)] if text else []
-    for call in message.calls:
-        parts.append(
+        reply: list[theirs.ModelResponsePart] = [theirs.TextPart(content=text)] if text else []
+        reply += [
             theirs.ToolCallPart(
                 tool_name=callable_name(call.name), args=call.arguments, tool_call_id=call.id
             )
-        )
-    return parts
-
-
-def _results(message: Message) -> "Iterable[theirs.ToolReturnPart]":
-    from pydantic_ai import messages as theirs
-
-    for call_id, name, text in results_of(message):
-        yield theirs.ToolReturnPart(tool_name=name, content=text, tool_call_id=call_id)
+            for call in message.calls
+        ]
+        if reply:
+            history += [asked(), theirs.ModelResponse(parts=reply)]
+            said = [
+                theirs.ToolReturnPart(tool_name=name, content=told, tool_call_id=call_id)
+                for call_id, name, told in results_of(message)
+            ]
+    # The instructions of the last request are those that count.
+    system = clean(request.system)
+    return [*history, asked(system if system.strip() else None)]
 
 
 def _parameters(request: ModelRequest) -> "ModelRequestParameters":
@@ -368,13 +336,8 @@ def _watched_stream() -> Any:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for content in self._stream:
                 self._watch(content)
-                if content.count(b"\n") * SPARSE <= len(content):
-                    yield content
-                    continue
-                # So many lines that reading them would hold the loop.
-                for start in range(0, len(content), SLICE):
-                    await asyncio.sleep(0)
-                    yield content[start : start + SLICE]
+                async for part in slices(content):
+                    yield part
 
         async def aclose(self) -> None:
             await self._stream.aclose()

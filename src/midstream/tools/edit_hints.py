@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from midstream.tools.known_mistakes import broken_elsewhere, known_mistake, left_out, places
+from midstream.tools.known_mistakes import broken_elsewhere, known_mistake, left_out, line_of
 from midstream.tools.tool_text import shortened
 
 SEARCHED_LINES: Final = 20_000
@@ -76,7 +76,7 @@ def _copied_numbers(text: str, old: str) -> str:
         return ""  # They may well be what it says.
     words = "old_text begins its lines with numbers, as read_files shows them: leave them out."
     if fits:
-        return f"{words} Without them it is at line {places(text, clean)[0]}."
+        return f"{words} Without them it is at line {line_of(text, clean)}."
     if not clean.strip():
         return words
     return f"{words} Without them it does not fit either. {_nearly(text, clean)}"

@@ -7,8 +7,6 @@ import html
 import re
 from typing import Final
 
-SHOWN_PLACES: Final = 3
-
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", '\\"': '"', "\\'": "'"}
 _FENCE: Final = re.compile(r"\A\s*```[^\n`]{0,40}\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ELIDED: Final = re.compile(r"(?:#|//|/\*|--|<!--|;|%)?\s{0,4}(?:\.\.\.|…)")
@@ -26,15 +24,9 @@ def known_mistake(text: str, old: str) -> str:
     return ""
 
 
-def places(text: str, piece: str) -> list[int]:
-    """Return the lines at which a text holds a piece, the first few."""
-    found: list[int] = []
-    at, line, start = text.find(piece), 1, 0
-    while at >= 0 and len(found) < SHOWN_PLACES:
-        line += text.count("\n", start, at)
-        found.append(line)
-        start, at = at, text.find(piece, at + 1)
-    return found
+def line_of(text: str, piece: str) -> int:
+    """Return the first line at which a text holds a piece."""
+    return 1 + text.count("\n", 0, text.find(piece))
 
 
 def _ends(text: str, old: str) -> str:
@@ -59,7 +51,7 @@ def _escaped(text: str, old: str) -> str:
     held = ", ".join(escape for escape in _ESCAPES if escape in old)
     return (
         f"old_text holds {held} as two characters each, a backslash and a letter or quote; the file "
-        f"has the character itself, at line {places(text, clean)[0]}. Escape it once, not twice."
+        f"has the character itself, at line {line_of(text, clean)}. Escape it once, not twice."
     )
 
 
@@ -69,7 +61,7 @@ def _line_ends(text: str, old: str) -> str:
     clean, wanted = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
     if wanted not in clean:
         return ""
-    line = places(clean, wanted)[0]
+    line = line_of(clean, wanted)
     if "\r" in old and "\r\n" not in text:
         return f"It is at line {line}, but for the line ends: the file has \\n, old_text \\r\\n."
     return (
@@ -82,7 +74,7 @@ def _fenced(text: str, old: str) -> str:
     found = _FENCE.match(old)
     if found is None or not found[1].strip() or found[1] not in text:
         return ""
-    line = places(text, found[1])[0]
+    line = line_of(text, found[1])
     return f"Without the ``` lines around it it is at line {line}: leave them out."
 
 
@@ -92,7 +84,7 @@ def _encoded(text: str, old: str) -> str:
         return ""
     return (
         "old_text is written for HTML (such as &lt; for <); the file has the characters themselves, "
-        f"at line {places(text, clean)[0]}."
+        f"at line {line_of(text, clean)}."
     )
 
 
