@@ -46,7 +46,7 @@ class Bench:
             workspace=self.workspace,
             folder=folder / "state" / "mcp",
             environ={"PATH": "/usr/bin:/bin", **(environ or {})},
-            told=self.told.append,
+            notify=self.told.append,
         )
         self.progress: list[str] = []
         self.stop = asyncio.Event()

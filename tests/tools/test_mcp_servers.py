@@ -159,7 +159,7 @@ async def test_forgetting_ends_the_server_and_its_tools(tmp_path: Path) -> None:
     async with bench(tmp_path, python_server(QUICK)) as b:
         gone: list[str] = []
         await b.approve("real")
-        b.approvals.approved = lambda name, tools: gone.append(f"{name} {len(tools)}")
+        b.approvals.on_tools = lambda name, tools: gone.append(f"{name} {len(tools)}")
 
         assert await b.approvals.forget("real") == "real is forgotten."
         assert (gone, b.servers.tools()) == (["real 0"], ())
@@ -172,7 +172,7 @@ async def test_another_command_under_the_same_name_was_never_approved(tmp_path: 
     async with bench(tmp_path, python_server(QUICK, "--more")) as b:
         assert b.servers.tools() == ()
         assert "CHANGED" in await b.approvals.listing()
-        assert "has changed since you approved it" in b.servers.waiting()[0]
+        assert "has changed since you approved it" in b.servers.unapproved()[0]
 
 
 async def test_a_server_the_workspace_proposes_is_not_even_started_before_a_yes(

@@ -431,7 +431,7 @@ def _given(path: Path, source: bytes, wanted: Path) -> bytes:
 
 def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
     from midstream.tools.base import Tool
-    from midstream.tools.user_tools import is_marked, tool, tool_from
+    from midstream.tools.base import is_marked, tool, tool_from
 
     if isinstance(given, Tool):
         return given

@@ -144,7 +144,7 @@ def parts(
         manager.put(mcp.servers.tools())
     specs = manager.specs()
     if mcp is not None:
-        mcp.approved = lambda name, found: _offer(manager, specs, name, found)
+        mcp.on_tools = lambda name, found: _offer(manager, specs, name, found)
     library = WorkflowLibrary(config, specs)
     clock = clock or SystemClock()
     offline = OfflineModel(library.offline_part, pieces_per_s=PIECES_PER_S if is_paced else None)
@@ -270,7 +270,7 @@ def mcp_of(config: ConfigManager) -> "tuple[Approvals | None, tuple[str, ...]]":
         workspace=config.workspace,
         folder=config.state_dir / "mcp",
     )
-    return Approvals(made, workspace=config.workspace), (*notices, *made.waiting())
+    return Approvals(made, workspace=config.workspace), (*notices, *made.unapproved())
 
 
 def _offer(

@@ -184,7 +184,7 @@ async def _equip(
     made, repository = await in_thread(load)
     loaded.append(made)
     if made.mcp is not None:
-        made.mcp.servers.told = app.session.ui.say
+        made.mcp.servers.notify = app.session.ui.say
     if is_paced and not is_welcomed and _goes_on(options) is None and str(config.mode) == HOME:
         from midstream.app.onboarding import coder_hint
 

@@ -39,7 +39,7 @@ def _listed(options: Options) -> int:
     made, notices = mcp_of(config)
     note(*config.notices, *notices)
     if options.is_json:
-        found = () if made is None else made.servers.standing()
+        found = () if made is None else made.servers.statuses()
         say_object(
             [
                 {

@@ -234,18 +234,18 @@ def _plan_of_mapping(path: str, context: ToolContext, **_: object) -> Planned:
 
 TOOLS: tuple[Tool, ...] = (
     tool_from(
-        explain_codebase,
-        plan=_plan_of_mapping,
-        description="Get a map of the workspace's code: folders, files with their sizes, and what the "
-        "files define, those the rest leans on first. Look here first in code you do not "
-        "know; path and focus show a part in more detail. Reads only.",
-    ),
-    tool_from(
         measure_code,
         plan=_plan_of_measuring,
         description="Measure the code of the workspace. Returns JSON: totals, languages, largest files, "
         "most complex functions, imports and their cycles (Python, JavaScript, TypeScript, Go, "
         "Rust, Java), and from git history the most "
         "changed files and the ranking of changes times complexity. Reads only.",
+    ),
+    tool_from(
+        explain_codebase,
+        plan=_plan_of_mapping,
+        description="Get a map of the workspace's code: folders, files with their sizes, and what the "
+        "files define, those the rest leans on first. Look here first in code you do not "
+        "know; path and focus show a part in more detail. Reads only.",
     ),
 )

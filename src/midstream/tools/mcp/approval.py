@@ -17,15 +17,15 @@ from midstream.config.mcp_servers import McpServer
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
 from midstream.tools.base import Tool
-from midstream.tools.mcp.mcp_tools import Offer, difference, shown, visible
+from midstream.tools.mcp.mcp_tools import Offer, describe_offer, difference, visible
 from midstream.tools.mcp.pins import Pin, named_files
-from midstream.tools.mcp.servers import McpServers, Standing
+from midstream.tools.mcp.servers import McpServers, ServerStatus
 
 CODE_S: Final = 600.0
 """How long a code counts."""
 
 
-class McpAsked(msgspec.Struct, frozen=True, kw_only=True):
+class McpQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a person is asked to approve of an MCP server: `text` is all of it, `code` what a yes gives
     back. Without a code there is nothing to approve, and the text says why.
     """
@@ -46,7 +46,7 @@ class Approvals:
     Args:
         servers: the servers.
         workspace: the folder midstream works in.
-        approved: hears the tools a server has from now on, all of them.
+        on_tools: hears the tools a server has from now on, all of them.
         now: the time in seconds, of any beginning.
     """
 
@@ -55,23 +55,23 @@ class Approvals:
         servers: McpServers,
         *,
         workspace: Path,
-        approved: Callable[[str, tuple[Tool, ...]], None] = lambda _name, _tools: None,
+        on_tools: Callable[[str, tuple[Tool, ...]], None] = lambda _name, _tools: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.servers = servers
         self._workspace = workspace
-        self.approved = approved
+        self.on_tools = on_tools
         self.now = now
         self._open: dict[str, _Open] = {}
 
     async def listing(self) -> str:
         """Return how each server stands, in lines."""
-        found = await in_thread(self.servers.standing)
+        found = await in_thread(self.servers.statuses)
         if not found:
             return "No MCP servers: name them in mcpServers of your application.json."
         return "\n".join(map(_line, found))
 
-    async def ask(self, name: str) -> McpAsked:
+    async def ask(self, name: str) -> McpQuestion:
         """Return what there is to approve of a server. Starts it if its command was approved.
 
         Raises:
@@ -79,24 +79,24 @@ class Approvals:
             WorldTrouble: it failed.
         """
         server = self.servers.server(name)
-        command = await in_thread(lambda: self.servers.print_of(name))
+        command = await in_thread(lambda: self.servers.fingerprint_of(name))
         pin = await in_thread(lambda: self.servers.pin(name))
         if pin is None and server.source == "workspace":
             # A yes to the command is a yes to run it, and to nothing it will say.
-            text = await in_thread(lambda: _told_command(server, self._workspace))
-            return self._asked(name, Pin(command=command), text)
+            text = await in_thread(lambda: _command_question(server, self._workspace))
+            return self._question(name, Pin(command=command), text)
         offers = await self.servers.look(name)
         if pin is not None and pin.has_tools and pin.offers == offers:
             await self._offer(name)
-            return McpAsked(text=f"{name} offers what you approved; nothing has changed.")
-        text = await in_thread(lambda: _told_tools(server, self._workspace, pin, offers))
-        return self._asked(name, Pin(command=command, offers=offers, has_tools=True), text)
+            return McpQuestion(text=f"{name} offers what you approved; nothing has changed.")
+        text = await in_thread(lambda: _tools_question(server, self._workspace, pin, offers))
+        return self._question(name, Pin(command=command, offers=offers, has_tools=True), text)
 
-    def _asked(self, name: str, pin: Pin, text: str) -> McpAsked:
+    def _question(self, name: str, pin: Pin, text: str) -> McpQuestion:
         code = secrets.token_hex(3)
         # Only what was shown last can be approved.
         self._open = {code: _Open(name, pin, self.now() + CODE_S)}
-        return McpAsked(text=text, code=code)
+        return McpQuestion(text=text, code=code)
 
     async def approve(self, name: str, code: str) -> str:
         """Approve what was shown with a code; return what is true now.
@@ -111,7 +111,7 @@ class Approvals:
                 "That code was not shown with this server, was used, or is too old.",
                 hint=f"/mcp approve {name} shows what there is to approve.",
             )
-        if await in_thread(lambda: self.servers.print_of(name)) != found.pin.command:
+        if await in_thread(lambda: self.servers.fingerprint_of(name)) != found.pin.command:
             raise UserMistake(
                 f"{name} has changed since you looked.", hint=f"/mcp approve {name} shows it."
             )
@@ -124,18 +124,18 @@ class Approvals:
     async def forget(self, name: str) -> str:
         """Take an approval back and end the server; return what is true now."""
         was = await self.servers.forget(name)
-        self.approved(name, ())
+        self.on_tools(name, ())
         return f"{name} is forgotten." if was else f"{name} was not approved."
 
     async def _offer(self, name: str) -> None:
-        self.approved(name, await in_thread(lambda: self.servers.tools_of(name)))
+        self.on_tools(name, await in_thread(lambda: self.servers.tools_of(name)))
 
 
 def _count(offers: Sized) -> str:
     return f"{len(offers)} tool{'' if len(offers) == 1 else 's'}"
 
 
-def _line(found: Standing) -> str:
+def _line(found: ServerStatus) -> str:
     server = found.server
     words = {
         "approved": f"{_count(found.tools)} approved",
@@ -149,7 +149,7 @@ def _line(found: Standing) -> str:
     return f"{server.name}  ({who}{now})  {words}{failed}"
 
 
-def reached(server: McpServer) -> str:
+def describe_server(server: McpServer) -> str:
     """Return how a server is reached, exactly, each word of its own line; secrets by name alone."""
     lines = [f"url: {server.url}"] if server.url else ["command:"]
     lines += [f"  {visible(word)!r}" for word in server.command]
@@ -166,20 +166,20 @@ def reached(server: McpServer) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _told_command(server: McpServer, workspace: Path) -> str:
+def _command_question(server: McpServer, workspace: Path) -> str:
     files = "".join(
         f"\nfile of the workspace: {word!r}" for word, _ in named_files(server, workspace)
     )
     return (
         f"The workspace proposes the MCP server {server.name}. It would run with your rights, "
-        f"outside the sandbox:\n{reached(server)}{files}"
+        f"outside the sandbox:\n{describe_server(server)}{files}"
     )
 
 
-def _told_tools(
+def _tools_question(
     server: McpServer, workspace: Path, pin: Pin | None, offers: tuple[Offer, ...]
 ) -> str:
     if pin is not None and pin.has_tools:
         return f"The MCP server {server.name} has changed:\n{difference(pin.offers, offers)}"
-    head = f"The MCP server {server.name} offers {_count(offers)}.\n{reached(server)}"
-    return "\n\n".join((head, *map(shown, offers)))
+    head = f"The MCP server {server.name} offers {_count(offers)}.\n{describe_server(server)}"
+    return "\n\n".join((head, *map(describe_offer, offers)))

@@ -18,7 +18,14 @@ from midstream.language.names import Json
 from midstream.runtime.ports import ToolOutcome
 from midstream.safety.redaction import Redactor
 from midstream.system.offloop import in_thread
-from midstream.tools.mcp.mcp_tools import MAX_TOOLS, BadOffer, Offer, offers, outcome_of, visible
+from midstream.tools.mcp.mcp_tools import (
+    MAX_TOOLS,
+    BadOffer,
+    Offer,
+    outcome_of,
+    read_offers,
+    visible,
+)
 from midstream.tools.mcp.transports import Traffic, transport
 
 if TYPE_CHECKING:
@@ -166,7 +173,7 @@ class Connection:
                         break
                 else:
                     raise BadOffer(f"it lists its tools on more than {MAX_PAGES} pages")
-            return await in_thread(lambda: offers(found))
+            return await in_thread(lambda: read_offers(found))
         except BadOffer as error:
             raise WorldTrouble(
                 f"The tools of the MCP server {self._server.name} are not accepted: {error}.",

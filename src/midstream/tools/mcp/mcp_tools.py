@@ -76,7 +76,7 @@ def call_name(server: str, tool: str) -> str:
     return f"{name[: MAX_NAME - 9]}_{mark}"
 
 
-def offers(tools: Iterable[Mapping[str, Any]]) -> tuple[Offer, ...]:
+def read_offers(tools: Iterable[Mapping[str, Any]]) -> tuple[Offer, ...]:
     """Return what a server's `tools/list` offers, sorted by name.
 
     Raises:
@@ -146,7 +146,7 @@ def _spelled(sign: str) -> str:
     return f"\\u{{{number:x}}}" if number > 0xFFFF else f"\\u{number:04x}"
 
 
-def shown(offer: Offer) -> str:
+def describe_offer(offer: Offer) -> str:
     """Return all of an offer as a person reads it before saying yes: nothing is left out."""
     words = "".join(f"\n  | {line}" for line in visible(offer.description).split("\n"))
     said = ", ".join(f"{key}: {value}".lower() for key, value in offer.hints.items())
@@ -166,7 +166,7 @@ def difference(before: Iterable[Offer], now: Iterable[Offer]) -> str:
 
 
 def _lines(offer: Offer | None) -> list[str]:
-    return shown(offer).split("\n") if offer else []
+    return describe_offer(offer).split("\n") if offer else []
 
 
 def _by_name(found: Iterable[Offer]) -> dict[str, Offer]:

@@ -45,7 +45,7 @@ class _Held:
         self.failure = ""
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a server stands. `state`: approved, changed (its command is another now), started (its
     tools were not looked at yet), or new.
     """
@@ -68,7 +68,7 @@ class McpServers:
         workspace: the folder midstream works in.
         folder: where servers run that are given no folder: one nobody else writes into.
         environ: the person's environment; the process's own by default.
-        told: hears what a person should know, such as that a server's tools have changed.
+        notify: hears what a person should know, such as that a server's tools have changed.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class McpServers:
         workspace: Path,
         folder: Path,
         environ: Mapping[str, str] | None = None,
-        told: Callable[[str], None] = lambda _words: None,
+        notify: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self._held = {name: _Held(server) for name, server in servers.items()}
         self._pins = pins
@@ -89,7 +89,7 @@ class McpServers:
         own = os.environ if environ is None else environ
         path = path_outside(own.get("PATH", os.defpath), self._workspace)
         self._environ = {**own, "PATH": path}
-        self.told = told
+        self.notify = notify
 
     # --- what is approved -------------------------------------------------------------------------
 
@@ -108,33 +108,33 @@ class McpServers:
         """Return what was approved of a server as it is now. Reads files."""
         server = self.server(name)
         pin = self._pins.get(key_of(server, self._workspace))
-        return pin if pin is not None and pin.command == self.print_of(name) else None
+        return pin if pin is not None and pin.command == self.fingerprint_of(name) else None
 
-    def print_of(self, name: str) -> str:
+    def fingerprint_of(self, name: str) -> str:
         """Return the hash of how a server is reached now. Reads files."""
         return fingerprint(self.server(name), self._workspace)
 
-    def standing(self) -> tuple[Standing, ...]:
+    def statuses(self) -> tuple[ServerStatus, ...]:
         """Return how each server stands. Reads files."""
-        return tuple(self._standing(name, held) for name, held in sorted(self._held.items()))
+        return tuple(self._status(name, held) for name, held in sorted(self._held.items()))
 
-    def waiting(self) -> tuple[str, ...]:
+    def unapproved(self) -> tuple[str, ...]:
         """Return a line for each server a person has not approved as it is now. Reads files."""
         return tuple(
             f"The MCP server {each.server.name} "
             f"{'has changed since you approved it' if each.state == 'changed' else 'is not approved'}"
             f"; its tools are not offered. Look at it: /mcp approve {each.server.name}"
-            for each in self.standing()
+            for each in self.statuses()
             if each.state != "approved"
         )
 
-    def _standing(self, name: str, held: _Held) -> Standing:
+    def _status(self, name: str, held: _Held) -> ServerStatus:
         kept = self._pins.get(key_of(held.server, self._workspace))
         pin = self.pin(name)
         state = "new" if kept is None else "changed"
         if pin is not None:
             state = "approved" if pin.has_tools else "started"
-        return Standing(
+        return ServerStatus(
             server=held.server,
             state=state,
             tools=tuple(offer.name for offer in pin.offers) if pin is not None else (),
@@ -204,7 +204,7 @@ class McpServers:
             now = held.offers.get(offer.name)
         if now != offer:
             how = "is gone" if now is None else "is not what it was when you approved it"
-            self.told(f"The tool {offer.name!r} of the MCP server {server.name} {how}.")
+            self.notify(f"The tool {offer.name!r} of the MCP server {server.name} {how}.")
             raise _not_approved(server.name, f"has changed: the tool {offer.name!r} {how}")
         return await connection.call(offer.name, arguments, progress=progress)
 
@@ -270,7 +270,7 @@ class McpServers:
     def _has_changed(self, held: _Held) -> None:
         if not held.is_stale:
             held.is_stale = True
-            self.told(
+            self.notify(
                 f"The MCP server {held.server.name} says that its tools have changed. "
                 f"What you approved is still offered; to look: /mcp approve {held.server.name}"
             )
