@@ -332,7 +332,7 @@ class Engine:
         await self.local.close()
         await self._parts.client.aclose()
         if self._parts.mcp is not None:
-            await self._parts.mcp.close()
+            await self._parts.mcp.servers.close()
 
     async def facts(self, id: str, since: int = 0) -> list[Envelope]:
         """Return a run's facts after number `since`, in order, each with its number and time."""
@@ -430,8 +430,7 @@ def _given(path: Path, source: bytes, wanted: Path) -> bytes:
 
 
 def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
-    from midstream.tools.base import Tool
-    from midstream.tools.base import is_marked, tool, tool_from
+    from midstream.tools.base import Tool, is_marked, tool, tool_from
 
     if isinstance(given, Tool):
         return given
@@ -439,7 +438,7 @@ def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
 
 
 def _require_free_names(tools: "Sequence[Tool]") -> None:
-    from midstream.tools.built_in import built_in_tools
+    from midstream.tools.manager import built_in_tools
 
     taken = {tool.spec.name for tool in built_in_tools()}
     for tool in tools:
