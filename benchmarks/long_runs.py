@@ -21,6 +21,7 @@ from midstream.core.events import AnyFact, Usage
 from midstream.core.inputs import AnyInput, ModelReplied, Start, UserSaid
 from midstream.core.notices import Envelope
 from midstream.core.pending import pending
+from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
@@ -49,7 +50,9 @@ class Chat:
     def turn(self) -> None:
         """Say something and reply."""
         self._turns += 1
-        self._give(UserSaid(id=f"i{self._turns}", text="and then?", at=float(self._turns)))
+        self._give(
+            UserSaid(id=f"i{self._turns}", to=Destination(text="and then?"), at=float(self._turns))
+        )
         (owed,) = pending(self.run)
         usage = Usage(model="m", input_tokens=10, output_tokens=10)
         told = f"Part {self._turns}. {PIECE * 10}"

@@ -20,6 +20,8 @@ from midstream.core import events as e
 from midstream.core.call_notes import COMMAND
 from midstream.core.notices import AgentThinking, AnyNotice, Envelope, TextDelta, ThinkingDelta
 from midstream.core.question import Decision, Question
+from midstream.core.routing import Destination, Route, route
+from midstream.core.run import Inbox, Run
 from midstream.language.names import Json, Policy
 from midstream.tui.interface import ConsoleInterface
 from midstream.views.lanes import Lane
@@ -227,40 +229,44 @@ class SoakedDesk:
         """Return the open questions."""
         return tuple(self.questions)
 
-    async def submit(
+    def route(
         self,
         line: str,
         *,
         seen: Collection[str],
-        question: str | None = None,
-        as_new: bool = False,
-        policy: Policy | None = None,
-    ) -> Submitted:
+        focused: str = "",
+        answers: str = "",
+        is_new: bool = False,
+    ) -> Route | None:
         """Judge a line as the real desk does."""
+        if line.startswith("/") and not line.startswith("//"):
+            return None
+        run = Run(id="", inbox=Inbox(open_questions=tuple(self.questions)))
+        return route(line, run, seen=seen, focused=focused, answers=answers, is_new=is_new)
+
+    def interrupts(self, to: Destination) -> bool:
+        """Have nothing that is cut off."""
+        return False
+
+    async def submit(self, line: str, *, seen: Collection[str]) -> Submitted:
+        """Take a command."""
         await asyncio.sleep(self.delay_s)
-        result = self._judged(line, seen=seen, question=question, as_new=as_new, policy=policy)
+        result = Submitted(kind="returned", reason=f"There is no such command {MARK}.")
+        if line == "/exit":
+            result = Submitted(kind="exit")
         self.log.append({"what": "submit", "line": line, "result": result.kind})
         return result
 
-    def _judged(
-        self,
-        line: str,
-        *,
-        seen: Collection[str],
-        question: str | None,
-        as_new: bool,
-        policy: Policy | None,
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
     ) -> Submitted:
-        if line == "/exit":
-            return Submitted(kind="exit")
-        if line.startswith("/") and not line.startswith("//"):
-            return Submitted(kind="returned", reason=f"There is no such command {MARK}.")
-        open = [asked for asked in self.questions if asked.kind != "approval"]
-        if question is None and not as_new and open:
-            fresh = [asked for asked in open if asked.id not in seen]
-            if fresh:
-                return Submitted(kind="unclear", question=fresh[0].id)
-            question = open[0].id
+        """Take words."""
+        await asyncio.sleep(self.delay_s)
+        result = self._taken(to.text, to.question, policy)
+        self.log.append({"what": "submit", "line": to.text, "result": result.kind})
+        return result
+
+    def _taken(self, line: str, question: str | None, policy: Policy | None) -> Submitted:
         if self.refusals:
             self.refusals -= 1
             return Submitted(kind="returned", reason=f"That is not one of the choices {MARK}.")

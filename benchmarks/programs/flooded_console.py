@@ -18,6 +18,7 @@ from midstream.app.ui import Console, OwnCommandEnded, Status, Submitted
 from midstream.core.events import AgentResponded, AnyFact, ToolCalled, ToolReturned, WorkflowOutput
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
+from midstream.core.routing import Destination, Route
 from midstream.language.names import Policy
 from midstream.system.own_process import favour_the_loop, settle_memory
 from midstream.tui.interface import ConsoleInterface
@@ -41,17 +42,31 @@ class QuietDesk:
         """Return none."""
         return ()
 
-    async def submit(
+    def route(
         self,
         line: str,
         *,
         seen: Collection[str],
-        question: str | None = None,
-        as_new: bool = False,
-        policy: Policy | None = None,
+        focused: str = "",
+        answers: str = "",
+        is_new: bool = False,
+    ) -> Route | None:
+        """Have every line for a run that has not begun."""
+        return Destination(text=line)
+
+    def interrupts(self, to: Destination) -> bool:
+        """Have nothing to cut off."""
+        return False
+
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
     ) -> Submitted:
+        """Take the words."""
+        return Submitted(kind="taken")
+
+    async def submit(self, line: str, *, seen: Collection[str]) -> Submitted:
         """Take a line."""
-        return Submitted(kind="exit" if line == "/exit" else "taken")
+        return Submitted(kind="taken")
 
     async def answered(self) -> None:
         """Have every reply whole at once."""

@@ -23,6 +23,7 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
+from midstream.core.routing import spoken
 from midstream.core.run import WITHIN, Run
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import (
@@ -188,9 +189,8 @@ def says(
             seen = (inputs.Shown(key=request_key(run), text=shown, has_calls=has_calls),)
         return inputs.UserSaid(
             id=id or f"in{run.seq}",
-            text=text,
+            to=spoken(text, run, question=question, is_unasked=True),
             at=at,
-            question=question,
             policy=policy,
             shown=seen,
             **fields,

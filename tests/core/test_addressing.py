@@ -19,16 +19,16 @@ from storytelling import (
     within,
 )
 
-from midstream.core.events import Interrupted, QuestionAnswered, StateTransition
-from midstream.core.inputs import Halt
+from midstream.core.events import InputDisposed, Interrupted, QuestionAnswered, StateTransition
+from midstream.core.inputs import Halt, UserSaid
 from midstream.core.routing import (
     address_of,
-    addressed,
     addressees,
     as_typed,
     branch_at,
     gone,
     shared_names,
+    spoken,
 )
 from midstream.core.run import Run
 from midstream.language.spec import Branch, ForEach, Retry, State, Wait, Workflow
@@ -38,6 +38,12 @@ from midstream.views.run_status import what_addressing_does, where
 TWO = flow(
     State(name="start", parallel=("left", "right")), state("left", "dude"), state("right", "critic")
 )
+
+
+def meant(run: Run, line: str) -> tuple[str, str]:
+    """Return the path of the branch a line is for, and the words for it."""
+    to = spoken(line, run)
+    return to.branch, to.text
 
 
 def items(*names: str) -> Run:
@@ -95,8 +101,8 @@ def test_a_branch_goes_by_its_name_and_the_agent_at_work_there() -> None:
         "dude": "left",
         "critic": "right",
     }
-    assert addressed(run, "@critic hm") == ("right", "hm")
-    assert addressed(run, "@nobody hm") == ("", "@nobody hm")
+    assert meant(run, "@critic hm") == ("right", "hm")
+    assert meant(run, "@nobody hm") == ("", "@nobody hm")
 
 
 def test_an_agent_at_work_in_two_branches_means_neither() -> None:
@@ -106,13 +112,13 @@ def test_an_agent_at_work_in_two_branches_means_neither() -> None:
 def test_a_branch_within_goes_by_its_last_name_and_by_the_whole_way() -> None:
     run = nested()
 
-    assert addressed(run, "@a x") == addressed(run, "@outer/a x") == ("outer/a", "x")
+    assert meant(run, "@a x") == meant(run, "@outer/a x") == ("outer/a", "x")
 
 
 def test_an_item_goes_by_its_number_with_or_without_zeros() -> None:
     run = items(*(f"file{number}" for number in range(12)))
 
-    assert addressed(run, "@3 x") == addressed(run, "@03 x") == ("03", "x")
+    assert meant(run, "@3 x") == meant(run, "@03 x") == ("03", "x")
 
 
 def test_nobody_is_spoken_to_alone_while_all_are_being_halted() -> None:
@@ -134,6 +140,19 @@ def test_a_branch_that_ended_is_spoken_to_no_more() -> None:
 
     assert "left" not in addressees(run)
     assert gone(run) == {"left"}
+
+
+def test_words_for_a_branch_that_has_just_ended_come_back() -> None:
+    run, _ = tell(TWO)
+    late = UserSaid(id="late", to=spoken("@left shorter", run), at=0.0)
+    run, _ = go(run, within("left", replies("L")))
+
+    run, facts = go(run, lambda _: late)
+
+    assert of(facts, Interrupted) == []
+    assert dispositions(run) == ["rejected"]
+    assert run.inbox.lines["late"].text == "@left shorter"
+    assert [fact.reason for fact in of(facts, InputDisposed)] == ["left is done"]
 
 
 def test_a_branch_is_found_by_its_path() -> None:

@@ -17,6 +17,7 @@ from midstream.core import inputs
 from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_run
 from midstream.core.fold.apply import apply
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
+from midstream.core.routing import Destination, spoken
 from midstream.core.run import Run, owner_of
 from midstream.language import spec
 from midstream.language.names import Policy
@@ -268,22 +269,21 @@ class Player:
             granted, for_run = self.data.draw(st.booleans()), self.data.draw(st.booleans())
             return inputs.Approve(question=question.id, granted=granted, for_run=for_run)
         text = "2" if question.choices else self.data.draw(texts)
-        return self.line(text, question=question.id)
+        return self.line(run, text, question=question.id)
 
-    def line(self, text: str, question: str | None = None) -> inputs.UserSaid:
+    def line(self, run: Run, text: str, question: str | None = None) -> inputs.UserSaid:
         self.at += self.data.draw(st.sampled_from([0.1, 5.0]))
         self.lines.append(f"line{len(self.lines)}")
         return inputs.UserSaid(
             id=self.lines[-1],
-            text=text,
+            to=spoken(text, run, question=question, is_unasked=True),
             at=self.at,
-            question=question,
             shown=self.shown(),
             policy=None if question else self.data.draw(policies),
         )
 
     def said(self, run: Run) -> inputs.AnyInput:
-        return self.line(self.data.draw(lines))
+        return self.line(run, self.data.draw(lines))
 
     def shown(self) -> tuple[inputs.Shown, ...]:
         return tuple(inputs.Shown(key=key, text=self.data.draw(texts)) for key in self.keys[-2:])
@@ -423,4 +423,5 @@ def what_helps(run: Run, step: int) -> inputs.AnyInput:
         return inputs.Approve(question=question.id, granted=True)
     text = "1" if question is not None and question.choices else "go on"
     answers = None if question is None else question.id
-    return inputs.UserSaid(id=f"help{step}", text=text, at=1e6 + 60 * step, question=answers)
+    to = Destination(text=text, question=answers)
+    return inputs.UserSaid(id=f"help{step}", to=to, at=1e6 + 60 * step)

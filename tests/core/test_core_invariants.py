@@ -30,6 +30,7 @@ from midstream.core.codec import decode_fact, decode_run, encode_fact, encode_ru
 from midstream.core.conversation import Message, seen_by
 from midstream.core.fold.apply import apply
 from midstream.core.pending import AskModel, AwaitTime, CallTool, ReviewCall, RunHandler, pending
+from midstream.core.routing import spoken
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Context, Input, State, Workflow
@@ -143,9 +144,13 @@ class Player:
         self.lines.append(input_id)
         return inputs.UserSaid(
             id=input_id,
-            text=self.data.draw(texts),
+            to=spoken(
+                self.data.draw(texts),
+                run,
+                question=self.data.draw(st.sampled_from(question_ids)),
+                is_unasked=True,
+            ),
             at=self.at,
-            question=self.data.draw(st.sampled_from(question_ids)),
             problem=self.data.draw(st.sampled_from(["", "", "", "no integer"])),
             policy=self.data.draw(
                 st.sampled_from([None, None, "interrupt", "steer", "queue", "reject"])

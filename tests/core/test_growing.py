@@ -27,6 +27,7 @@ from midstream.core.decide.decide import judged
 from midstream.core.events import Usage
 from midstream.core.inputs import ModelReplied, Start, UserSaid
 from midstream.core.pending import pending
+from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Role
@@ -215,7 +216,7 @@ def test_folding_a_long_chat_copies_its_past_at_no_fact() -> None:
     run = judged(Run(id="r"), Start(definition=definition)).run
     held: list[object] = []
     for turn in range(5 * RECENT):
-        run = judged(run, UserSaid(id=f"i{turn}", text="Well?", at=float(turn))).run
+        run = judged(run, UserSaid(id=f"i{turn}", to=Destination(text="Well?"), at=float(turn))).run
         (owed,) = pending(run)
         usage = Usage(model="m", input_tokens=1, output_tokens=1)
         run = judged(run, ModelReplied(key=owed.key, text="Yes.", usage=usage)).run

@@ -25,6 +25,7 @@ from midstream.core import events as e
 from midstream.core import inputs
 from midstream.core.decide.decide import decide
 from midstream.core.pending import handler_key
+from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Context, Input, Role, StartingMessage, State
@@ -272,7 +273,7 @@ def test_an_output_that_is_no_text_is_kept_as_it_is() -> None:
 def test_after_the_end_nothing_is_true_any_more() -> None:
     run, _ = tell(flow(state("start", "dude")), replies("fine"))
     late: list[inputs.AnyInput] = [
-        inputs.UserSaid(id="x", text="hello?", at=0.0),
+        inputs.UserSaid(id="x", to=Destination(text="hello?"), at=0.0),
         inputs.Stop(reason="again"),
         inputs.Recovered(),
         inputs.Start(definition=define(FULL)),
@@ -284,7 +285,7 @@ def test_after_the_end_nothing_is_true_any_more() -> None:
 
 def test_before_the_start_nothing_is_true_yet() -> None:
     assert decide(Run(id="r"), inputs.Stop(reason="early")) == ()
-    assert decide(Run(id="r"), inputs.UserSaid(id="x", text="hello?", at=0.0)) == ()
+    assert decide(Run(id="r"), inputs.UserSaid(id="x", to=Destination(text="hello?"), at=0.0)) == ()
 
 
 def test_a_second_start_changes_nothing() -> None:

@@ -1,7 +1,7 @@
 """AICoderConsole over real runs, a scripted model and a store in memory, with everything in sight."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +11,15 @@ from deadline import DEADLINE_S as DEADLINE_S
 
 from midstream.app.ai_coder_console import AICoderConsole
 from midstream.app.chats import GoesOn
+from midstream.app.input import not_sent
 from midstream.app.runs import Equipment
 from midstream.app.ui import Console, InFull, Submitted
 from midstream.config.manager import ConfigManager
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
+from midstream.core.routing import Destination
 from midstream.core.run import Run
+from midstream.language import names
 from midstream.language.errors import UserMistake
 from midstream.language.spec import Definition, Guidance, Role
 from midstream.models.model_choice import ModelChoice
@@ -236,6 +239,21 @@ class Scene:
     async def type(self, line: str) -> Submitted:
         """Send a line begun with everything in view that is there now."""
         return await self.console.submit(line, seen=self.in_view())
+
+    async def send(
+        self,
+        line: str,
+        *,
+        seen: Collection[str] = (),
+        answers: str = "",
+        policy: names.Policy | None = None,
+    ) -> Submitted:
+        """Send words as an answer to a question, else as new ones, by this policy."""
+        to = self.console.route(line, seen=seen, answers=answers, is_new=not answers)
+        if isinstance(to, Destination):
+            return await self.console.send(to, seen=seen, policy=policy)
+        assert to is not None
+        return not_sent(to)
 
     def in_view(self) -> frozenset[str]:
         """Return the ids of the questions on the screen."""

@@ -118,7 +118,7 @@ async def test_two_runs_questions_never_share_an_id_on_the_screen(tmp_path: Path
         result = await made.console.submit("yes", seen=first)
         assert result.kind == "unclear"
         assert result.question in second
-        result = await made.console.submit("yes", seen=first, question=next(iter(first)))
+        result = await made.send("yes", seen=first, answers=next(iter(first)))
         assert result.kind == "returned"
         assert made.face.of(QuestionAnswered) == []
 
@@ -170,7 +170,7 @@ async def test_a_new_instruction_is_none_of_the_answers_it_could_be(tmp_path: Pa
     async with scene(tmp_path, asks("Which?"), "All right.") as made:
         await made.type("hello")
         await made.asked()
-        await made.console.submit("do it differently", seen=made.in_view(), as_new=True)
+        await made.send("do it differently", seen=made.in_view())
         await made.face.until("agent_responded", lambda event: event.text == "All right.")
         answers = [fact.answer for fact in made.face.of(QuestionAnswered)]
         assert answers == ["hello"]

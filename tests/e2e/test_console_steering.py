@@ -31,7 +31,7 @@ async def test_a_queued_line_waits_with_its_fate_and_is_delivered_when_the_turn_
         status = made.console.status()
         assert (status.enter, status.tab) == ("interrupts ada", "queues")
 
-        await made.console.submit("and the tests?", seen=(), as_new=True, policy="queue")
+        await made.send("and the tests?", policy="queue")
         [line] = made.console.waiting_inputs()
         assert (line.text, line.fate) == ("and the tests?", "waits until start is done")
         gate.open()
@@ -44,9 +44,7 @@ async def test_a_queued_line_answers_no_question_that_is_open(tmp_path: Path) ->
     async with scene(tmp_path, asks("Which?"), "Good.") as made:
         await made.type("/workflow review")
         await made.asked()
-        await made.console.submit(
-            "the docs, later", seen=made.in_view(), as_new=True, policy="queue"
-        )
+        await made.send("the docs, later", seen=made.in_view(), policy="queue")
         assert made.face.of(QuestionAnswered) == []
         assert [fact.handling for fact in made.face.of(InputReceived)] == ["queue"]
         assert made.console.status().enter == "answers #1"
@@ -62,9 +60,9 @@ async def test_a_queued_line_to_nobody_comes_back(
         await made.type("/workflow parallel")
         for gate in gates:
             await gate.reached()
-        result = await made.console.submit("@lefft shorter", seen=(), as_new=True, policy="queue")
+        result = await made.send("@lefft shorter", policy="queue")
         assert result.reason == "No branch 'lefft' is at work. Did you mean @left?"
-        await made.console.submit("@left shorter", seen=(), as_new=True, policy="queue")
+        await made.send("@left shorter", policy="queue")
         [line] = made.console.waiting_inputs()
         assert (line.text, line.fate) == ("@left shorter", "waits until left is done")
 

@@ -82,6 +82,7 @@ from midstream.core.inputs import (
 )
 from midstream.core.pending import AnyEffect, AskModel, CallTool, pending
 from midstream.core.question import Decision
+from midstream.core.routing import question_asked, spoken
 from midstream.core.run import Run
 from midstream.language.errors import JournalFull, RunOwned, UserMistake
 from midstream.language.names import REQUEST_USERS_INPUT, Json, Outcome, Policy
@@ -90,7 +91,7 @@ from midstream.runtime.engine import mailbox
 from midstream.runtime.ports import HandlerResult, ModelReply, Review, ToolOutcome
 from midstream.runtime.state_machine import STALL_RETRY_S
 from midstream.runtime.storage import Mail
-from midstream.runtime.user_words import only_question, question_for, value_of
+from midstream.runtime.user_words import value_of
 from midstream.testing.fakes import fits_type
 
 RUNS_AT_ONCE = 3
@@ -310,16 +311,16 @@ class AnyOrder(RuleBasedStateMachine):
     ) -> UserSaid:
         """Return a line as the machine hands it to the core."""
         answer, problem = None, ""
-        asked = question_for(shadow.run, question) if shadow.run.inbox.open_questions else None
+        to = spoken(text, shadow.run, question=question, is_unasked=True)
+        asked = question_asked(shadow.run, to)
         if asked is not None and asked.schema is not None:
-            answer = value_of(text, asked.schema)
+            answer = value_of(to.text, asked.schema)
             problem = fits_type(answer, asked.schema)
         return UserSaid(
             id=id,
-            text=text,
+            to=to,
             at=self.disk.clock.now(),
             source=source,
-            question=question,
             answer=answer,
             problem=problem,
             policy=policy,
@@ -342,7 +343,7 @@ class AnyOrder(RuleBasedStateMachine):
         saying = machine.say(text, question=question, unasked=unasked, policy=policy, id=id)
         if question is None and policy is None and not unasked:
             try:
-                question = only_question(shadow.run, text)
+                question = spoken(text, shadow.run).question
             except UserMistake:
                 task = shadow.owner.begin(saying)
                 await asyncio.wait((task,))

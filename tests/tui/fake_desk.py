@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
+from midstream.app.input import not_sent
 from midstream.app.own_commands import run_own_command
 from midstream.app.ui import UI, Console, OwnCommandEnded, Status, Submitted
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
-from midstream.core.run import Run, Visit, with_visit
+from midstream.core.routing import Destination, Route, Unclear, route
+from midstream.core.run import Inbox, Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
 from midstream.views.run_status import Waiting
@@ -62,6 +64,7 @@ class FakeDesk:
         self.face: UI | None = None
         self.questions: list[Question] = []
         self.calls: list[str] = []
+        self.new: set[str] = set()
         self.busy = False
         self.returns = 0
         self.seq = 0
@@ -132,35 +135,54 @@ class FakeDesk:
         """Return the open questions."""
         return tuple(self.questions)
 
-    async def submit(
+    def route(
         self,
         line: str,
         *,
         seen: Collection[str],
-        question: str | None = None,
-        as_new: bool = False,
-        policy: Policy | None = None,
-    ) -> Submitted:
-        """Judge a line as the real desk does; `/words` make events happen."""
+        focused: str = "",
+        answers: str = "",
+        is_new: bool = False,
+    ) -> Route | None:
+        """Judge a line as the real desk does, by the questions that are open."""
         if line.startswith("/") and not line.startswith("//"):
+            return None
+        run = Run(id="", inbox=Inbox(open_questions=tuple(self.questions)))
+        found = route(line, run, seen=seen, focused=focused, answers=answers, is_new=is_new)
+        if is_new:
+            self.new.add(line)
+        if isinstance(found, Unclear):
+            self.calls.append(f"unclear {line!r}")
+        return found
+
+    def interrupts(self, to: Destination) -> bool:
+        """Have nothing that is cut off."""
+        return False
+
+    async def submit(self, line: str, *, seen: Collection[str]) -> Submitted:
+        """Take a line; `/words` make events happen."""
+        to = self.route(line, seen=seen)
+        if to is None:
             return self._command(*line[1:].split(" ", 1))
-        normal = [q for q in self.questions if q.kind != "approval"]
-        if question is None and not as_new and normal:
-            if any(q.id not in seen for q in normal):
-                fresh = next(q for q in normal if q.id not in seen)
-                self.calls.append(f"unclear {line!r}")
-                return Submitted(kind="unclear", question=fresh.id)
-            question = normal[0].id
+        if isinstance(to, Destination):
+            return await self.send(to, seen=seen)
+        return not_sent(to)
+
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
+    ) -> Submitted:
+        """Say what came."""
         if self.returns:
             self.returns -= 1
             return Submitted(kind="returned", reason="that is not one of the choices")
-        short = line if len(line) < 60 else f"{len(line)} characters"
+        short = to.text if len(to.text) < 60 else f"{len(to.text)} characters"
         if policy is not None:
-            self.waiting.append(_waits(line, policy))
+            self.waiting.append(_waits(to.text, policy))
         how = "" if policy is None else f" policy={policy}"
-        self.note(f"got {short!r} question={question} new={as_new} seen={sorted(seen)}{how}")
-        if question is not None:
-            self.close(question, line)
+        is_new = to.text in self.new
+        self.note(f"got {short!r} question={to.question} new={is_new} seen={sorted(seen)}{how}")
+        if to.question is not None:
+            self.close(to.question, to.text)
         return Submitted(kind="taken")
 
     def _command(self, name: str, rest: str = "") -> Submitted:

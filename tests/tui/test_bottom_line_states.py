@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from fake_desk import asked
+from fake_desk import FakeDesk, asked
 
 from midstream.app.ui import Status
 from midstream.core.question import Question
@@ -206,10 +206,14 @@ def test_the_bottom_line_is_true_in_every_state(
     says: str,
 ) -> None:
     drawn = frozenset(question.id for question in questions)
+    focus = questions[0].id if questions else ""
+    desk = FakeDesk()
+    desk.questions = [*questions]
     screen = Screen(
         status=status,
         questions=questions,
-        focus=questions[0].id if questions else "",
+        focus=focus,
+        route=lambda text, seen: desk.route(text, seen=seen, focused=focus),
         above=[],
         drawn=drawn,
         width=100,

@@ -10,14 +10,22 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler, is_command
 from midstream.app.file_mentions import FileMentions
-from midstream.app.open_questions import names, numbers, questions_on_screen, run_and_question
+from midstream.app.input import not_sent
+from midstream.app.open_questions import names, numbers, questions_on_screen
 from midstream.app.run_sentences import is_chat, is_done, run_line
 from midstream.app.runs import Equipment
 from midstream.app.session import Session
 from midstream.app.ui import UI, OwnCommandEnded, Status, Submitted
 from midstream.config.manager import ConfigManager
 from midstream.core.question import Decision, Question
-from midstream.core.routing import is_goodbye
+from midstream.core.routing import (
+    Destination,
+    Route,
+    interrupts,
+    is_goodbye,
+    route,
+    run_and_question,
+)
 from midstream.language.errors import MidstreamError
 from midstream.language.names import Policy
 from midstream.views.run_status import Waiting
@@ -116,37 +124,65 @@ class AICoderConsole:
 
     # --- lines ------------------------------------------------------------------------------
 
-    async def submit(
+    def route(
         self,
         line: str,
         *,
         seen: Collection[str],
-        question: str | None = None,
-        as_new: bool = False,
-        policy: Policy | None = None,
+        focused: str = "",
+        answers: str = "",
+        is_new: bool = False,
+    ) -> Route | None:
+        """Return whom a line is for, None if for the console itself; see `ui.Console`."""
+        if is_command(line):
+            return None
+        if is_goodbye(line) and not (answers or is_new or self.open_questions()):
+            return None
+        words = line[1:] if line.startswith("//") else line
+        machine = self.session.active()
+        run = None if machine is None or is_done(machine) else machine.run
+        return route(words, run, seen=seen, focused=focused, answers=answers, is_new=is_new)
+
+    def interrupts(self, to: Destination) -> bool:
+        """Return whether words for there cut off what is at work now."""
+        machine = self.session.active()
+        return machine is not None and interrupts(to, machine.run)
+
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
     ) -> Submitted:
-        """Take a line; see `ui.Console`."""
+        """Give words to whom they are for; see `ui.Console`."""
+        await self._ready.wait()
+        try:
+            return await self.session.input.send(to, seen=seen, policy=policy)
+        except MidstreamError as error:
+            return Submitted(kind="returned", reason=str(error))
+        finally:
+            # Whatever words came to, they may have had roles or workflows read.
+            self.session.switching.notify()
+
+    async def submit(self, line: str, *, seen: Collection[str]) -> Submitted:
+        """Take a line as it is; see `ui.Console`."""
         if not line.strip():
             return Submitted(kind="taken")
         await self._ready.wait()
+        to = self.route(line, seen=seen)
+        if isinstance(to, Destination):
+            return await self.send(to, seen=seen)
+        if to is not None:
+            return not_sent(to)
         session = self.session
         try:
             if is_command(line):
                 await self._commands.handle(line)
-                return Submitted(kind="exit" if session.is_leaving else "taken")
-            if is_goodbye(line) and not (as_new or policy or question or self.open_questions()):
+            else:
                 session.is_leaving = True
-                return Submitted(kind="exit")
-            words = line[1:] if line.startswith("//") else line
-            return await session.input.take(
-                words, seen=seen, question=question, as_new=as_new, policy=policy
-            )
         except MidstreamError as error:
-            to_mend = not is_command(line) or self._commands.can_be_mended(line)
+            to_mend = self._commands.can_be_mended(line)
             return Submitted(kind="returned", reason=str(error), to_mend=to_mend)
         finally:
-            # Whatever a line came to, it may have had roles or workflows read.
             session.switching.notify()
+        return Submitted(kind="exit" if session.is_leaving else "taken")
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
         """Return how the word at the end of `before` may go on."""

@@ -23,7 +23,7 @@ from midstream.app.run_sentences import (
 from midstream.app.switching import Switching
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope
-from midstream.core.routing import Answer, Returned, route
+from midstream.core.routing import Destination, Returned, answering
 from midstream.core.run import Run
 from midstream.language.errors import DefinitionDiffers, MidstreamError, RunOwned, UserMistake
 from midstream.runtime.ports import Machine, Receipt
@@ -307,7 +307,7 @@ class Background:
     async def send(self, run: str, text: str) -> None:
         """Give any run a line: the answer to its only question, else unasked words."""
         id = await self._runs.find_id(run)
-        await self._said(id, text, None)
+        await self._said(id, text)
 
     async def answer(self, run: str, text: str) -> None:
         """Answer what a run asks, the active one if `run` is empty; `#2 TEXT` names the question."""
@@ -372,25 +372,25 @@ class Background:
         return machine
 
     async def _answered(self, machine: Machine, text: str) -> None:
-        asked = machine.run.inbox.open_questions
-        found = route(text, open_questions=asked, seen=[question.id for question in asked])
+        found = answering(text, machine.run)
         match found:
-            case Answer(question=question, text=words):
-                await self._said(machine.run.id, words, question, machine)
+            case Destination():
+                await self._said(machine.run.id, found, machine)
             case Returned(reason=reason):
                 raise UserMistake(reason)
             case _:
+                asked = machine.run.inbox.open_questions
                 raise UserMistake(nothing_to_answer(asked, self._runs.short(machine.run.id)))
 
     async def _said(
-        self, id: str, text: str, question: str | None, machine: Machine | None = None
+        self, id: str, words: str | Destination, machine: Machine | None = None
     ) -> None:
         machine = machine or self._runs.find(id)
         is_passing = machine is None
         if machine is None:
             machine = await self._runs.repository.watch(id, _nothing)
         try:
-            receipt = await machine.say(text, question=question)
+            receipt = await machine.say(words)
         finally:
             if is_passing:
                 await self._runs.repository.unwatch(machine)

@@ -4,21 +4,11 @@ from collections.abc import Collection
 
 from midstream.app.background_runs import Background
 from midstream.app.chats import Chats
-from midstream.app.open_questions import run_and_question, screen_id
 from midstream.app.run_sentences import way_past
 from midstream.app.switching import Switching
 from midstream.app.ui import Submitted
-from midstream.core.routing import (
-    Answer,
-    Returned,
-    Unclear,
-    address_of,
-    addressees,
-    gone,
-    only_agent,
-    route,
-    shared_names,
-)
+from midstream.core.routing import Destination, Returned, Route, Unclear, route
+from midstream.core.run import Run, question_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
@@ -46,69 +36,37 @@ class Input:
         # What was sent to a run nobody runs, by run and id: its inbox does not know of it.
         self._sent: dict[str, dict[str, str]] = {}
 
-    async def take(
-        self,
-        words: str,
-        *,
-        seen: Collection[str],
-        question: str | None,
-        as_new: bool,
-        policy: Policy | None,
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
     ) -> Submitted:
-        """Take a line that is no command; see `Console.submit`.
+        """Give words to whom they are for; see `Console.send`.
 
         Raises:
-            MidstreamError: it cannot be taken; nothing changed.
+            MidstreamError: they cannot be taken; nothing changed.
         """
         if self._switching.is_choosing:
-            await self._chats.go(words.strip())
+            await self._chats.go(to.line.strip())
             return Submitted(kind="taken")
         async with self._switching.travelling:
             pass  # whoever goes back or forward has arrived
         async with self._switching.in_order:
             machine = await self._switching.addressee()
-            own = [id.removeprefix(f"{machine.run.id}/") for id in seen]
-            if question is not None:
-                run, question = run_and_question(question)
-                if run != machine.run.id:
-                    return Submitted(kind="returned", reason="That question is not open any more.")
-            elif (rest := _for_the_agent(machine, words)) is not None:
-                words = rest
-            elif not as_new or policy is not None:
-                found = route(
-                    words,
-                    # With a policy of its own it answers nothing, but it may be for a branch.
-                    open_questions=() if as_new else machine.run.inbox.open_questions,
-                    seen=own,
-                    addressees=addressees(machine.run),
-                    gone=gone(machine.run),
-                    shared=shared_names(machine.run),
-                )
-                match found:
-                    case Unclear(question=unclear):
-                        shown = screen_id(machine.run.id, unclear)
-                        return Submitted(kind="unclear", question=shown)
-                    case Returned(reason=reason):
-                        return Submitted(kind="returned", reason=reason)
-                    case Answer(question=question, text=words):
-                        pass
-                    case _:
-                        pass
-            # A question that comes up in this very moment was not on the screen: it gets no answer.
-            receipt = await machine.say(
-                words,
-                question=question,
-                unasked=question is None,
-                policy=policy,
-                source=self._source,
-            )
+            if to.run != machine.run.id:
+                # A run that began with these words, or one that was turned to since Enter was pressed.
+                left = self._switching.runs.find(to.run)
+                before = None if left is None else left.run
+                found = _judged_anew(to, before, machine.run, seen, is_new=policy is not None)
+                if not isinstance(found, Destination):
+                    return not_sent(found)
+                to = found
+            receipt = await machine.say(to, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
-            way_out = way_past(machine.run, question, words)
+            way_out = way_past(machine.run, to)
             reason = " ".join(filter(None, (receipt.reason, way_out)))
             return Submitted(kind="returned", reason=reason)
         self._background.tell_kept(machine, receipt)
         if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox.lines:
-            self._sent.setdefault(machine.run.id, {})[receipt.input_id] = words
+            self._sent.setdefault(machine.run.id, {})[receipt.input_id] = to.line
         self._ui.refresh()
         return Submitted(kind="taken")
 
@@ -120,7 +78,10 @@ class Input:
         """
         async with self._switching.in_order:
             machine = await self._switching.addressee()
-            receipt = await machine.say(text, policy=policy, source=self._source)
+            to = route(text, machine.run, seen=(), is_new=True)
+            if not isinstance(to, Destination):
+                raise UserMistake(not_sent(to).reason)
+            receipt = await machine.say(to, policy=policy, source=self._source)
         if not _is_taken(machine, receipt):
             raise UserMistake(receipt.reason)
         self._ui.refresh()
@@ -147,10 +108,27 @@ class Input:
         return None
 
 
-def _for_the_agent(machine: Machine, words: str) -> str | None:
-    """Return the words for the one agent at work in a workflow, None where they are not for it."""
-    name, rest = address_of(words)
-    return rest if name and name == only_agent(machine.run) else None
+def not_sent(found: Unclear | Returned) -> Submitted:
+    """Return what is said of a line that is for nobody as it stands."""
+    if isinstance(found, Unclear):
+        return Submitted(kind="unclear", question=found.question)
+    return Submitted(kind="returned", reason=found.reason)
+
+
+def _judged_anew(
+    to: Destination, before: Run | None, run: Run, seen: Collection[str], *, is_new: bool
+) -> Route:
+    """Return whom words are for in another run than the one `before`, which they were judged by.
+
+    An answer, and words for one branch, are for nobody there. What a run waits for are words like any.
+    """
+    if to.branch:
+        return Returned(reason=f"{to.branch} is not at work here.")
+    if to.question is not None:
+        asked = None if before is None else question_of(before.inbox, to.question)
+        if asked is None or asked.kind != "input":
+            return Returned(reason="That question is not open any more.")
+    return route(to.text, run, seen=seen, is_new=is_new)
 
 
 def _is_taken(machine: Machine, receipt: Receipt) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from midstream.core.question import Question
+from midstream.core.routing import screen_id
 from midstream.runtime.ports import Machine
 from midstream.views.run_status import what_addressing_does, where
 
@@ -21,17 +22,6 @@ def questions_on_screen(machine: Machine | None) -> tuple[Question, ...]:
         msgspec.structs.replace(question, id=screen_id(machine.run.id, question.id))
         for question in where(machine.run).questions
     )
-
-
-def screen_id(run: str, question: str) -> str:
-    """Return the id of a question that tells it from those of all other runs."""
-    return f"{run}/{question}"
-
-
-def run_and_question(screen_id: str) -> tuple[str, str]:
-    """Return the run that asks, and the id the question has there."""
-    run, _, question = screen_id.partition("/")
-    return run, question
 
 
 def numbers(questions: Sequence[Question], before: str) -> tuple[tuple[str, str], ...]:

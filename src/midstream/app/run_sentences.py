@@ -6,6 +6,7 @@ from typing import Final
 
 from midstream.core.conversation import USER
 from midstream.core.question import Question, chosen
+from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.runtime.ports import Machine, Receipt
 from midstream.runtime.storage import KeptRun
@@ -114,10 +115,10 @@ def nothing_to_answer(asked: Sequence[Question], short: str) -> str:
     return f"It asks nothing now: /send {short} TEXT sends it a message."
 
 
-def way_past(run: Run, question_id: str | None, words: str) -> str:
+def way_past(run: Run, to: Destination) -> str:
     """Return how words are said all the same that an open question does not take, "" where it does."""
-    asked = next((each for each in run.inbox.open_questions if each.id == question_id), None)
-    if asked is None or asked.kind != "question" or chosen(asked, words) is not None:
+    asked = next((each for each in run.inbox.open_questions if each.id == to.question), None)
+    if asked is None or asked.kind != "question" or chosen(asked, to.text) is not None:
         return ""
     return "/interrupt TEXT sends a new instruction instead."
 

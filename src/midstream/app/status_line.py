@@ -10,12 +10,11 @@ from midstream.app.status_model import StatusModel
 from midstream.app.switching import Switching
 from midstream.app.ui import Status
 from midstream.core.notices import Envelope
-from midstream.core.routing import gone, shared_names
+from midstream.core.routing import policy_of
 from midstream.runtime.ports import Machine
 from midstream.views.lanes import lanes
 from midstream.views.run_status import (
     is_at_work,
-    policy_of,
     standing_words,
     what_addressing_does,
     where,
@@ -84,8 +83,6 @@ class StatusLine:
             notes=notes,
             lanes=at_work,
             addressees=what_addressing_does(run),
-            gone=gone(run),
-            shared=shared_names(run),
             run=run.id,
             progress=self._model.progress(machine, cost),
             is_watched=self._runs.is_watched(machine),

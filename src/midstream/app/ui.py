@@ -11,6 +11,7 @@ import msgspec
 
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
+from midstream.core.routing import Destination, Route
 from midstream.core.run import Run
 from midstream.language.names import Policy
 from midstream.views.lanes import Lane
@@ -31,8 +32,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     turn or a handler, be it one that waits for the person, so that Esc has something to stop; `esc`
     is what Esc does then, where it is something else.
     `notes` are further words for the right edge, such as waiting inputs or background runs. `lanes`
-    are the branches at work, `addressees` what `@name words` would do, by the name, `gone` the
-    names of branches that have ended, and `shared` those that mean several branches, with these.
+    are the branches at work, `addressees` what `@name words` would do, by the name.
     `permission` is how much happens unasked, in a word or two. `progress` is how far the active
     workflow is, such as "step 2 of 5 · 3 min". Lanes may also be of the run itself and of others.
     `is_watched`: another process runs the active run. `is_ending`: the person has it end just now, to be
@@ -50,9 +50,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     lanes: tuple[Lane, ...] = ()
     addressees: dict[str, str] = {}
-    gone: frozenset[str] = frozenset()
     permission: str = ""
-    shared: dict[str, tuple[str, ...]] = {}
     run: str = ""
     progress: str = ""
     tab: str = ""
@@ -95,19 +93,35 @@ class Console(Protocol):
     def open_questions(self) -> tuple[Question, ...]:
         """Return the active run's open questions a person sees as cards (approvals included)."""
 
-    async def submit(
+    def route(
         self,
         line: str,
         *,
         seen: Collection[str],
-        question: str | None = None,
-        as_new: bool = False,
-        policy: Policy | None = None,
-    ) -> Submitted:
-        """Take a line: a `/command`, an answer, or words for the active run or chat.
+        focused: str = "",
+        answers: str = "",
+        is_new: bool = False,
+    ) -> Route | None:
+        """Return whom a line is for, None for a command and for a goodbye: these are for the console.
 
-        `seen` are the ids of the questions on the screen before the line's first key. `question`
-        says which one it answers, `as_new` that it answers none.
+        The arguments are those of `core.routing.route`. Judged once, at Enter: `send` takes what it says.
+        """
+
+    def interrupts(self, to: Destination) -> bool:
+        """Return whether words for there cut off what is at work now."""
+
+    async def send(
+        self, to: Destination, *, seen: Collection[str], policy: Policy | None = None
+    ) -> Submitted:
+        """Give words to whom they are for; `policy` overrides what unasked words do there.
+
+        Where lines go to another run by now, plain words are for that one, judged by it and `seen`.
+        """
+
+    async def submit(self, line: str, *, seen: Collection[str]) -> Submitted:
+        """Take a line as it is: a `/command`, a goodbye, an answer, or words for the active run or chat.
+
+        `seen` are the ids of the questions on the screen before the line's first key.
         """
 
     async def answered(self) -> None:

@@ -20,7 +20,7 @@ from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision, Question
-from midstream.core.routing import branch_at
+from midstream.core.routing import answered_next, branch_at
 from midstream.core.run import Run
 from midstream.language.errors import (
     UserMistake,
@@ -112,7 +112,7 @@ async def answered(machine: Machine, answers: Sequence[str], asking: "Asking") -
     left = list(answers)
     is_at_rest = False
     while left and not (machine.run.is_over or machine.is_closed):
-        question = _wanted(machine.run)
+        question = answered_next(machine.run)
         if question is not None:
             await machine.say(left.pop(0), question=question.id, source=ANSWER)
             is_at_rest = False
@@ -138,7 +138,7 @@ async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:
         approval = next(
             (q for q in run.inbox.open_questions if _is_allowed(run, q, given.allowed)), None
         )
-        asked = next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
+        asked = answered_next(run)
         if approval is not None:
             await machine.approve(approval.id, Decision(granted=True, for_run=True))
         elif asked is not None and answers:
@@ -206,7 +206,7 @@ async def loaded(config: ConfigManager, options: Options) -> AsyncIterator[Parts
 
 def unanswered(run: Run) -> str | None:
     """Return what a run that waits is told to be missing, None for one that lacks no answer."""
-    question = None if run.is_over else _wanted(run)
+    question = None if run.is_over else answered_next(run)
     if question is None:
         return None
     # What was refused before another question got its answer may have been meant for that one.
@@ -223,21 +223,6 @@ def unanswered(run: Run) -> str | None:
         f"Run {run.id} {wants if refused else 'waits for an answer that was not given'}{where}: "
         f"{question.text or 'its input'}{choices} Give it with --answer TEXT, once for each question."
     )
-
-
-def _wanted(run: Run) -> Question | None:
-    """Return the question that holds the run up; a chat that waits for its next line has none."""
-    return next((q for q in run.inbox.open_questions if is_wanted(run, q)), None)
-
-
-def is_wanted(run: Run, question: Question) -> bool:
-    """Return whether an answer given beforehand may be meant for a question.
-
-    Words a branch waits for are: the others go on beside it, and a chat has no branches.
-    """
-    if question.kind == "input":
-        return not run.visit.state or bool(question.branch)
-    return question.kind == "question"
 
 
 def unapproved(run: Run) -> str | None:

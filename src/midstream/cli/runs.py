@@ -24,7 +24,7 @@ from midstream.cli.run_lines import (
     shown_object,
 )
 from midstream.core.notices import Envelope, to_dict
-from midstream.core.routing import addressed
+from midstream.core.routing import spoken
 from midstream.core.run import Run, definition_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
@@ -219,19 +219,16 @@ def send(
 
 
 def _refuse_several(run: Run, words: str) -> None:
-    """Raise UserMistake where several questions are open and nothing says which is meant.
-
-    A line to one branch (`@name words`) answers none.
-    """
-    if addressed(run, words)[0]:
-        return
-    asked = [question for question in run.inbox.open_questions if question.kind == "question"]
-    if len(asked) > 1:
+    """Raise UserMistake where several questions are open and nothing says which is meant."""
+    try:
+        spoken(words, run)
+    except UserMistake:
+        asked = [question for question in run.inbox.open_questions if question.kind == "question"]
         listed = "; ".join(map(question_line, asked))
         raise UserMistake(
             f"Run {run.id} asks several questions: {listed}.",
             hint="Say which you answer: --question 2.",
-        )
+        ) from None
 
 
 def _question_id(run: Run, named: str) -> str:

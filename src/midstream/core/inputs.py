@@ -10,6 +10,7 @@ import msgspec
 
 from midstream.core.data_edits import Edit
 from midstream.core.events import ContextChange, Usage
+from midstream.core.routing import Destination
 from midstream.language.errors import Fault
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import Budget, Definition
@@ -138,16 +139,15 @@ class ReplyCheckpoint(Input, frozen=True, kw_only=True, gc=False):
 class UserSaid(Input, frozen=True, kw_only=True, gc=False):
     """The user's words. `id` is unique for each line; the same id again changes nothing.
 
-    `question` is the id of the question the words answer, None for unasked words. `answer` is the
+    `to` is the words and whom they are for, as it was judged when they were sent. `answer` is the
     value to hand over where the question has a schema; `problem` says why it does not fit.
     `policy` overrides the state's own.
     """
 
     id: str
-    text: str
+    to: Destination
     at: float
     source: str = "user"
-    question: str | None = None
     answer: Json = None
     problem: str = ""
     policy: Policy | None = None

@@ -1,41 +1,63 @@
-"""Where a line goes that is not a command: an answer, unasked words, or back to the editor.
+"""Whom a line is for that is not a command: a question, the run, one branch of it, or the editor again.
+
+It is judged here and nowhere else, once, when Enter is pressed: from the run, what was on the screen and
+the line (`route`); where there is no screen, from the run and the line (`spoken`). What comes of it, a
+`Destination`, goes with the words as far as `decide`, which looks whether it still holds.
 
 Routing never guesses. A question takes a line only if a person can have meant it: it was on the
 screen before the line's first key, and no other question was, or the line or the screen's focus
-names it. A question that came up under somebody's fingers takes nothing: the face asks whether the
+names it. A question that came up under somebody's fingers takes nothing: the UI asks whether the
 line was meant for it. Approvals are no questions here: only a key press decides on them.
 
 `@name words` speak to one branch of a run instead of the whole. A name is a branch's path
 (`reviewers/tests`), the last part of it (`tests`; `3` for the third item, however many there are), or
 that of an agent at work. It has to mean exactly one branch; a branch's own name counts before an agent's.
+
+On a screen the questions of several runs meet, so their ids there begin with the run's (`screen_id`): a
+line begun under one run's question is never the answer to another's.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from midstream.core.question import Question
-from midstream.core.run import Run
-from midstream.language.errors import nearest
+from midstream.core.run import Run, definition_of
+from midstream.language.errors import UserMistake, nearest
+from midstream.language.names import Policy
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The line answers the question of this id; `text` is the line without a `#2` before it."""
+class Destination(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Whom words are for: the question they answer, else the branch, else the run itself.
 
-    question: str
+    `text` is what they hear: the line without a `#2` or `@name` before it. `run` is the id of the run it
+    was judged by, "" for one that has not begun; `question` is the question's id there, and `branch` the
+    path of the branch, "" for the run.
+    """
+
     text: str
+    run: str = ""
+    question: str | None = None
+    branch: str = ""
 
+    @property
+    def shown_question(self) -> str:
+        """Return the id its question has on a screen, "" where the words answer none."""
+        return "" if self.question is None else screen_id(self.run, self.question)
 
-class Unasked(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody asked: the state's `on_input` policy says what the words do."""
-
-    text: str
+    @property
+    def line(self) -> str:
+        """Return the words as a person writes them, with the branch they are for before them."""
+        return as_typed(self.text, self.branch)
 
 
 class Unclear(msgspec.Struct, frozen=True, kw_only=True):
-    """The line was begun before this question was on the screen: answer, or new instruction?"""
+    """The line was begun before this question was on the screen: answer, or new instruction?
+
+    `question` is the id it has there.
+    """
 
     question: str
 
@@ -46,79 +68,109 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Route: TypeAlias = Answer | Unasked | Unclear | Returned
+Route: TypeAlias = Destination | Unclear | Returned
 
 _BY_NUMBER = re.compile(r"\s*#([0-9]{1,9})(?:\s+|$)")
 
 
 def route(
     line: str,
+    run: Run | None,
     *,
-    open_questions: Sequence[Question],
     seen: Collection[str],
-    focused: str | None = None,
-    addressees: Collection[str] = (),
-    gone: Collection[str] = (),
-    shared: Mapping[str, Sequence[str]] = {},
+    focused: str = "",
+    answers: str = "",
+    is_new: bool = False,
 ) -> Route:
-    """Return where a line goes.
+    """Return whom a line is for that was typed at a screen.
 
     Args:
         line: what was typed, as it is.
-        open_questions: the run's open questions, oldest first; approvals among them take no words.
-        seen: the ids of the questions on the screen before the line's first key.
-        focused: the id of the question a person has picked on the screen, if any.
-        addressees: the names of branches at work; `@name words` answer nothing.
-        gone: the names of branches beside them that have ended.
-        shared: the names that mean more than one branch, and what those are called.
+        run: the run that lines go to, None for one that begins with this line.
+        seen: the questions on the screen before the line's first key, by their ids there.
+        focused: the id of the question a person has picked on the screen, "" for none.
+        answers: the id of the question the line is known to answer, "" for none.
+        is_new: it is known to answer none.
     """
-    name, _ = address_of(line) if addressees or shared else ("", line)
-    if name:
-        if name in addressees:
-            return Unasked(text=line)
-        if name in shared:
-            ways = " or ".join(f"@{path}" for path in shared[name][:4])
-            return Returned(reason=f"@{name} is at work in several branches: begin with {ways}.")
-        if name in gone:
-            return Returned(reason=f"The branch {name!r} is done.")
-        # `@test.py` is a file, however near a branch is by name.
-        if "." not in name and (meant := nearest(name, addressees)) is not None:
-            return Returned(reason=f"No branch {name!r} is at work. Did you mean @{meant}?")
-    if line.startswith("@") and line[1:].strip() in addressees:
-        return Returned(reason=f"Write what {line.strip()} should hear after its name.")
-    waiting = next((q for q in open_questions if q.kind == "input"), None)
-    cards = [question for question in open_questions if question.kind == "question"]
-    if waiting is not None and not cards:
-        return Answer(question=waiting.id, text=line)
-    if not cards:
-        return Unasked(text=line)
-    picked = _BY_NUMBER.match(line)
-    if picked is not None:
-        return _by_number(int(picked.group(1)), line[picked.end() :], cards)
-    if waiting is not None:
-        ways = f"{_numbers(cards)}, or with @{waiting.branch}"
-        return Returned(reason=f"{waiting.branch} waits for words, too: begin with {ways}.")
-    shown = [question for question in cards if question.id in seen]
-    if len(shown) == 1:
-        return Answer(question=shown[0].id, text=line)
-    if any(question.id == focused for question in shown):
-        return Answer(question=str(focused), text=line)
-    if shown:
-        return Returned(reason=f"Several questions are open: begin with {_numbers(shown)}.")
-    return Unclear(question=cards[0].id)
+    if answers:
+        own = "" if run is None else screen_id(run.id, "")
+        if run is None or not answers.startswith(own):
+            return Returned(reason="That question is not open any more.")
+        return Destination(text=line, run=run.id, question=answers.removeprefix(own))
+    if run is None:
+        return Destination(text=line)
+    found = _to_branch(line, run)
+    if found is None and not is_new:
+        found = _to_question(line, run, seen, focused)
+    return found or Destination(text=line, run=run.id)
 
 
-def _by_number(number: int, text: str, cards: Sequence[Question]) -> Route:
-    for question in cards:
-        if question.number == number and not text.strip():
-            return Returned(reason=f"Write the answer to #{number} after its number.")
-        if question.number == number:
-            return Answer(question=question.id, text=text)
-    return Returned(reason=f"No open question has the number {number}. Open: {_numbers(cards)}.")
+def spoken(
+    line: str, run: Run, *, question: str | None = None, is_unasked: bool = False
+) -> Destination:
+    """Return whom a line is for that comes without a screen, from a program or another process.
+
+    It answers `question`; else, if not `is_unasked`, the one question there is.
+
+    Raises:
+        UserMistake: several are open, and nothing says which is meant.
+    """
+    if question is not None:
+        return Destination(text=line, run=run.id, question=question)
+    name, words = address_of(line)
+    branch = addressees(run).get(name) if name else None
+    if branch is not None:
+        return Destination(text=words, run=run.id, branch=branch.branch.path)
+    ids = [] if is_unasked else [card.id for card in _cards(run)]
+    if len(ids) > 1:
+        raise UserMistake(
+            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
+        )
+    return Destination(text=line, run=run.id, question=ids[0] if ids else None)
 
 
-def _numbers(questions: Sequence[Question]) -> str:
-    return " or ".join(f"#{question.number}" for question in questions)
+def answering(line: str, run: Run) -> Route | None:
+    """Return which question a line answers whose sender has all of them in sight, None for none."""
+    asked = [screen_id(run.id, question.id) for question in run.inbox.open_questions]
+    return _to_question(line, run, asked, "")
+
+
+def question_asked(run: Run, to: Destination) -> Question | None:
+    """Return the open question words answer: the one they name, else the one that waits for words."""
+    for question in run.inbox.open_questions:
+        if question.id == to.question:
+            return question
+        if to.question is None and not to.branch and question.kind == "input":
+            return question
+    return None
+
+
+def answered_next(run: Run) -> Question | None:
+    """Return the question that an answer given beforehand is for, None where none is open.
+
+    Words a branch waits for are such an answer: the others go on beside it. A chat that waits for its
+    next line asks nothing.
+    """
+    for question in run.inbox.open_questions:
+        is_input = question.kind == "input" and (not run.visit.state or bool(question.branch))
+        if is_input or question.kind == "question":
+            return question
+    return None
+
+
+def policy_of(run: Run) -> Policy:
+    """Return what unasked words do in the state of a run or branch, going by its workflow alone."""
+    state = run.plan.states.get(run.visit.state)
+    return (state and state.on_input) or definition_of(run).workflow.on_input
+
+
+def interrupts(to: Destination, run: Run) -> bool:
+    """Return whether words cut off what is at work now, by the policy of the state it is in."""
+    here = branch_at(run, to.branch)
+    if to.question is not None or here is None or run.suspended:
+        return False
+    at_rest = ("new", "waiting", "halting", "held", "ended")
+    return here.visit.phase not in at_rest and policy_of(here) == "interrupt"
 
 
 def is_goodbye(line: str) -> bool:
@@ -126,9 +178,91 @@ def is_goodbye(line: str) -> bool:
     return line.strip().casefold() in ("exit", "quit")
 
 
+# --- questions --------------------------------------------------------------------------------
+
+
+def screen_id(run: str, question: str) -> str:
+    """Return the id of a question on a screen, which tells it from those of all other runs."""
+    return f"{run}/{question}" if run else question
+
+
+def run_and_question(screen_id: str) -> tuple[str, str]:
+    """Return the run that asks, and the id the question has there."""
+    run, _, question = screen_id.partition("/")
+    return run, question
+
+
+def _to_question(line: str, run: Run, seen: Collection[str], focused: str) -> Route | None:
+    """Return which question takes a line, or why it cannot be told; None where none is open."""
+    waiting = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
+    cards = _cards(run)
+    if not cards:
+        return None if waiting is None else _answer(line, run, waiting)
+    picked = _BY_NUMBER.match(line)
+    if picked is not None:
+        return _by_number(int(picked.group(1)), line[picked.end() :], run, cards)
+    shown = [question for question in cards if screen_id(run.id, question.id) in seen]
+    if len(cards) > 1 and not line.startswith("#"):
+        for question in shown:
+            if screen_id(run.id, question.id) == focused:
+                return _answer(line, run, question)
+    if waiting is not None:
+        ways = f"{_numbers(cards)}, or with @{waiting.branch}"
+        return Returned(reason=f"{waiting.branch} waits for words, too: begin with {ways}.")
+    if len(shown) == 1:
+        return _answer(line, run, shown[0])
+    if shown:
+        return Returned(reason=f"Several questions are open: begin with {_numbers(shown)}.")
+    return Unclear(question=screen_id(run.id, cards[0].id))
+
+
+def _cards(run: Run) -> list[Question]:
+    """Return the open questions that words answer, the oldest first."""
+    return [question for question in run.inbox.open_questions if question.kind == "question"]
+
+
+def _answer(text: str, run: Run, question: Question) -> Destination:
+    return Destination(text=text, run=run.id, question=question.id)
+
+
+def _by_number(number: int, text: str, run: Run, cards: Sequence[Question]) -> Route:
+    for question in cards:
+        if question.number == number and not text.strip():
+            return Returned(reason=f"Write the answer to #{number} after its number.")
+        if question.number == number:
+            return _answer(text, run, question)
+    return Returned(reason=f"No open question has the number {number}. Open: {_numbers(cards)}.")
+
+
+def _numbers(questions: Sequence[Question]) -> str:
+    return " or ".join(f"#{question.number}" for question in questions)
+
+
 # --- branches ---------------------------------------------------------------------------------
 
 _ADDRESSED = re.compile(r"@(\S+)\s+(\S.*)", re.DOTALL)
+
+
+def _to_branch(line: str, run: Run) -> Route | None:
+    """Return which branch a line speaks to, or why it cannot be told; None where it is for nobody alone."""
+    name, words = address_of(line)
+    if name and name == only_agent(run):
+        return Destination(text=words, run=run.id)
+    branches, shared = addressees(run), shared_names(run)
+    if name and (branches or shared):
+        if name in branches:
+            return Destination(text=words, run=run.id, branch=branches[name].branch.path)
+        if name in shared:
+            ways = " or ".join(f"@{path}" for path in shared[name][:4])
+            return Returned(reason=f"@{name} is at work in several branches: begin with {ways}.")
+        if name in gone(run):
+            return Returned(reason=f"The branch {name!r} is done.")
+        # `@test.py` is a file, however near a branch is by name.
+        if "." not in name and (meant := nearest(name, branches)) is not None:
+            return Returned(reason=f"No branch {name!r} is at work. Did you mean @{meant}?")
+    if line.startswith("@") and line[1:].strip() in branches:
+        return Returned(reason=f"Write what {line.strip()} should hear after its name.")
+    return None
 
 
 def living(run: Run) -> Iterator[Run]:
@@ -214,13 +348,6 @@ def address_of(text: str) -> tuple[str, str]:
     """Return the name a line begins with after an `@`, and the words behind it; "" if none."""
     found = _ADDRESSED.match(text)
     return ("", text) if found is None else (found[1], found[2].strip())
-
-
-def addressed(run: Run, text: str) -> tuple[str, str]:
-    """Return the path of the branch a line is for ("": the run itself), and the words for it."""
-    name, words = address_of(text)
-    branches: Mapping[str, Run] = addressees(run) if name else {}
-    return (branches[name].branch.path, words) if name in branches else ("", text)
 
 
 def as_typed(words: str, to: str) -> str:

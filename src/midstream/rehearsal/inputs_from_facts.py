@@ -27,11 +27,11 @@ from midstream.core.pending import (
     set_key,
     timer_key,
 )
-from midstream.core.routing import as_typed, branch_at, living
+from midstream.core.routing import Destination, branch_at, living
 from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, Run
 from midstream.core.summaries import summary_key
 from midstream.language.errors import UserMistake
-from midstream.language.names import Policy
+from midstream.language.names import Json, Policy
 from midstream.rehearsal.effect_keys import key_from
 
 _HANDLERS = ("pre", "post", "transition")
@@ -352,17 +352,27 @@ def _answers(
     run: Run, fact: e.InputReceived, rest: Sequence[e.AnyFact], at: float
 ) -> Iterator[inputs.AnyInput]:
     after = rest[1] if len(rest) > 1 else None
-    said = inputs.UserSaid(id=fact.input_id, text=fact.text, at=at, source=fact.source)
+
+    def said(question: str, answer: Json = None, problem: str = "") -> inputs.UserSaid:
+        return inputs.UserSaid(
+            id=fact.input_id,
+            to=Destination(text=fact.text, question=question),
+            at=at,
+            source=fact.source,
+            answer=answer,
+            problem=problem,
+        )
+
     if isinstance(after, e.QuestionAnswered):
-        yield msgspec.structs.replace(said, question=after.question_id, answer=after.answer)
+        yield said(after.question_id, after.answer)
     elif isinstance(after, e.AnswerRefused):
-        yield msgspec.structs.replace(said, question=after.question_id)
-        yield msgspec.structs.replace(said, question=after.question_id, problem=after.reason)
+        yield said(after.question_id)
+        yield said(after.question_id, problem=after.reason)
     else:
         for question in run.inbox.questions:
-            yield msgspec.structs.replace(said, question=question.id)
+            yield said(question.id)
         reason = after.reason if isinstance(after, e.InputDisposed) else ""
-        yield msgspec.structs.replace(said, question=reason.rpartition(" ")[2])
+        yield said(reason.rpartition(" ")[2])
 
 
 def _words(
@@ -371,11 +381,10 @@ def _words(
     policies: tuple[Policy | None, ...] = (None,)
     if fact.handling != "answer":
         policies = (None, fact.handling)
-    text = as_typed(fact.text, fact.to)
     for policy, has_calls in product(policies, (False, True)):
         yield inputs.UserSaid(
             id=fact.input_id,
-            text=text,
+            to=Destination(text=fact.text, branch=fact.to),
             at=at if fact.at is None else fact.at,
             source=fact.source,
             policy=policy,

@@ -214,18 +214,18 @@ def _model_step(input: inputs.ModelReplied | inputs.ModelFailed, run: Run) -> fo
 def _words_step(
     input: inputs.UserSaid, run: Run, heard: Heard, began: float
 ) -> form.AnyStep | None:
-    question = next((q for q in run.inbox.questions if q.id == input.question), None)
-    if input.question is not None and (question is None or not question.is_open):
+    question = next((q for q in run.inbox.questions if q.id == input.to.question), None)
+    if input.to.question is not None and (question is None or not question.is_open):
         return None  # an answer to nothing: it changed nothing
     if question is not None and question.kind != "input":
         return form.UserAnswered(
             question=question.text,
-            text=input.text,
+            text=input.to.text,
             source=input.source,
             branch=question.branch,
         )
     return form.UserSaid(
-        text=input.text,
+        text=input.to.line,
         state=run.visit.state,
         policy=input.policy,
         shown=_text(input.shown),

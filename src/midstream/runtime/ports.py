@@ -17,6 +17,7 @@ from midstream.core.events import ContextChange, Usage
 from midstream.core.inputs import RequestedCall
 from midstream.core.notices import Envelope
 from midstream.core.question import Decision
+from midstream.core.routing import Destination
 from midstream.core.run import Run
 from midstream.language.names import Json, Outcome, Policy
 from midstream.language.spec import ToolSpec
@@ -342,7 +343,7 @@ class Machine(Protocol):
 
     async def say(
         self,
-        text: str,
+        words: str | Destination,
         *,
         question: str | None = None,
         unasked: bool = False,

@@ -24,6 +24,7 @@ from midstream.core.notices import Envelope, JournalStalled, JournalWorks, RunTa
 from midstream.core.pending import open_calls
 from midstream.core.pinning import misfit_of
 from midstream.core.question import Decision
+from midstream.core.routing import Destination, question_asked, spoken
 from midstream.core.run import Run
 from midstream.core.summaries import why_not
 from midstream.language.errors import (
@@ -49,8 +50,6 @@ from midstream.runtime.text_limits import capped
 from midstream.runtime.user_words import (
     checked,
     fitting_input,
-    only_question,
-    question_for,
     readable,
 )
 
@@ -276,7 +275,7 @@ class WorkflowStateMachine:
 
     async def say(
         self,
-        text: str,
+        words: str | Destination,
         *,
         question: str | None = None,
         unasked: bool = False,
@@ -287,7 +286,7 @@ class WorkflowStateMachine:
         """Give the run a line of the user, and return what is being done with it.
 
         Args:
-            text: the words.
+            words: what is said. A `Destination` says whom it is for, and `question` and `unasked` nothing.
             question: the id of the open question they answer. None: the only one there is, if an
                 agent has asked one; else they are unasked words, which follow the state's `on_input`
                 policy (or are what a run that waits for input gets).
@@ -302,25 +301,28 @@ class WorkflowStateMachine:
             UserMistake: several questions are open and nothing says which is meant; nothing was said.
             JournalFull: there is no room to keep the words; nothing was said.
         """
+        text = words if isinstance(words, str) else words.text
         text = await capped(text, self._world.blobs)
         if policy not in (None, *get_args(Policy)):
             raise UserMistake(f"{policy!r} is not a policy.", hint=", ".join(get_args(Policy)))
         if self._run.visit.phase == "new":
             # Behind a start under way: what the words answer is known once that is journaled.
             await self._put(_NOTHING)
+        if isinstance(words, Destination):
+            to = msgspec.structs.replace(words, text=text)
+        else:
+            is_unasked = unasked or policy is not None
+            question = None if question is None else readable(question)
+            to = spoken(text, self._run, question=question, is_unasked=is_unasked)
         answer, problem = None, ""
-        if self._run.inbox.open_questions:
-            if question is None and policy is None and not unasked:
-                question = only_question(self._run, text)
-            asked = question_for(self._run, question)
-            if asked is not None and asked.schema is not None:
-                answer, problem = await checked(text, asked.schema, self._world.validate)
+        asked = question_asked(self._run, to)
+        if asked is not None and asked.schema is not None:
+            answer, problem = await checked(to.text, asked.schema, self._world.validate)
         said = inputs.UserSaid(
             id=readable(id) if id else secrets.token_hex(6),
-            text=text,
+            to=to,
             at=self._world.clock.now(),
             source=readable(source),
-            question=None if question is None else readable(question),
             answer=answer,
             problem=problem,
             policy=policy,

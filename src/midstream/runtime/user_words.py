@@ -2,9 +2,6 @@
 
 import msgspec
 
-from midstream.core.question import Question
-from midstream.core.routing import addressed
-from midstream.core.run import Run
 from midstream.language.errors import UserMistake
 from midstream.language.forms import example, fields, read_form
 from midstream.language.names import Json
@@ -26,32 +23,6 @@ def readable(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd")
-
-
-def only_question(run: Run, text: str) -> str | None:
-    """Return the id of the question a line answers: the one that is asked, None if there is none.
-
-    A line to a branch (`@name words`) answers nothing.
-
-    Raises:
-        UserMistake: there are several.
-    """
-    if addressed(run, text)[0]:
-        return None
-    ids = [question.id for question in run.inbox.open_questions if question.kind == "question"]
-    if len(ids) > 1:
-        raise UserMistake(
-            f"Several questions are open: {', '.join(ids)}.", hint="Say which: question=ID."
-        )
-    return ids[0] if ids else None
-
-
-def question_for(run: Run, question_id: str | None) -> Question | None:
-    """Return the open question a line is for: the one named, else the one that waits for input."""
-    for question in run.inbox.open_questions:
-        if question.id == question_id or (question_id is None and question.kind == "input"):
-            return question
-    return None
 
 
 async def checked(text: str, schema: dict[str, Json], validate: Validator) -> tuple[Json, str]:

@@ -11,11 +11,11 @@ from typing import Final
 from midstream.app.ui import Console, Submitted
 from midstream.core.events import InputDisposed, InputReceived
 from midstream.core.notices import Envelope
-from midstream.core.routing import address_of, as_typed
+from midstream.core.routing import Destination, Returned, Route, Unclear, as_typed
 from midstream.language.names import Policy
 from midstream.tui.answering import Answered
 from midstream.tui.background_tasks import UnderWay
-from midstream.tui.completion import is_command, words_of
+from midstream.tui.completion import words_of
 from midstream.tui.dialog import Dialog, UnclearLine
 from midstream.tui.editor import Editor, Typed
 from midstream.tui.event_lines import typed
@@ -68,32 +68,42 @@ class Delivery:
 
     # --- there ------------------------------------------------------------------------------
 
+    def route(self, line: Typed, *, answers: str = "", is_new: bool = False) -> Route | None:
+        """Return whom a line is for, by what was on the screen when it was begun; see `Console.route`."""
+        return self._desk.route(
+            words_of(line.text),
+            seen=line.seen,
+            focused=self._dialog.focus,
+            answers=answers,
+            is_new=is_new,
+        )
+
     def deliver(
         self,
         line: Typed,
+        to: Route | None,
         *,
-        question: str | None = None,
-        as_new: bool = False,
         is_echoed: bool = False,
         policy: Policy | None = None,
     ) -> None:
-        """Hand over a line; see `Console.submit`. `is_echoed`: it stands above the prompt already."""
-        # A line that may turn out unclear is echoed when it is not: it may stay in the editor. One
-        # that interrupts stands behind what it cuts off.
-        status = self._desk.status()
-        does = status.addressees.get(address_of(line.text)[0])
-        is_unclear = not as_new and question is None and does is None
-        waits = is_unclear and any(
-            q.kind != "approval" and q.id not in line.seen for q in self._desk.open_questions()
-        )
-        is_plain = question is None and policy is None and not is_command(line.text)
-        waits = waits or (is_plain and (does or status.enter).startswith("interrupts"))
+        """Hand over a line to whom it is for (`route`), or bring it back.
+
+        `is_echoed`: it stands above the prompt already.
+        """
+        if isinstance(to, Unclear):
+            self._ask_whether(line, to.question, is_echoed=is_echoed)
+            self._scrollback.redraw()
+            return
+        # A line that interrupts is echoed when it has: it stands behind what it cuts off.
+        waits = isinstance(to, Destination) and policy is None and self._desk.interrupts(to)
         if not waits and not is_echoed:
             self.echo(line)
             is_echoed = True
-        self._under_way.begin(
-            self._submit(line, question=question, as_new=as_new, is_echoed=is_echoed, policy=policy)
-        )
+        if isinstance(to, Returned):
+            self._come_back(line, to.reason)
+            self._scrollback.redraw()
+            return
+        self._under_way.begin(self._submit(line, to, is_echoed=is_echoed, policy=policy))
 
     def answer(self, answer: Answered, *, line: Typed | None = None) -> None:
         """Hand over an answer that was chosen or filled in, or named by a `line`."""
@@ -104,22 +114,13 @@ class Delivery:
         self._scrollback.add([*typed(line.shown)])
 
     async def _submit(
-        self,
-        line: Typed,
-        *,
-        question: str | None,
-        as_new: bool,
-        is_echoed: bool,
-        policy: Policy | None,
+        self, line: Typed, to: Destination | None, *, is_echoed: bool, policy: Policy | None
     ) -> None:
         try:
-            result = await self._desk.submit(
-                words_of(line.text),
-                seen=line.seen,
-                question=question,
-                as_new=as_new,
-                policy=policy,
-            )
+            if to is None:
+                result = await self._desk.submit(line.text, seen=line.seen)
+            else:
+                result = await self._desk.send(to, seen=line.seen, policy=policy)
         except asyncio.CancelledError:
             self._scrollback.say(f"Not delivered, you left first: {line.shown}", kind="warning")
             raise
@@ -133,26 +134,23 @@ class Delivery:
             case "exit":
                 self._leave()
             case "returned":
-                # What is not to be mended the history has: Up brings it like any other line.
-                is_back = not result.to_mend or self._bring_back(line)
-                where = "" if is_back else _BROUGHT_BACK
-                self._scrollback.say(f"{result.reason}{where}", kind="warning")
+                self._come_back(line, result.reason, to_mend=result.to_mend)
             case "unclear":
-                if self._bring_back(line):
-                    self._dialog.unclear = UnclearLine(line, result.question, is_echoed)
-                else:
-                    text = "A question came before your last line was sent; Up on an empty line"
-                    self._scrollback.say(f"{text} brings it back.", kind="warning")
+                self._ask_whether(line, result.question, is_echoed=is_echoed)
         self._scrollback.redraw()
 
     async def _answer(self, answer: Answered, *, line: Typed | None) -> None:
         """Deliver an answer; why it does not fit is shown beside it."""
         self._scrollback.add([*typed(answer.echo if line is None else line.shown)])
+        seen = frozenset({answer.question})
         text = f"/{answer.text}" if answer.text.startswith("/") else answer.text
+        to = self._desk.route(text, seen=seen, answers=answer.question)
         try:
-            result = await self._desk.submit(
-                text, seen=frozenset({answer.question}), question=answer.question
-            )
+            if isinstance(to, Destination):
+                result = await self._desk.send(to, seen=seen)
+            else:
+                reason = to.reason if isinstance(to, Returned) else ""
+                result = Submitted(kind="returned", reason=reason)
         except Exception as error:
             result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
         reason = "" if result.kind == "taken" else result.reason
@@ -175,6 +173,20 @@ class Delivery:
     def withdraw(self) -> None:
         """Withdraw the newest line that waits."""
         self._under_way.begin_guarded(self._withdraw())
+
+    def _come_back(self, line: Typed, reason: str, *, to_mend: bool = True) -> None:
+        """Put a line without effect back into the editor, and say why."""
+        # What is not to be mended the history has: Up brings it like any other line.
+        is_back = not to_mend or self._bring_back(line)
+        self._scrollback.say(f"{reason}{'' if is_back else _BROUGHT_BACK}", kind="warning")
+
+    def _ask_whether(self, line: Typed, question: str, *, is_echoed: bool) -> None:
+        """Let one key say whether a line is the answer to a question that came up under it."""
+        if self._bring_back(line):
+            self._dialog.unclear = UnclearLine(line, question, is_echoed)
+        else:
+            text = "A question came before your last line was sent; Up on an empty line"
+            self._scrollback.say(f"{text} brings it back.", kind="warning")
 
     def _bring_back(self, line: Typed) -> bool:
         """Put a line back into the editor, unless that is in use; Up brings it then."""

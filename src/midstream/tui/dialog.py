@@ -5,15 +5,13 @@ counts only on what has been drawn for a while when its key comes, and the two m
 (`decidable`, `UnclearLine.since`) are when it was first drawn, not when it was asked.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from midstream.core.question import Question
-from midstream.core.routing import address_of
 from midstream.tui.answering import Answering
-from midstream.tui.completion import is_command
 from midstream.tui.editor import Typed
 from midstream.tui.turn_list import TurnList
 
@@ -172,22 +170,6 @@ class Dialog(msgspec.Struct, kw_only=True):
             if question.id == self.focus and question.kind == "approval":
                 return question
         return None
-
-    def answered_by(
-        self, line: Typed, questions: Sequence[Question], addressees: Collection[str] = ()
-    ) -> str | None:
-        """Return the marked question if several are open and the line was begun under it.
-
-        A line to one of the `addressees`, or to somebody who might be meant to be one, is none.
-        """
-        asked = [q for q in questions if q.kind != "approval"]
-        if len(asked) < 2 or self.focus not in line.seen:
-            return None
-        if line.text.startswith("#") or is_command(line.text):
-            return None
-        if addressees and address_of(line.text)[0]:
-            return None
-        return self.focus if any(q.id == self.focus for q in asked) else None
 
     def was_drawn(
         self, questions: Sequence[Question], *, drawn: frozenset[str], now: float

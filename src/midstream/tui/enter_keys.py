@@ -8,6 +8,7 @@ import asyncio
 
 import msgspec
 
+from midstream.language.names import Policy
 from midstream.tui import approval_keys, card_keys
 from midstream.tui.completion import is_command, is_own
 from midstream.tui.editor import Typed
@@ -75,16 +76,13 @@ class Sending:
     def _send_words(self) -> None:
         """Deliver the line: to the question it answers, or to whom it is for."""
         line = self._answerable(self._editor.take())
-        questions, names = self._desk.open_questions(), self._desk.status().addressees
-        question = self._dialog.answered_by(line, questions, names)
-        seen = line.seen if question is None else frozenset({question})
-        screen = self._at.screen
-        chosen = None if screen is None else chosen_by(screen, self._dialog, line.text, seen)
+        to = self._delivery.route(line)
+        chosen = chosen_by(self._desk.open_questions(), self._dialog, to)
         if chosen is not None and not chosen[0].choices:
             # What stands for a value in the list, such as "yes", is that value.
             self._delivery.answer(self._dialog.answering.chosen(*chosen), line=line)
         else:
-            self._delivery.deliver(line, question=question)
+            self._delivery.deliver(line, to)
 
     def _answerable(self, line: Typed) -> Typed:
         """Return the line, without the questions its first key came too early for.
@@ -113,12 +111,16 @@ class Sending:
     def queue(self, *, alone: bool) -> None:
         """Let the line wait until what runs is done; a Tab among pasted text does nothing."""
         if alone and self._dialog.has_paused(asyncio.get_running_loop().time()):
-            self._delivery.deliver(self._editor.take(), as_new=True, policy="queue")
+            self._send_as("queue")
+
+    def _send_as(self, policy: Policy) -> None:
+        line = self._editor.take()
+        self._delivery.deliver(line, self._delivery.route(line, is_new=True), policy=policy)
 
     def steer(self, *, alone: bool, quiet: bool) -> None:
         """Let the line join the next request of what runs; where nothing does, send it."""
         if self.may_queue():
-            self._delivery.deliver(self._editor.take(), as_new=True, policy="steer")
+            self._send_as("steer")
         else:
             self.send(alone=alone, quiet=quiet)
 
@@ -137,10 +139,6 @@ class Sending:
             self._scrollback.redraw()
             return
         line = msgspec.structs.replace(self._editor.take(), seen=unclear.line.seen)
-        is_answer = choice == "a"
-        self._delivery.deliver(
-            line,
-            question=unclear.question if is_answer else None,
-            as_new=not is_answer,
-            is_echoed=unclear.is_echoed,
-        )
+        answers = unclear.question if choice == "a" else ""
+        to = self._delivery.route(line, answers=answers, is_new=not answers)
+        self._delivery.deliver(line, to, is_echoed=unclear.is_echoed)

@@ -1,6 +1,6 @@
 """What one frame shows: the desk, the editor and the dialog as rows of a given size. No IO."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -8,12 +8,12 @@ import msgspec
 from midstream.app.ui import Console, Status
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
-from midstream.core.routing import Answer, Returned, Route, Unclear, address_of, is_goodbye, route
+from midstream.core.routing import Destination, Returned, Route, Unclear, address_of
 from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import card_body, cards
 from midstream.tui.choice_list import Choosing
-from midstream.tui.completion import is_command, is_own
+from midstream.tui.completion import is_command, is_own, words_of
 from midstream.tui.dialog import Dialog
 from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
@@ -30,12 +30,14 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     `above` are the rows over the editor and `drawn` the ids of the questions with a card in them.
     `on_empty` is what Enter does on an empty line, where it does something. `own_runs`: a command of
     the person's own does. `can_withdraw`: some line that waits can be taken back. `spare` are the
-    rows of the live region that nothing has taken.
+    rows of the live region that nothing has taken. `route` says whom a line is for that was begun under
+    these questions, as `Console.route` does.
     """
 
     status: Status
     questions: tuple[Question, ...]
     focus: str
+    route: Callable[[str, frozenset[str]], Route | None]
     above: list[Row]
     drawn: frozenset[str]
     width: int
@@ -102,6 +104,7 @@ def look(
         status=status,
         questions=questions,
         focus=dialog.focus,
+        route=lambda text, seen: desk.route(words_of(text), seen=seen, focused=dialog.focus),
         above=above,
         drawn=drawn,
         width=width,
@@ -174,36 +177,23 @@ def may_queue(screen: Screen, dialog: Dialog, editor: Editor) -> bool:
     return not (is_command(text) or is_own(text) or editor.completes)
 
 
-def routed(screen: Screen, text: str, seen: frozenset[str]) -> Route:
-    """Return where a line goes, by what is on the screen."""
-    return route(
-        text,
-        open_questions=screen.questions,
-        seen=seen,
-        focused=screen.focus,
-        addressees=screen.status.addressees,
-        gone=screen.status.gone,
-        shared=screen.status.shared,
-    )
-
-
 def chosen_by(
-    screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]
+    questions: Sequence[Question], dialog: Dialog, to: Route | None
 ) -> tuple[Question, Choosing] | None:
     """Return the question a line answers by naming choices of its list, and the list so marked."""
-    if not text.strip() or is_command(text) or is_own(text):
+    if not isinstance(to, Destination):
         return None
-    found = routed(screen, text, seen)
-    for question in screen.questions if isinstance(found, Answer) else ():
-        if isinstance(found, Answer) and question.id == found.question:
-            choosing = dialog.answering.list_of(question, found.text)
+    for question in questions:
+        if question.id == to.shown_question:
+            choosing = dialog.answering.list_of(question, to.text)
             return None if choosing is None or not choosing.is_made else (question, choosing)
     return None
 
 
 def _of_the_card(screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]) -> str:
     """Return what Enter does with the marked card, "" if it does nothing with it."""
-    if (chosen := chosen_by(screen, dialog, text, seen)) is not None:
+    to = screen.route(text, seen) if text.strip() and not is_own(text) else None
+    if (chosen := chosen_by(screen.questions, dialog, to)) is not None:
         return f"answers #{chosen[0].number}: {chosen[1].label}"
     if not text and (choice := dialog.marked(dialog.approval(screen.questions))):
         return cards.ENTER_TAKES[choice]
@@ -274,27 +264,25 @@ def _enter(screen: Screen, text: str, seen: frozenset[str], outlived: str) -> st
 
     `outlived` is the workflow that ended while it was typed, "" for none.
     """
-    if is_command(text):
-        return "runs the command"
-    if is_goodbye(text) and not screen.questions:
-        return "leaves"
     if is_own(text):
         return "runs it in your shell" if text[1:].strip() else "adds the last output"
+    found = screen.route(text, seen)
+    if found is None:
+        return "runs the command" if is_command(text) else "leaves"
     if outlived:
         return f"asks once more: {outlived} has ended"
-    name, words = address_of(text)
-    if words and name in screen.status.addressees:
-        return screen.status.addressees[name]
-    found = routed(screen, text, seen)
     numbers = {question.id: f"#{question.number}" for question in screen.questions}
     match found:
-        case Answer(question=question):
-            return f"answers {numbers[question]}"
+        case Destination() if found.shown_question in numbers:
+            return f"answers {numbers[found.shown_question]}"
+        case Destination(question=None):
+            name, _ = address_of(text)
+            return screen.status.addressees.get(name, screen.status.enter)
         case Unclear(question=question):
-            return f"asks whether it answers {numbers[question]}"
+            return f"asks whether it answers {numbers.get(question, 'a question')}"
         case Returned(reason=reason):
             return f"comes back: {reason}"
-        case _:
+        case _:  # It is what the run, or a branch, waits for.
             return screen.status.enter
 
 

@@ -3,9 +3,8 @@
 import msgspec
 
 from midstream.core.question import Question
-from midstream.core.routing import addressees, as_typed, branch_at, only_agent
-from midstream.core.run import InputRecord, Run, definition_of
-from midstream.language.names import Policy
+from midstream.core.routing import addressees, as_typed, branch_at, only_agent, policy_of
+from midstream.core.run import InputRecord, Run
 from midstream.views.amounts import time_of_day
 
 
@@ -69,12 +68,6 @@ def is_at_work(run: Run) -> bool:
     if run.compacting is not None:
         return True
     return run.visit.phase not in ("new", "waiting", "leaving", "halting", "held", "ended")
-
-
-def policy_of(run: Run) -> Policy:
-    """Return what unasked words do in the run's state, going by its workflow alone."""
-    state = run.plan.states.get(run.visit.state)
-    return (state and state.on_input) or definition_of(run).workflow.on_input
 
 
 # --- what Enter does --------------------------------------------------------------------------

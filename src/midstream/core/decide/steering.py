@@ -41,7 +41,7 @@ from midstream.core.question import HAPPENED as HAPPENED
 from midstream.core.question import NOT_KNOWN as NOT_KNOWN
 from midstream.core.question import OUTCOMES as OUTCOMES
 from midstream.core.question import STOP_THERE, Question, chosen, misfit
-from midstream.core.routing import addressed
+from midstream.core.routing import Destination, branch_at, policy_of
 from midstream.core.run import WITHIN, OpenCall, Run, definition_of, question_of
 from midstream.language.names import INTERRUPTED, ErrorKind, Json, Policy
 
@@ -71,6 +71,11 @@ def said(story: Story, input: UserSaid) -> None:
     if run.suspended:
         story.tell(e.RunResumed())
     waiting_for = next((q for q in run.inbox.open_questions if q.kind == "input"), None)
+    if not _holds(run, input.to):
+        _reject(story, _to_all(input), f"{input.to.branch} is done")
+        return
+    if input.to.branch and run.visit.phase == "halting":
+        input = _to_all(input)  # All of it is being interrupted: the words join that.
     if run.compacting is not None and _is_to_wait(run, input, waiting_for):
         _receive(story, input, "queue", UNTIL_SUMMARY)
         return
@@ -81,12 +86,23 @@ def said(story: Story, input: UserSaid) -> None:
         compacting.stop(story)
 
 
+def _holds(run: Run, to: Destination) -> bool:
+    """Return whether the branch that words are for is still at work; of a question its answer says so."""
+    branch = branch_at(run, to.branch)
+    return branch is not None and (branch is run or not branch.is_over)
+
+
+def _to_all(input: UserSaid) -> UserSaid:
+    """Return words for one branch as words for the whole run, as they were typed."""
+    return replace(input, to=Destination(text=input.to.line))
+
+
 UNTIL_SUMMARY = "it waits until the summary is there"
 """Why words wait that a run could have taken."""
 
 
 def _is_to_wait(run: Run, input: UserSaid, waiting_for: Question | None) -> bool:
-    is_for_run = waiting_for is not None and input.question in (None, waiting_for.id)
+    is_for_run = waiting_for is not None and input.to.question in (None, waiting_for.id)
     return (
         run.visit.phase == "waiting"
         and bool(run.visit.state)
@@ -97,19 +113,18 @@ def _is_to_wait(run: Run, input: UserSaid, waiting_for: Question | None) -> bool
 
 def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
     run = story.run
-    if waiting_for is not None and waiting_for.branch and addressed(run, input.text)[0]:
-        waiting_for = None
-    if input.question is not None:
-        _answer(story, input, question_of(run.inbox, input.question))
-    elif waiting_for is not None:
+    if input.to.question is not None:
+        _answer(story, input, question_of(run.inbox, input.to.question))
+    elif waiting_for is not None and not input.to.branch:
         _answer(story, input, waiting_for)
-    elif (path := _held_branch(story, input.text)) != "":
-        _go_on_with(story, path, input)
+    elif _is_in_held_branch(story, input.to.branch):
+        _go_on_with(story, input)
     elif run.visit.phase == "held" or (
         run.visit.phase == "halting" and run.halt.leads_to != "stop"
     ):
+        input = _to_all(input)
         _receive(story, input, "interrupt")
-        _join_halt(story, input.text)
+        _join_halt(story, input.to.text)
     elif run.visit.phase == "halting":
         _reject(story, input, "the run is stopping")
     else:
@@ -117,9 +132,7 @@ def _heard(story: Story, input: UserSaid, waiting_for: Question | None) -> None:
 
 
 def _unasked(story: Story, input: UserSaid) -> None:
-    path, text = addressed(story.run, input.text)
-    if path:
-        input, story = replace(input, text=text), story_at(story, path)
+    story, text = story_at(story, input.to.branch), input.to.text
     run = story.run
     if any(around.run.visit.phase != "branches" for around in story.around_it()):
         _keep_for_later(story, input)
@@ -134,14 +147,13 @@ def _unasked(story: Story, input: UserSaid) -> None:
     if run.visit.phase == "waiting":
         _hand_over(story, input)
         return
-    state = run.plan.states[run.visit.state]
-    policy: Policy = input.policy or state.on_input or definition_of(run).workflow.on_input
+    policy = input.policy or policy_of(run)
     if policy == "interrupt" and _is_storm(story.whole.run, input.at):
         reason = f"{STORM_COUNT} interruptions within {STORM_WINDOW_S:.0f} s: this one waits"
         _receive(story, input, "queue", reason)
     elif policy == "interrupt":
         _receive(story, input, "interrupt", at=input.at)
-        halt(story, with_unheard(run, input.text), "words", shown_in(story, input.shown))
+        halt(story, with_unheard(run, text), "words", shown_in(story, input.shown))
     elif policy == "reject":
         _reject(story, input, f"the state {run.visit.state!r} accepts no input while it runs")
     elif policy == "steer":
@@ -158,17 +170,18 @@ def _keep_for_later(story: Story, input: UserSaid) -> None:
         _reject(story, input, f"{run.branch.path} is being stopped, or has not begun")
         return
     _receive(story, input, "interrupt")
-    text = with_unheard(run, input.text)
+    text = with_unheard(run, input.to.text)
     story.tell(
         e.Interrupted(epoch=run.halt.epoch, text=text, leads_to="hold", state=run.visit.state)
     )
 
 
-def _held_branch(story: Story, text: str) -> str:
-    """Return the branch of a held run that words are for, "" if they are for the run."""
-    path, _ = addressed(story.run, text) if story.run.visit.phase == "held" else ("", "")
+def _is_in_held_branch(story: Story, path: str) -> bool:
+    """Return whether a held run can go on with words for one of its branches, all the way down to it."""
+    if not path or story.run.visit.phase != "held":
+        return False
     here = story
-    for name in path.split("/") if path else ():
+    for name in path.split("/"):
         run = here.run
         cut = run.halt.cuts[-1] if run.visit.phase == "held" and run.halt.cuts else None
         if (
@@ -176,19 +189,18 @@ def _held_branch(story: Story, text: str) -> str:
             or (cut.state, cut.phase) != (run.visit.state, "branches")
             or here.undelivered()
         ):
-            return ""
+            return False
         here = here.within(name)
-    return path if here.run.visit.phase == "held" else ""
+    return here.run.visit.phase == "held"
 
 
-def _go_on_with(story: Story, path: str, input: UserSaid) -> None:
+def _go_on_with(story: Story, input: UserSaid) -> None:
     """Let a held run go on, and one of its branches with the words."""
-    input = replace(input, text=addressed(story.run, input.text)[1])
-    _receive(story_at(story, path), input, "interrupt")
-    for name in path.split("/"):
+    _receive(story_at(story, input.to.branch), input, "interrupt")
+    for name in input.to.branch.split("/"):
         enter(story, INTERRUPTED, "going on")
         story = story.within(name)
-    _join_halt(story, input.text)
+    _join_halt(story, input.to.text)
 
 
 def _hand_over(story: Story, input: UserSaid) -> None:
@@ -215,7 +227,7 @@ def _receive(
     story.whole.tell(
         e.InputReceived(
             input_id=input.id,
-            text=input.text,
+            text=input.to.text,
             source=input.source,
             handling=handling,
             reason=reason,
@@ -248,7 +260,9 @@ def withdrawn(story: Story, input: Withdraw) -> None:
 
 def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
     story.tell(
-        e.InputReceived(input_id=input.id, text=input.text, source=input.source, handling="answer")
+        e.InputReceived(
+            input_id=input.id, text=input.to.text, source=input.source, handling="answer"
+        )
     )
     refusal = _refusal(input, question)
     if question is None or refusal:
@@ -256,7 +270,7 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
             story.tell(e.AnswerRefused(question_id=question.id, input_id=input.id, reason=refusal))
         story.tell(e.InputDisposed(input_id=input.id, disposition="rejected", reason=refusal))
         return
-    answer: Json = input.answer if question.schema is not None else chosen(question, input.text)
+    answer: Json = input.answer if question.schema is not None else chosen(question, input.to.text)
     story = story_at(story, question.branch)
     story.tell(e.QuestionAnswered(question_id=question.id, answer=answer, input_id=input.id))
     story.dispose(input.id, "answered")
@@ -264,17 +278,17 @@ def _answer(story: Story, input: UserSaid, question: Question | None) -> None:
         if answer == STOP_THERE:
             stopped(story, Stop(reason="a budget was used up"))
     elif story.run.visit.phase == "asking" and question.kind == "question":
-        text = answer if isinstance(answer, str) else input.text
+        text = answer if isinstance(answer, str) else input.to.text
         story.tell(e.WorkDone(state=story.run.visit.state, value=answer, text=text))
     elif question.call_id:
-        text = answer if isinstance(answer, str) else input.text
+        text = answer if isinstance(answer, str) else input.to.text
         if _is_about_outcome(story.run, question):
             if _call_of(story.run, question).status == "parked":
                 story.close_call(question.call_id, *OUTCOMES[text])
         else:
             story.close_call(question.call_id, "completed", text)
     elif story.run.visit.state:
-        join_words(story, input.text)
+        join_words(story, input.to.text)
 
 
 def story_at(story: Story, branch: str) -> Story:
@@ -329,7 +343,7 @@ def _call_of(run: Run, question: Question) -> OpenCall:
 
 def _refusal(input: UserSaid, question: Question | None) -> str:
     if question is None:
-        return f"there is no question {input.question}"
+        return f"there is no question {input.to.question}"
     if question.status == "answered":
         return "already answered"
     if question.status == "expired":
@@ -340,7 +354,7 @@ def _refusal(input: UserSaid, question: Question | None) -> str:
         return "words do not approve a tool call: press y or n at the prompt"
     if input.problem:
         return input.problem
-    return misfit(question, input.text) if chosen(question, input.text) is None else ""
+    return misfit(question, input.to.text) if chosen(question, input.to.text) is None else ""
 
 
 # --- halting ----------------------------------------------------------------------------------

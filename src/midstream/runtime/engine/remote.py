@@ -25,6 +25,7 @@ from midstream.core.events import (
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Decision
+from midstream.core.routing import Destination, spoken
 from midstream.core.run import InputRecord, Run, question_of
 from midstream.core.summaries import why_not
 from midstream.language.errors import MidstreamError, UserMistake
@@ -35,7 +36,7 @@ from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.wakeup import wake
 from midstream.runtime.ports import Clock, Receipt
 from midstream.runtime.storage import Mail, MailKind, Store
-from midstream.runtime.user_words import only_question, readable
+from midstream.runtime.user_words import readable
 
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
@@ -139,7 +140,7 @@ class RemoteMachine:
 
     async def say(
         self,
-        text: str,
+        words: str | Destination,
         *,
         question: str | None = None,
         unasked: bool = False,
@@ -160,20 +161,22 @@ class RemoteMachine:
         if (record := self._run.inbox.lines.get(id)) is not None:
             return _receipt(record)
         if self._run.is_over:
-            return self._ended(id, question)
+            return self._ended(id, question if isinstance(words, str) else words.question)
         await self._read()
-        if question is None and policy is None and not unasked:
-            # What is asked now is what it answers: not what may be asked by the time it is heard.
-            question = only_question(self._run, text)
-            unasked = question is None
+        # What is asked now is what it answers: not what may be asked by the time it is heard.
+        if isinstance(words, Destination):
+            to = words
+        else:
+            is_unasked = unasked or policy is not None
+            to = spoken(words, self._run, question=question, is_unasked=is_unasked)
         mail = Mail(
             id=id,
             run=self.id,
             at=self._clock.now(),
-            text=readable(text),
+            text=readable(to.line),
             source=source,
-            question=question,
-            unasked=unasked,
+            question=to.question,
+            unasked=to.question is None,
             policy=policy,
         )
         is_taken = await self._send(mail, lambda: id in self._run.inbox.lines)
@@ -182,7 +185,7 @@ class RemoteMachine:
             return _receipt(record)
         if self._run.is_over:
             await self._store.delivered(self.id, id)  # there will be nobody to take it
-            return self._ended(id, question)
+            return self._ended(id, to.question)
         if is_taken:
             reason = "the run could not take it: its questions have changed meanwhile"
             return Receipt(input_id=id, handling="reject", reason=reason)
