@@ -209,7 +209,7 @@ def _read_table() -> _Obeyed:
     runs: dict[str, list[tuple[list[str], str]]] = {}
     globs: list[tuple[str, str]] = []
     for row in ROWS:
-        for pattern in row.patterns.split():
+        for pattern in row.patterns:
             first, *more = pattern.split("/")
             if more:
                 runs.setdefault(first, []).append(([first, *more], row.kind))
