@@ -19,27 +19,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from midstream.safety.read_only_commands import LOOKED_AT, Flags
+from midstream.safety.read_only_commands import COUNT, LOOKED_AT, Flags, read_flags
 from midstream.safety.rules import STARTERS
 
 _TEXT: Final = re.compile(r"[^-].{0,20000}", re.DOTALL)
-_COUNT: Final = re.compile(r"-\d{1,6}")
 _OPTION: Final = re.compile(r"[-+@]|[A-Za-z_][A-Za-z0-9_]*=")
 
 
-def _of(letters: str = "", valued: str = "", words: str = "", *, counted: bool = False) -> Flags:
-    """Return flags: letters, letters with a value, and words (with a value of their own or not)."""
-    names = words.split()
-    return Flags(
-        letters=letters,
-        valued=dict.fromkeys(valued, _TEXT),
-        words=frozenset(names),
-        valued_words=dict.fromkeys(names, _TEXT),
-        is_counted=counted,
-    )
-
-
-def _with(name: str, more: Flags) -> Flags:
+def _beside(name: str, more: Flags) -> Flags:
     """Return the flags of a program that only looks, with those that show what it may not show unasked."""
     known = LOOKED_AT[name]
     return Flags(
@@ -51,190 +38,96 @@ def _with(name: str, more: Flags) -> Flags:
     )
 
 
-def _each(programs: Sequence[str], verbs: str, flags: Flags) -> dict[str, Flags]:
-    return {f"{program} {verb}": flags for program in programs for verb in verbs.split()}
-
-
-_PYTEST: Final = _of(
-    "xqvsl",
-    "kmnr",
-    "--lf --last-failed --ff --failed-first --nf --sw --stepwise --tb --durations "
-    "--durations-min --co --collect-only --no-header --no-summary --color --capture --showlocals "
-    "--verbose --quiet --exitfirst --no-cov --cov --cov-branch --setup-show --fixtures "
-    "--markers --ignore --ignore-glob --deselect --disable-warnings --doctest-modules --timeout "
-    "--dist --numprocesses --reruns --show-capture --full-trace --version --help --strict-markers",
+_SHOWING_MORE: Final = read_flags(
+    """
+git log|show: [SGL=] --numstat
+grep|egrep|fgrep: [rRIPz] --recursive --include --exclude --exclude-dir --perl-regexp --regexp
+rg: [uUP.] [gr=] --glob --iglob --hidden --no-ignore --json --multiline --replace --regexp
+""",
+    {"": _TEXT},
 )
-_NPM: Final = _of(
-    "sDE",
-    "w",
-    "--silent --if-present --workspaces --workspace --ignore-scripts --save-dev --save-exact "
-    "--no-audit --no-fund --include-workspace-root",
+_OTHERS: Final = read_flags(
+    """
+git add: [AunvN] --all --update --dry-run --verbose --intent-to-add
+git commit: [asvq] [m=] --all --signoff --verbose --quiet --message --amend --no-edit
+    --allow-empty
+git push|fetch|pull: [qvnut] --tags --all --quiet --verbose --dry-run --set-upstream --rebase
+    --ff-only --no-rebase
+git checkout|switch: [qbc] --quiet --create --detach
+git stash: [qu] [m=] --quiet --include-untracked --message --keep-index
+git blame: [wsen] [L=] --date --color-lines
+git rev-parse: --short --abbrev-ref --show-toplevel --verify --is-inside-work-tree
+git tag: [ln] --list --sort --contains --merged
+git describe: --tags --always --dirty --long --abbrev
+git shortlog: [sne] --summary --numbered --email
+git merge|cherry-pick|revert: --no-edit --ff-only --no-ff --abort --continue --quit
+git rm|mv|restore|reset: [q] --cached --staged --worktree --quiet --dry-run --soft --mixed
+pytest|py.test: [xqvsl] [kmnr=] --lf --last-failed --ff --failed-first --nf --sw --stepwise --tb
+    --durations --durations-min --co --collect-only --no-header --no-summary --color --capture
+    --showlocals --verbose --quiet --exitfirst --no-cov --cov --cov-branch --setup-show --fixtures
+    --markers --ignore --ignore-glob --deselect --disable-warnings --doctest-modules --timeout
+    --dist --numprocesses --reruns --show-capture --full-trace --version --help --strict-markers
+mypy: [v] --strict --pretty --ignore-missing-imports --no-incremental --verbose --show-error-codes
+    --show-error-context --no-error-summary --python-version --namespace-packages
+pyright: --stats --outputjson --warnings --level --pythonversion
+ruff check: [qnv] --quiet --verbose --diff --statistics --no-cache --show-files --select --ignore
+    --output-format --exit-zero --preview --no-fix
+ruff format: [qnv] --check --diff --quiet --verbose --no-cache --preview
+black|isort: [qv] --check --check-only --diff --quiet --verbose
+npm run|run-script|test|t|start|stop|ci|install|i|ls|list|outdated|audit|view|root|--version|-v:
+    [sDE] [w=] --silent --if-present --workspaces --workspace --ignore-scripts --save-dev
+    --save-exact --no-audit --no-fund --include-workspace-root
+cargo build|b|check|c|test|t|clippy|run|r|bench|doc|tree|metadata|search|version|--version: [qvr]
+    [pj=] --all --workspace --release --lib --bins --tests --examples --all-targets --all-features
+    --no-default-features --quiet --verbose --locked --offline --frozen --no-fail-fast --package
+    --features --test --bin --example --bench --benches --jobs --message-format --no-run --doc
+cargo fmt: [v] --check --all --quiet --verbose
+go test|build|vet|list|run|fmt|doc|version: -v -race -short -cover -failfast -json -run -bench
+    -benchmem -count -timeout -parallel -tags -skip -shuffle -x -n -a -p
+pip|pip3 install|list|show|freeze|check|--version: [Uqv] --upgrade --quiet --verbose --no-deps
+    --pre --dry-run
+docker|podman ps|images|logs|inspect|version|info: [aqn] [f=] --tail --format --filter --all
+    --quiet --no-trunc --since --until
+make|gmake: [ksnBwq] [j=] --silent --quiet --keep-going --always-make --dry-run --just-print
+    --no-print-directory --jobs --print-directory --trace
+tsc: --noEmit --pretty --strict --listFiles --version --skipLibCheck --watch -w
+eslint: --quiet --max-warnings --ext --no-color --color --no-error-on-unmatched-pattern
+prettier: [cl] --check --list-different --no-color --log-level --ignore-unknown
+jest: [itbw] --ci --bail --verbose --silent --runInBand --watch --watchAll --testNamePattern
+    --testPathPattern --maxWorkers --passWithNoTests --onlyChanged
+vitest: [t] --run --reporter --testNamePattern --bail --silent --no-color
+sort: [nrufbdigMhVszcmC] [ktS=] --unique --reverse --numeric-sort --ignore-case --version-sort
+    --human-numeric-sort --stable --check --zero-terminated --key --field-separator
+sed: [nErsuz] --quiet --silent --regexp-extended --separate --null-data --posix --sandbox
+awk|gawk|mawk|nawk: [F=]
+find: [HLP] [1] -name -iname -path -ipath -wholename -iwholename -type -xtype -maxdepth -mindepth
+    -size -mtime -mmin -atime -amin -ctime -cmin -newer -empty -print -print0 -printf -not -o -or
+    -a -and -prune -regex -iregex -regextype -perm -user -group -readable -writable -executable
+    -ls -depth -xdev -mount -links -quit -true -false -samefile -follow -daystart
+tar: [cxtvzjJpkah] [fC=] --create --extract --list --verbose --gzip --bzip2 --xz --zstd --file
+    --directory --exclude --strip-components --wildcards --no-same-owner --keep-old-files
+bsdtar: [cxtvzjJpk] [C=] --exclude
+curl: [sSLfIv46] --silent --show-error --location --fail --head --compressed --verbose
+jq: [rcnseSMCj] --raw-output --compact-output --slurp --null-input --sort-keys --tab --exit-status
+    --arg --argjson --join-output
+diff: [urNqyBbwiEZ] [U=] --unified --brief --recursive --color --side-by-side --ignore-case
+du: [shacxk] [d=] --summarize --human-readable --max-depth --all
+df: [hTaik]
+tree: [adfpsh] [LIP=] --dirsfirst --prune --noreport --gitignore
+file: [biLk] --brief --mime --mime-type
+mkdir: [pv] --parents --verbose
+cut: [sz] [dfcb=] --delimiter --fields --characters
+tr: [cdst]
+""",
+    {"": _TEXT},
 )
-_CARGO: Final = _of(
-    "qvr",
-    "pj",
-    "--all --workspace --release --lib --bins --tests --examples --all-targets --all-features "
-    "--no-default-features --quiet --verbose --locked --offline --frozen --no-fail-fast --package "
-    "--features --test --bin --example --bench --benches --jobs --message-format --no-run --doc",
-)
-_GO: Final = _of(
-    words="-v -race -short -cover -failfast -json -run -bench -benchmem -count -timeout -parallel "
-    "-tags -skip -shuffle -x -n -a -p"
-)
-_PIP: Final = _of("Uqv", words="--upgrade --quiet --verbose --no-deps --pre --dry-run")
-_AWK: Final = _of(valued="F")
-_MAKE: Final = _of(
-    "ksnBwq",
-    "j",
-    "--silent --quiet --keep-going --always-make --dry-run --just-print --no-print-directory --jobs "
-    "--print-directory --trace",
-)
-_FIND: Final = _of(
-    "HLP",
-    words="-name -iname -path -ipath -wholename -iwholename -type -xtype -maxdepth -mindepth -size "
-    "-mtime -mmin -atime -amin -ctime -cmin -newer -empty -print -print0 -printf -not -o -or -a -and "
-    "-prune -regex -iregex -regextype -perm -user -group -readable -writable -executable -ls -depth "
-    "-xdev -mount -links -quit -true -false -samefile -follow -daystart",
-    counted=True,
-)
-
 TABLE: Final[Mapping[str, Flags]] = {
     **LOOKED_AT,
-    **dict.fromkeys(
-        ("grep", "egrep", "fgrep"),
-        _with(
-            "grep",
-            _of(
-                "rRIPz",
-                words="--recursive --include --exclude --exclude-dir --perl-regexp --regexp",
-            ),
-        ),
-    ),
-    "rg": _with(
-        "rg",
-        _of(
-            "uUP.",
-            "gr",
-            "--glob --iglob --hidden --no-ignore --json --multiline --replace --regexp",
-        ),
-    ),
-    **dict.fromkeys(
-        ("git log", "git show"), _with("git log", _of(valued="SGL", words="--numstat"))
-    ),
-    "git add": _of("AunvN", words="--all --update --dry-run --verbose --intent-to-add"),
-    "git commit": _of(
-        "asvq", "m", "--all --signoff --verbose --quiet --message --amend --no-edit --allow-empty"
-    ),
-    **dict.fromkeys(
-        ("git push", "git fetch", "git pull"),
-        _of(
-            "qvnut",
-            words="--tags --all "
-            "--quiet --verbose --dry-run --set-upstream --rebase --ff-only --no-rebase",
-        ),
-    ),
-    **dict.fromkeys(("git checkout", "git switch"), _of("qbc", words="--quiet --create --detach")),
-    "git stash": _of("qu", "m", "--quiet --include-untracked --message --keep-index"),
-    "git blame": _of("wsen", "L", "--date --color-lines"),
-    "git rev-parse": _of(
-        words="--short --abbrev-ref --show-toplevel --verify --is-inside-work-tree"
-    ),
-    "git tag": _of("ln", words="--list --sort --contains --merged"),
-    "git describe": _of(words="--tags --always --dirty --long --abbrev"),
-    "git shortlog": _of("sne", words="--summary --numbered --email"),
-    **dict.fromkeys(
-        ("git merge", "git cherry-pick", "git revert"),
-        _of(words="--no-edit --ff-only --no-ff --abort --continue --quit"),
-    ),
-    **dict.fromkeys(
-        ("git rm", "git mv", "git restore", "git reset"),
-        _of("q", words="--cached --staged --worktree --quiet --dry-run --soft --mixed"),
-    ),
-    "pytest": _PYTEST,
-    "py.test": _PYTEST,
-    "mypy": _of(
-        "v",
-        words="--strict --pretty --ignore-missing-imports --no-incremental --verbose "
-        "--show-error-codes --show-error-context --no-error-summary --python-version --namespace-packages",
-    ),
-    "pyright": _of(words="--stats --outputjson --warnings --level --pythonversion"),
-    "ruff check": _of(
-        "qnv",
-        words="--quiet --verbose --diff --statistics --no-cache --show-files "
-        "--select --ignore --output-format --exit-zero --preview --no-fix",
-    ),
-    "ruff format": _of("qnv", words="--check --diff --quiet --verbose --no-cache --preview"),
-    **dict.fromkeys(
-        ("black", "isort"), _of("qv", words="--check --check-only --diff --quiet --verbose")
-    ),
-    **_each(
-        ("npm",),
-        "run run-script test t start stop ci install i ls list outdated audit view root --version -v",
-        _NPM,
-    ),
-    **_each(
-        ("cargo",),
-        "build b check c test t clippy run r bench doc tree metadata search version --version",
-        _CARGO,
-    ),
-    "cargo fmt": _of("v", words="--check --all --quiet --verbose"),
-    **_each(("go",), "test build vet list run fmt doc version", _GO),
-    **_each(("pip", "pip3"), "install list show freeze check --version", _PIP),
-    **_each(
-        ("docker", "podman"),
-        "ps images logs inspect version info",
-        _of("aqn", "f", "--tail --format --filter --all --quiet --no-trunc --since --until"),
-    ),
-    "make": _MAKE,
-    "gmake": _MAKE,
-    "tsc": _of(words="--noEmit --pretty --strict --listFiles --version --skipLibCheck --watch -w"),
-    "eslint": _of(
-        words="--quiet --max-warnings --ext --no-color --color --no-error-on-unmatched-pattern"
-    ),
-    "prettier": _of("cl", words="--check --list-different --no-color --log-level --ignore-unknown"),
-    "jest": _of(
-        "itbw",
-        words="--ci --bail --verbose --silent --runInBand --watch --watchAll "
-        "--testNamePattern --testPathPattern --maxWorkers --passWithNoTests --onlyChanged",
-    ),
-    "vitest": _of("t", words="--run --reporter --testNamePattern --bail --silent --no-color"),
-    "sort": _of(
-        "nrufbdigMhVszcmC",
-        "ktS",
-        "--unique --reverse --numeric-sort --ignore-case --version-sort "
-        "--human-numeric-sort --stable --check --zero-terminated --key --field-separator",
-    ),
-    "sed": _of(
-        "nErsuz",
-        words="--quiet --silent --regexp-extended --separate --null-data --posix --sandbox",
-    ),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
-    "find": _FIND,
-    "tar": _of(
-        "cxtvzjJpkah",
-        "fC",
-        "--create --extract --list --verbose --gzip --bzip2 --xz --zstd "
-        "--file --directory --exclude --strip-components --wildcards --no-same-owner --keep-old-files",
-    ),
-    "bsdtar": _of("cxtvzjJpk", "C", "--exclude"),
-    "curl": _of(
-        "sSLfIv46", words="--silent --show-error --location --fail --head --compressed --verbose"
-    ),
-    "jq": _of(
-        "rcnseSMCj",
-        words="--raw-output --compact-output --slurp --null-input --sort-keys --tab "
-        "--exit-status --arg --argjson --join-output",
-    ),
-    "diff": _of(
-        "urNqyBbwiEZ", "U", "--unified --brief --recursive --color --side-by-side --ignore-case"
-    ),
-    "du": _of("shacxk", "d", "--summarize --human-readable --max-depth --all"),
-    "df": _of("hTaik"),
-    "tree": _of("adfpsh", "LIP", "--dirsfirst --prune --noreport --gitignore"),
-    "file": _of("biLk", words="--brief --mime --mime-type"),
-    "mkdir": _of("pv", words="--parents --verbose"),
-    "cut": _of("sz", "dfcb", "--delimiter --fields --characters"),
-    "tr": _of("cdst"),
+    **{
+        name: _beside("grep" if name.endswith("grep") else name, more)
+        for name, more in _SHOWING_MORE.items()
+    },
+    **_OTHERS,
 }
 """The flags that only say what is worked on, or how it is shown, by program or program and subcommand."""
 
@@ -375,7 +268,7 @@ def _known(name: str, words: Sequence[str]) -> list[bool]:
 def _flag(word: str, rest: Sequence[str], known: Flags) -> list[bool]:
     """Return whether a flag is one that was looked at, and of a word that is its value the same."""
     name, equals, value = word.partition("=")
-    if word in known.words or (known.is_counted and _COUNT.fullmatch(word)):
+    if word in known.words or (known.is_counted and COUNT.fullmatch(word)):
         return [True]
     if equals and name in known.valued_words:
         return [bool(known.valued_words[name].fullmatch(value))]

@@ -14,6 +14,7 @@ What is left to the edge, since it takes the file system to know, is in `Prepare
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Final
 
 import msgspec
@@ -101,8 +102,12 @@ def prepared(argv: Sequence[str]) -> Prepared | None:
 def _prepared(argv: tuple[str, ...]) -> Prepared | None:
     if not argv or not all(map(_is_clean, argv)):
         return None
-    build = _PROGRAMS.get(argv[0])
-    return None if build is None else build(argv[0], argv[1:])
+    name = " ".join(argv[:2] if argv[0] == "git" else argv[:1])
+    build = _BUILDS.get(name)
+    if build is None or argv[0] != name.partition(" ")[0]:
+        return None
+    read = _read(argv[1 + name.count(" ") :], LOOKED_AT[name])
+    return None if read is None else build(name, read)
 
 
 _UNCLEAN = re.compile(r"[^\x20-\x7e]")
@@ -128,6 +133,120 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     words: frozenset[str] = frozenset()
     valued_words: Mapping[str, "re.Pattern[str]"] = {}
     is_counted: bool = False
+
+
+def read_flags(table: str, values: Mapping[str, "re.Pattern[str]"]) -> dict[str, Flags]:
+    """Return the flags of programs as a table has them, by program or program and subcommand.
+
+    A line is one for each of `git log|show` and what was looked at of it: `[abc]` are letters that
+    stand alone, `[nU=NUMBER]` letters with a value of that kind, `[1]` is `is_counted`; the others
+    are words, `--date=STYLE` one with a value.
+
+    Args:
+        table: the lines; what is indented belongs to the line before.
+        values: the patterns of the kinds. If one is "", every word may have a value of it.
+    """
+    found: dict[str, Flags] = {}
+    for line in table.strip().replace("\n    ", " ").splitlines():
+        names, _, listed = line.partition(":")
+        flags = _flags_in(listed.split(), values)
+        programs, _, verbs = names.partition(" ")
+        for program, verb in product(programs.split("|"), verbs.split("|")):
+            found[f"{program} {verb}".rstrip()] = flags
+    return found
+
+
+def _flags_in(listed: Sequence[str], values: Mapping[str, "re.Pattern[str]"]) -> Flags:
+    letters, is_counted = "", False
+    valued: dict[str, re.Pattern[str]] = {}
+    words: set[str] = set()
+    valued_words: dict[str, re.Pattern[str]] = {}
+    for part in listed:
+        name, has_value, kind = part.strip("[]").partition("=")
+        if part == "[1]":
+            is_counted = True
+        elif part.startswith("[") and has_value:
+            valued |= dict.fromkeys(name, values[kind])
+        elif part.startswith("["):
+            letters = name
+        else:
+            if not has_value:
+                words.add(name)
+            if has_value or "" in values:
+                valued_words[name] = values[kind]
+    return Flags(
+        letters=letters,
+        valued=valued,
+        words=frozenset(words),
+        valued_words=valued_words,
+        is_counted=is_counted,
+    )
+
+
+_VALUES: Final[Mapping[str, "re.Pattern[str]"]] = {
+    kind: re.compile(pattern)
+    for kind, pattern in {
+        "CHANGES": r"[ACDMRTUXBacdmrtuxb]+",
+        "COLOUR": r"never|auto",
+        "DATE": r"[A-Za-z0-9 :.,/+-]{1,40}",
+        "FORMAT": r"oneline|short|medium|full|fuller|reference|raw"
+        r"|(?:format:|tformat:)?(?:[^%]|%(?:[HhTtPpnsbBadDr%]|a[nNeEdDrtiIs]|c[nNeEdDrtiIs]|x09))*",
+        "NAME": r"[a-z0-9+]{1,30}",
+        "NUMBER": r"\d{1,9}",
+        "ORDER": r"path|modified|none",
+        "SIGNED": r"[+-]?\d{1,9}",
+        "STYLE": r"relative|iso|iso-strict|short|local|default|unix|human|raw|rfc",
+        "TEXT": r".{1,1000}",
+        "UNTRACKED": r"no|normal|all",
+        "VERSION": r"v?[12]",
+    }.items()
+}
+
+LOOKED_AT: Final[Mapping[str, Flags]] = read_flags(
+    """
+git log|show: [pus] [nU=NUMBER] [1] --stat --numstat --shortstat --summary --name-only
+    --name-status --no-color --ignore-all-space --ignore-space-change --minimal --patience
+    --histogram --find-renames --no-renames --word-diff --compact-summary --dirstat --raw
+    --ignore-blank-lines --full-index --patch --no-patch --patch-with-stat --oneline --graph --all
+    --decorate --no-decorate --first-parent --merges --no-merges --reverse --abbrev-commit
+    --branches --tags --date-order --topo-order --follow --left-right --no-abbrev-commit
+    --unified=NUMBER --diff-filter=CHANGES --format=FORMAT --pretty=FORMAT --since=DATE
+    --until=DATE --after=DATE --before=DATE --author=TEXT --committer=TEXT --grep=TEXT
+    --max-count=NUMBER --skip=NUMBER --date=STYLE
+git diff: [wbpusM] [U=NUMBER] --stat --numstat --shortstat --summary --name-only --name-status
+    --cached --staged --no-color --ignore-all-space --ignore-space-change --minimal --patience
+    --histogram --find-renames --no-renames --check --word-diff --compact-summary --dirstat --raw
+    --exit-code --quiet --ignore-blank-lines --full-index --patch --no-patch --patch-with-stat
+    --unified=NUMBER --diff-filter=CHANGES
+git status: [sb] [u=UNTRACKED] --no-renames --short --branch --porcelain --long --ahead-behind
+    --no-ahead-behind --show-stash --untracked-files --porcelain=VERSION
+    --untracked-files=UNTRACKED
+git ls-files: [comdstk] --cached --others --modified --deleted --stage --killed --exclude-standard
+    --full-name --directory
+git branch: [avr] --all --list --remotes --show-current --verbose
+grep: [niclLwxvEFGHhoqsa] [ABCm=NUMBER] [e=TEXT] --ignore-case --line-number --count
+    --files-with-matches --no-filename --files-without-match --word-regexp --line-regexp
+    --invert-match --extended-regexp --fixed-strings --with-filename --only-matching
+    --context=NUMBER --after-context=NUMBER --before-context=NUMBER --max-count=NUMBER
+    --color=COLOUR
+rg: [nNiSsclwxvFoHI] [ABCmM=NUMBER] [e=TEXT] [tT=NAME] --ignore-case --line-number --count
+    --files-with-matches --no-filename --files-without-match --word-regexp --line-regexp
+    --invert-match --fixed-strings --with-filename --only-matching --files --no-line-number
+    --smart-case --count-matches --stats --heading --no-heading --column --vimgrep --trim
+    --case-sensitive --type-list --context=NUMBER --after-context=NUMBER --before-context=NUMBER
+    --max-count=NUMBER --color=COLOUR --type=NAME --type-not=NAME --max-depth=NUMBER
+    --max-columns=NUMBER --sort=ORDER
+ls: [laAh1RtSrdFpnisgoBGcUX] --recursive --all --reverse --directory --almost-all --human-readable
+    --size --inode --classify --group-directories-first --color=COLOUR
+cat: [nbsAvET]
+head|tail: [qv] [nc=SIGNED] [1]
+wc: [lwcmL] --lines --words --bytes
+stat:
+pwd: [PL]
+""",
+    _VALUES,
+)
+"""The flags of each of these programs that only say what is looked at, and how it is shown."""
 
 
 class _Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +285,7 @@ def _read(words: tuple[str, ...], known: Flags) -> _Read | None:
 
 def _flag(word: str, rest: list[str], known: Flags) -> list[str] | None:
     """Return a flag with its value, taken off the rest; None if it is not known to be harmless."""
-    if word in known.words or (known.is_counted and _COUNT.fullmatch(word)):
+    if word in known.words or (known.is_counted and COUNT.fullmatch(word)):
         return [word]
     name, equals, value = word.partition("=")
     if equals and name in known.valued_words:
@@ -188,12 +307,8 @@ def _flag(word: str, rest: list[str], known: Flags) -> list[str] | None:
     return [word]
 
 
-_COUNT = re.compile(r"-\d{1,6}")
-_NUMBER = re.compile(r"\d{1,9}")
-_SIGNED = re.compile(r"[+-]?\d{1,9}")
-_TEXT = re.compile(r".{1,1000}")
-_NAME = re.compile(r"[a-z0-9+]{1,30}")
-_NEVER = re.compile(r"never|auto")
+COUNT: Final = re.compile(r"-\d{1,6}")
+"""A number of lines as a flag."""
 
 
 # --- paths ----------------------------------------------------------------------------------
@@ -219,82 +334,37 @@ def _is_pathspec(word: str) -> bool:
 
 
 def _started(
-    program: str,
+    name: str,
     arguments: Sequence[str],
     paths: Sequence[str] = (),
     *,
     below: bool = False,
-    git: bool = False,
 ) -> Prepared:
+    program, git, command = name.partition(" ")
     return Prepared(
         programs=tuple(f"{folder}/{program}" for folder in FOLDERS),
-        arguments=tuple(arguments),
+        arguments=(*quiet_git.OPTIONS, command, *arguments) if git else tuple(arguments),
         environment=ENVIRONMENT,
         paths=tuple(paths),
         reads_below=below,
-        needs_git_check=git,
+        needs_git_check=bool(git),
     )
 
 
-_Build = Callable[[str, tuple[str, ...]], Prepared | None]
+_Build = Callable[[str, _Read], Prepared | None]
 
 
-def _of_files(known: Flags, *, least: int = 1) -> _Build:
-    """Return how to build the start of a program whose operands are all files."""
-
-    def build(program: str, words: tuple[str, ...]) -> Prepared | None:
-        read = _read(words, known)
-        if read is None or len(read.operands) < least or not all(map(_is_path, read.operands)):
-            return None
-        below = any(
-            flag == "--recursive" or (flag[1] != "-" and "R" in flag) for flag in read.flags
-        )
-        return _started(program, (*read.flags, "--", *read.operands), read.operands, below=below)
-
-    return build
+def _of_files(name: str, read: _Read) -> Prepared | None:
+    """Build the start of a program whose operands are all files; all but `ls` would wait for words."""
+    if (name != "ls" and not read.operands) or not all(map(_is_path, read.operands)):
+        return None
+    below = any(flag == "--recursive" or (flag[1] != "-" and "R" in flag) for flag in read.flags)
+    return _started(name, (*read.flags, "--", *read.operands), read.operands, below=below)
 
 
-def _pwd(program: str, words: tuple[str, ...]) -> Prepared | None:
-    return _started(program, words) if words in ((), ("-P",), ("-L",)) else None
-
-
-_GREP = Flags(
-    letters="niclLwxvEFGHhoqsa",
-    valued={"A": _NUMBER, "B": _NUMBER, "C": _NUMBER, "m": _NUMBER, "e": _TEXT},
-    words=frozenset(
-        {
-            *("--ignore-case", "--line-number", "--count", "--files-with-matches", "--no-filename"),
-            *("--files-without-match", "--word-regexp", "--line-regexp", "--invert-match"),
-            *("--extended-regexp", "--fixed-strings", "--with-filename", "--only-matching"),
-        }
-    ),
-    valued_words={
-        **dict.fromkeys(("--context", "--after-context", "--before-context"), _NUMBER),
-        "--max-count": _NUMBER,
-        "--color": _NEVER,
-    },
-)
-_RG = Flags(
-    letters="nNiSsclwxvFoHI",
-    valued={**_GREP.valued, "t": _NAME, "T": _NAME, "M": _NUMBER},
-    words=frozenset(
-        {
-            *("--files", "--line-number", "--no-line-number", "--ignore-case", "--smart-case"),
-            *("--count", "--count-matches", "--files-with-matches", "--files-without-match"),
-            *("--word-regexp", "--line-regexp", "--invert-match", "--fixed-strings", "--stats"),
-            *("--only-matching", "--with-filename", "--no-filename", "--heading", "--no-heading"),
-            *("--column", "--vimgrep", "--trim", "--case-sensitive", "--type-list"),
-        }
-    ),
-    valued_words={
-        **_GREP.valued_words,
-        "--type": _NAME,
-        "--type-not": _NAME,
-        "--max-depth": _NUMBER,
-        "--max-columns": _NUMBER,
-        "--sort": re.compile(r"path|modified|none"),
-    },
-)
+def _pwd(name: str, read: _Read) -> Prepared | None:
+    is_plain = not (read.operands or read.is_parted) and read.flags in ((), ("-P",), ("-L",))
+    return _started(name, read.flags) if is_plain else None
 
 
 def _split_pattern(read: _Read) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
@@ -307,16 +377,13 @@ def _split_pattern(read: _Read) -> tuple[tuple[str, ...], tuple[str, ...]] | Non
     return (f"--regexp={read.operands[0]}",), read.operands[1:]
 
 
-def _grep(program: str, words: tuple[str, ...]) -> Prepared | None:
-    read = _read(words, _GREP)
-    split = None if read is None else _split_pattern(read)
-    if read is None or split is None:
+def _grep(name: str, read: _Read) -> Prepared | None:
+    split = _split_pattern(read)
+    # Without a file it would read what is typed.
+    if split is None or not split[1] or not all(map(_is_path, split[1])):
         return None
     pattern, paths = split
-    # Without a file it would read what is typed.
-    if not paths or not all(map(_is_path, paths)):
-        return None
-    return _started(program, ("--color=never", *read.flags, *pattern, "--", *paths), paths)
+    return _started(name, ("--color=never", *read.flags, *pattern, "--", *paths), paths)
 
 
 SECRET_GLOBS: Final = (
@@ -334,18 +401,16 @@ _RG_FIXED: Final = (
 )
 
 
-def _rg(program: str, words: tuple[str, ...]) -> Prepared | None:
-    read = _read(words, _RG)
-    split = None if read is None else _split_pattern(read)
-    if read is None or split is None:
+def _rg(name: str, read: _Read) -> Prepared | None:
+    split = _split_pattern(read)
+    if split is None:
         return None
     pattern, paths = split
     # Without a place it may read what is typed instead.
     paths = paths or (".",)
     if not all(map(_is_path, paths)):
         return None
-    arguments = (*_RG_FIXED, *read.flags, *pattern, "--", *paths)
-    return _started(program, arguments, paths, below=True)
+    return _started(name, (*_RG_FIXED, *read.flags, *pattern, "--", *paths), paths, below=True)
 
 
 # --- git ------------------------------------------------------------------------------------
@@ -360,115 +425,29 @@ _REVISION = re.compile(
     r"(?:HEAD|@|[A-Za-z][A-Za-z0-9_-]*|[0-9a-f]{4,40})(?:[~^]\d{0,4}|@\{\d{1,4}\})*"
 )
 _RANGE = re.compile(r"\.{2,3}")
-_FORMAT = re.compile(
-    r"oneline|short|medium|full|fuller|reference|raw"
-    r"|(?:format:|tformat:)?(?:[^%]|%(?:[HhTtPpnsbBadDr%]|a[nNeEdDrtiIs]|c[nNeEdDrtiIs]|x09))*"
-)
-_DATE = re.compile(r"[A-Za-z0-9 :.,/+-]{1,40}")
-_STYLE = re.compile(r"relative|iso|iso-strict|short|local|default|unix|human|raw|rfc")
-_DIFF_WORDS: Final = frozenset(
-    {
-        *("--stat", "--numstat", "--shortstat", "--summary", "--name-only", "--name-status"),
-        *("--cached", "--staged", "--no-color", "--ignore-all-space", "--ignore-space-change"),
-        *("--minimal", "--patience", "--histogram", "--find-renames", "--no-renames", "--check"),
-        *("--word-diff", "--compact-summary", "--dirstat", "--raw", "--exit-code", "--quiet"),
-        *("--ignore-blank-lines", "--full-index", "--patch", "--no-patch", "--patch-with-stat"),
-    }
-)
-_DIFF = Flags(
-    letters="wbpusM",
-    valued={"U": _NUMBER},
-    words=_DIFF_WORDS,
-    valued_words={"--unified": _NUMBER, "--diff-filter": re.compile(r"[ACDMRTUXBacdmrtuxb]+")},
-)
-_LOG = Flags(
-    letters="pus",
-    valued={"n": _NUMBER, "U": _NUMBER},
-    words=(_DIFF_WORDS - {"--cached", "--staged", "--exit-code", "--quiet", "--check"})
-    | {
-        *("--oneline", "--graph", "--all", "--decorate", "--no-decorate", "--first-parent"),
-        *("--merges", "--no-merges", "--reverse", "--abbrev-commit", "--branches", "--tags"),
-        *("--date-order", "--topo-order", "--follow", "--left-right", "--no-abbrev-commit"),
-    },
-    valued_words={
-        **_DIFF.valued_words,
-        **dict.fromkeys(("--format", "--pretty"), _FORMAT),
-        **dict.fromkeys(("--since", "--until", "--after", "--before"), _DATE),
-        **dict.fromkeys(("--author", "--committer", "--grep"), _TEXT),
-        **dict.fromkeys(("--max-count", "--skip"), _NUMBER),
-        "--date": _STYLE,
-    },
-    is_counted=True,
-)
-_STATUS = Flags(
-    letters="sb",
-    words=frozenset(
-        {
-            *("--short", "--branch", "--porcelain", "--long", "--no-renames", "--ahead-behind"),
-            *("--no-ahead-behind", "--show-stash", "--untracked-files"),
-        }
-    ),
-    valued={"u": re.compile(r"no|normal|all")},
-    valued_words={
-        "--porcelain": re.compile(r"v?[12]"),
-        "--untracked-files": re.compile(r"no|normal|all"),
-    },
-)
-_SHOWS_NAMES: Final = frozenset(
-    {"--stat", "--numstat", "--shortstat", "--summary", "--name-only", "--name-status"}
-)
 
 
-def _git(program: str, words: tuple[str, ...]) -> Prepared | None:
-    if not words:
-        return None
-    build = _GIT.get(words[0])
-    return None if build is None else build(program, words[1:])
-
-
-def _git_diff(name: str, known: Flags) -> _Build:
-    """Return how to build what shows changes: nothing secret among them, no driver started.
+def _git_changes(name: str, read: _Read) -> Prepared | None:
+    """Build what shows changes: nothing secret among them, no driver started.
 
     What stands before a `--` is a revision, and needs to look like one that is no path.
     """
-
-    def build(program: str, words: tuple[str, ...]) -> Prepared | None:
-        read = _read(words, known)
-        if read is None or not all(map(_is_revision, read.before)):
+    if not (all(map(_is_revision, read.before)) and all(map(_is_pathspec, read.after))):
+        return None
+    unsigned = () if name == "git diff" else ("--no-show-signature",)
+    places: tuple[str, ...] = read.after
+    # A log without changes names paths at most, and a pathspec would leave commits out of it.
+    if name != "git log" or any(map(_shows_changes, read.flags)):
+        if "--follow" in read.flags:
             return None
-        if not all(map(_is_pathspec, read.after)):
-            return None
-        fixed = (
-            quiet_git.NO_DRIVERS
-            if name != "log"
-            else (*quiet_git.NO_DRIVERS, "--no-show-signature")
-        )
-        if name == "show":
-            fixed = (*fixed, "--no-show-signature")
-        # A log without changes names paths at most, and a pathspec would leave commits out of it.
-        has_changes = name != "log" or any(map(_shows_changes, read.flags))
-        places: tuple[str, ...] = read.after
-        if has_changes:
-            if "--follow" in read.flags:
-                return None
-            places = (*(read.after or (".",)), *_SECRET_PATHSPECS)
-        return _started(
-            program,
-            (
-                *quiet_git.OPTIONS,
-                name,
-                *read.flags,
-                *fixed,
-                *map(_commits, read.before),
-                "--",
-                *places,
-            ),
-            read.after,
-            below=name == "diff" and _reads_work_tree(read),
-            git=True,
-        )
-
-    return build
+        places = (*(read.after or (".",)), *_SECRET_PATHSPECS)
+    fixed = (*quiet_git.NO_DRIVERS, *unsigned, *map(_commits, read.before))
+    return _started(
+        name,
+        (*read.flags, *fixed, "--", *places),
+        read.after,
+        below=name == "git diff" and _reads_work_tree(read),
+    )
 
 
 def _reads_work_tree(read: _Read) -> bool:
@@ -501,87 +480,21 @@ def _commits(revision: str) -> str:
     return (dots.group() if dots else "").join(end and f"{end}^{{commit}}" for end in ends)
 
 
-def _git_status(program: str, words: tuple[str, ...]) -> Prepared | None:
-    read = _read(words, _STATUS)
-    if read is None or not all(map(_is_pathspec, read.operands)):
+def _git_names(name: str, read: _Read) -> Prepared | None:
+    """Build a git command that shows names alone: of these only flags were looked at, and paths."""
+    takes_paths = name != "git branch"
+    if not all(map(_is_pathspec, read.operands)) or (read.operands and not takes_paths):
         return None
-    arguments = (*quiet_git.OPTIONS, "status", *read.flags, "--ignore-submodules=all", "--")
-    return _started(program, (*arguments, *read.operands), read.operands, git=True)
+    fixed = ("--ignore-submodules=all",) if name == "git status" else ()
+    paths = ("--", *read.operands) if takes_paths else ()
+    return _started(name, (*read.flags, *fixed, *paths), read.operands)
 
 
-def _git_fixed(name: str, known: Flags, *, takes_paths: bool = False) -> _Build:
-    """Return how to build a git command of which only flags were looked at, and paths at most."""
-
-    def build(program: str, words: tuple[str, ...]) -> Prepared | None:
-        read = _read(words, known)
-        if read is None or not all(map(_is_pathspec, read.operands)):
-            return None
-        if read.operands and not takes_paths:
-            return None
-        arguments = (*quiet_git.OPTIONS, name, *read.flags)
-        tail = ("--", *read.operands) if takes_paths else ()
-        return _started(program, (*arguments, *tail), read.operands, git=True)
-
-    return build
-
-
-_LS_FILES = Flags(
-    letters="comdstk",
-    words=frozenset(
-        {
-            *("--cached", "--others", "--modified", "--deleted", "--stage", "--killed"),
-            *("--exclude-standard", "--full-name", "--directory"),
-        }
-    ),
-)
-_BRANCH = Flags(
-    letters="avr", words=frozenset({"--all", "--list", "--remotes", "--show-current", "--verbose"})
-)
-
-_GIT: Final[Mapping[str, _Build]] = {
-    "status": _git_status,
-    "diff": _git_diff("diff", _DIFF),
-    "log": _git_diff("log", _LOG),
-    "show": _git_diff("show", _LOG),
-    "ls-files": _git_fixed("ls-files", _LS_FILES, takes_paths=True),
-    "branch": _git_fixed("branch", _BRANCH),
-}
-
-_ENDS: Final = Flags(letters="qv", valued={"n": _SIGNED, "c": _SIGNED}, is_counted=True)
-
-LOOKED_AT: Final[Mapping[str, Flags]] = {
-    "git log": _LOG,
-    "git show": _LOG,
-    "git diff": _DIFF,
-    "git status": _STATUS,
-    "git ls-files": _LS_FILES,
-    "git branch": _BRANCH,
-    "grep": _GREP,
-    "rg": _RG,
-    "ls": Flags(
-        letters="laAh1RtSrdFpnisgoBGcUX",
-        words=frozenset(
-            {
-                *("--all", "--almost-all", "--human-readable", "--recursive", "--reverse"),
-                *("--directory", "--size", "--inode", "--classify", "--group-directories-first"),
-            }
-        ),
-        valued_words={"--color": _NEVER},
-    ),
-    "cat": Flags(letters="nbsAvET"),
-    "head": _ENDS,
-    "tail": _ENDS,
-    "wc": Flags(letters="lwcmL", words=frozenset({"--lines", "--words", "--bytes"})),
-    "stat": Flags(),
-    "pwd": Flags(letters="PL"),
-}
-"""The flags of each of these programs that only say what is looked at, and how it is shown."""
-
-_PROGRAMS: Final[Mapping[str, _Build]] = {
-    "git": _git,
+_BUILDS: Final[Mapping[str, _Build]] = {
+    **dict.fromkeys(("git diff", "git log", "git show"), _git_changes),
+    **dict.fromkeys(("git status", "git ls-files", "git branch"), _git_names),
+    **dict.fromkeys(("ls", "cat", "head", "tail", "wc", "stat"), _of_files),
     "rg": _rg,
     "grep": _grep,
-    "ls": _of_files(LOOKED_AT["ls"], least=0),
-    **{name: _of_files(LOOKED_AT[name]) for name in ("cat", "head", "tail", "wc", "stat")},
     "pwd": _pwd,
 }
