@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from midstream.config.manager import ConfigManager
-from midstream.config.permission_rules import MAX_RULES, UNREADABLE
-from midstream.config.settings import read_settings
+from midstream.config.settings import MAX_RULES, UNREADABLE, read_settings
 from midstream.config.trust import TrustStore, session_grant
 from midstream.safety.capability import Capability
 from midstream.safety.command_line import read_command

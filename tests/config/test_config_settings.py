@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstream.config.permission_rules import RULE_KEYS
-from midstream.config.settings import KEYS, read_settings, with_mode
+from midstream.config.settings import KEYS, RULE_KEYS, read_settings, with_mode
 from midstream.language.json_text import parse
 from midstream.language.names import Mode
 

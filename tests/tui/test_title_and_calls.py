@@ -8,7 +8,7 @@ import pytest
 from screen import Screen
 
 from midstream.app.ui import Status
-from midstream.config.notifications import Notifications
+from midstream.config.settings import Notifications
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question

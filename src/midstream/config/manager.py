@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from midstream.config.budget import BUDGET, BUDGET_PARTS, FRACTIONAL
 from midstream.config.directories import (
     BUILT_IN,
     CONFIG_HOME,
@@ -28,9 +27,6 @@ from midstream.config.directories import (
     user_config_dir,
     user_state_dir,
 )
-from midstream.config.editing_mode import EDITING, Editing
-from midstream.config.notifications import NOTIFICATIONS, Notifications
-from midstream.config.permission_rules import PERMISSION_MODE, RULE_KEYS
 from midstream.config.private_files import (
     FileMissing,
     read_capped,
@@ -40,12 +36,21 @@ from midstream.config.private_files import (
 )
 from midstream.config.settings import (
     AUTO_RESUME,
+    BUDGET,
+    BUDGET_PARTS,
     CURRENT_MODE,
+    EDITING,
+    FRACTIONAL,
     KEYS,
     LEVELS,
     MODELS,
+    NOTIFICATIONS,
     PATIENCE,
     PATIENCE_PARTS,
+    PERMISSION_MODE,
+    RULE_KEYS,
+    Editing,
+    Notifications,
     for_every_level,
     read_settings,
     with_mode,

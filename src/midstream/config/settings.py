@@ -1,33 +1,65 @@
-"""application.json: what may stand in it, read without ever failing, edited without losing a comment."""
+"""application.json: what may stand in it, read without ever failing, edited without losing a comment.
 
-from collections.abc import Mapping
-from typing import Final
+A rule that asks or denies is never lost. One that cannot be read stays in its list as it is, and what
+cannot even be told apart stands there as `UNREADABLE`: neither is a rule, and the policy asks about
+everything as long as such a text is in it. A slip of the pen must not let happen what it was to stop.
+"""
 
-from midstream.config.budget import BUDGET, read_budget
-from midstream.config.editing_mode import EDITING, read_editing
-from midstream.config.notifications import NOTIFICATIONS, read_notifications
-from midstream.config.permission_rules import (
-    PERMISSION_MODE,
-    PERMISSIONS,
-    lost_rules,
-    read_permission_mode,
-    read_permissions,
-)
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, TypeAlias
+
 from midstream.language.errors import UserMistake, clip
 from midstream.language.json_text import Member, Node
 from midstream.language.names import Json, Mode
 from midstream.language.problem import Problem, Report
 from midstream.language.shape import fit, read_file, shown
 
+Editing: TypeAlias = Literal["emacs", "vi"]
+"""Whose keys the line is edited with: those of Emacs, as in most shells, or those of vi."""
+
+Notifications: TypeAlias = Literal["off", "bell", "desktop"]
+"""How the terminal calls a person who looks elsewhere: not at all, by its bell, by a notification."""
+
 CURRENT_MODE: Final = "currentMode"
 DEFAULT_ROLE: Final = "defaultRole"
+AUTO_RESUME: Final = "autoResume"
+EDITING: Final = "editing"
+EDITINGS: Final[tuple[Editing, ...]] = ("emacs", "vi")
+NOTIFICATIONS: Final = "notifications"
+NOTIFICATION_KINDS: Final[tuple[Notifications, ...]] = ("off", "bell", "desktop")
 MODELS: Final = "models"
 LEVELS: Final = ("base", "smart", "fast")
 MODEL_KEYS: Final = tuple(f"{MODELS}.{level}" for level in LEVELS)
 PATIENCE: Final = "modelPatience"
 ATTEMPTS: Final = "attempts"
 PATIENCE_PARTS: Final = ("firstByteSeconds", "silenceSeconds", "totalSeconds", ATTEMPTS)
-AUTO_RESUME: Final = "autoResume"
+BUDGET: Final = "budget"
+BUDGET_PARTS: Final = {
+    "usd": "usd",
+    "tokens": "tokens",
+    "toolCalls": "tool_calls",
+    "transitions": "transitions",
+    "minutes": "minutes",
+}
+"""The parts of what each run may use, as the settings name them and as `language.spec.Budget` does."""
+
+FRACTIONAL: Final = ("usd", "minutes")
+"""The parts that need not be whole numbers."""
+
+PERMISSION_MODE: Final = "permissionMode"
+PERMISSION_MODES: Final = ("plan", "ask", "auto")
+PERMISSIONS: Final = "permissions"
+RULE_LISTS: Final = ("allow", "ask", "deny")
+RULE_KEYS: Final = tuple(f"{PERMISSIONS}.{each}" for each in RULE_LISTS)
+"""The lists as `read_settings` returns them, each a JSON list of texts. No layer's hides another's."""
+
+MAX_RULES: Final = 200
+"""Rules of a list."""
+
+UNREADABLE: Final = "(rules that cannot be read)"
+
 KEYS: Final = (
     CURRENT_MODE,
     AUTO_RESUME,
@@ -39,11 +71,24 @@ KEYS: Final = (
 )
 """Every setting, as `ConfigManager.value` names it."""
 
-_TOP = (
+_TOP: Final = (
     *(CURRENT_MODE, DEFAULT_ROLE, AUTO_RESUME, PERMISSION_MODE, PERMISSIONS, MODELS, PATIENCE),
     *(BUDGET, "mcpServers", EDITING, NOTIFICATIONS),
 )
 _LONGEST_S: Final = 86_400.0
+
+_OWN: Final = "Set it in your own application.json."
+_THEIRS: Final = (
+    "They decide where code is sent and what it costs: set them in your own application.json."
+)
+_NOT_FOR_WORKSPACES: Final = {
+    MODELS: ("choose models", _THEIRS),
+    PATIENCE: ("choose models", _THEIRS),
+    PERMISSION_MODE: ("set the permission mode", _OWN),
+    EDITING: ("change the keys", _OWN),
+    NOTIFICATIONS: ("set notifications", _OWN),
+    AUTO_RESUME: ("make runs resume by themselves", _OWN),
+}
 
 
 def read_settings(
@@ -52,13 +97,13 @@ def read_settings(
     """Return the settings of a file's text by key (see `KEYS`), and its problems in order.
 
     A setting with a problem is left out, so that a lower layer's counts; a file that is not JSON
-    sets nothing, though rules in it that ask or deny are not simply gone: see `config.permission_rules`.
+    sets nothing, though rules in it that ask or deny are not simply gone.
     A workspace's file may set the mode, and rules that ask or deny: a model decides where the code is
     sent and who pays, and that is the user's to say, as what is allowed is.
     """
     root, report = read_file(text, file)
     if root is None or report.problems:
-        return lost_rules() if f'"{PERMISSIONS}"' in text else {}, report.problems
+        return _lost_rules() if f'"{PERMISSIONS}"' in text else {}, report.problems
     if root.kind != "object":
         report.error(root, "expected an object {...} of settings.")
     settings: dict[str, str] = {}
@@ -68,45 +113,16 @@ def read_settings(
             report.warning(member.node, f'unknown key "{clip(key)}" is ignored.', hint)
         elif key == "mcpServers":
             continue  # `config.mcp_servers` reads them.
-        elif key in (MODELS, PATIENCE) and is_workspace:
-            report.error(member.node, "a workspace may not choose models; ignored.", _WHY_NOT)
-        elif key == MODELS:
-            settings |= _models(member.node, report)
-        elif key == PATIENCE:
-            settings |= _patience(member.node, report)
-        elif key == BUDGET:
-            settings |= read_budget(member.node, report)
+        elif is_workspace and key in _NOT_FOR_WORKSPACES:
+            what, hint = _NOT_FOR_WORKSPACES[key]
+            report.error(member.node, f"a workspace may not {what}; ignored.", hint)
         elif key == PERMISSIONS:
-            settings |= read_permissions(member.node, report, is_workspace=is_workspace)
-        elif key == PERMISSION_MODE and is_workspace:
-            report.error(member.node, "a workspace may not set the permission mode; ignored.", _OWN)
-        elif key == PERMISSION_MODE:
-            settings |= read_permission_mode(member.node, report)
-        elif key == EDITING and is_workspace:
-            report.error(member.node, "a workspace may not change the keys; ignored.", _OWN)
-        elif key == EDITING:
-            settings |= read_editing(member.node, report)
-        elif key == NOTIFICATIONS and is_workspace:
-            report.error(member.node, "a workspace may not set notifications; ignored.", _OWN)
-        elif key == NOTIFICATIONS:
-            settings |= read_notifications(member.node, report)
-        elif key == AUTO_RESUME and is_workspace:
-            report.error(
-                member.node, "a workspace may not make runs resume by themselves; ignored.", _OWN
-            )
-        elif key == AUTO_RESUME:
-            if fit(member.node, bool, report):
-                settings[AUTO_RESUME] = "true" if member.node.value else "false"
+            settings |= _permissions(member.node, report, is_workspace=is_workspace)
+        elif key in _READERS:
+            settings |= _READERS[key](member.node, report)
         elif key == CURRENT_MODE or CURRENT_MODE not in root.members:
             settings |= _mode(member, report)
     return settings, report.problems
-
-
-_WHY_NOT = (
-    "They decide where code is sent and what it costs: set them in your own application.json."
-)
-
-_OWN = "Set it in your own application.json."
 
 
 def _mode(member: Member, report: Report) -> dict[str, str]:
@@ -125,43 +141,157 @@ def _mode(member: Member, report: Report) -> dict[str, str]:
     return {CURRENT_MODE: mode}
 
 
-def _models(node: Node, report: Report) -> dict[str, str]:
+def _auto_resume(node: Node, report: Report) -> dict[str, str]:
+    if not fit(node, bool, report):
+        return {}
+    return {AUTO_RESUME: "true" if node.value else "false"}
+
+
+def _choice(key: str, known: Sequence[str], node: Node, report: Report) -> dict[str, str]:
+    """Return a setting that is one of a few words, nothing if it has a problem."""
+    if not fit(node, str, report):
+        return {}
+    if node.value in known:
+        return {key: node.value}
+    hint = report.near(node.value, known)
+    if (key, node.value) == (PERMISSION_MODE, "full"):
+        hint = "full is for one session: it needs a flag and a word typed at the start."
+    some = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
+    report.error(node, f'expected {some}, found "{clip(node.value)}".', hint)
+    return {}
+
+
+def _members(
+    node: Node, report: Report, known: Sequence[str], *, form: str, called: str = '"{}" here'
+) -> Iterator[tuple[str, Node]]:
+    """Yield the members that are known of an object; what is wrong is reported."""
     if node.kind != "object":
-        report.error(node, 'expected an object {"base": ..., "smart": ..., "fast": ...}.')
+        report.error(node, f"expected an object {form}.")
+    for part, member in node.members.items():
+        if part in known:
+            yield part, member.node
+        else:
+            words = f"there is no {called.format(clip(part))}; ignored."
+            report.error(member, words, report.near(part, known))
+
+
+def _models(node: Node, report: Report) -> dict[str, str]:
+    form = '{"base": ..., "smart": ..., "fast": ...}'
     found: dict[str, str] = {}
-    for level, member in node.members.items():
-        if level not in LEVELS:
-            hint = report.near(level, LEVELS)
-            report.error(member, f'there is no level "{clip(level)}"; ignored.', hint)
-        elif fit(member.node, str, report):
-            if member.node.value.strip():
-                found[f"{MODELS}.{level}"] = member.node.value.strip()
+    for level, named in _members(node, report, LEVELS, form=form, called='level "{}"'):
+        if fit(named, str, report):
+            if named.value.strip():
+                found[f"{MODELS}.{level}"] = named.value.strip()
             else:
-                report.error(member.node, 'expected a model such as "openai:gpt-5", found "".')
+                report.error(named, 'expected a model such as "openai:gpt-5", found "".')
     return found
 
 
 def _patience(node: Node, report: Report) -> dict[str, str]:
-    if node.kind != "object":
-        report.error(node, 'expected an object {"firstByteSeconds": ..., "attempts": ...}.')
+    form = '{"firstByteSeconds": ..., "attempts": ...}'
     found: dict[str, str] = {}
-    for part, member in node.members.items():
-        if part not in PATIENCE_PARTS:
-            hint = report.near(part, PATIENCE_PARTS)
-            report.error(member, f'there is no "{clip(part)}" here; ignored.', hint)
-        elif part == ATTEMPTS:
-            if fit(member.node, int, report) and _within(member.node, 1, 100, report):
-                found[f"{PATIENCE}.{part}"] = str(member.node.value)
-        elif fit(member.node, float, report) and _within(member.node, 0.01, _LONGEST_S, report):
-            found[f"{PATIENCE}.{part}"] = str(member.node.value)
+    for part, number in _members(node, report, PATIENCE_PARTS, form=form):
+        kind, least, most = (int, 1.0, 100.0) if part == ATTEMPTS else (float, 0.01, _LONGEST_S)
+        if fit(number, kind, report):
+            if least <= number.value <= most:
+                found[f"{PATIENCE}.{part}"] = str(number.value)
+            else:
+                words = f"expected a number from {least:g} to {most:g}, found {shown(number)}."
+                report.error(number, words)
     return found
 
 
-def _within(node: Node, least: float, most: float, report: Report) -> bool:
-    if least <= node.value <= most:
-        return True
-    report.error(node, f"expected a number from {least:g} to {most:g}, found {shown(node)}.")
-    return False
+def _budget(node: Node, report: Report) -> dict[str, str]:
+    """Return the limits by keys such as `budget.usd`; what is no number above 0 is left out."""
+    form = 'such as {"usd": 2, "toolCalls": 200}'
+    found: dict[str, str] = {}
+    for part, number in _members(node, report, tuple(BUDGET_PARTS), form=form):
+        if fit(number, float if part in FRACTIONAL else int, report):
+            if number.value > 0:
+                found[f"{BUDGET}.{part}"] = str(number.value)
+            else:
+                report.error(number, f"expected a number above 0, found {shown(number)}.")
+    return found
+
+
+_READERS: Final[Mapping[str, Callable[[Node, Report], dict[str, str]]]] = {
+    AUTO_RESUME: _auto_resume,
+    PERMISSION_MODE: partial(_choice, PERMISSION_MODE, PERMISSION_MODES),
+    EDITING: partial(_choice, EDITING, EDITINGS),
+    NOTIFICATIONS: partial(_choice, NOTIFICATIONS, NOTIFICATION_KINDS),
+    MODELS: _models,
+    PATIENCE: _patience,
+    BUDGET: _budget,
+}
+
+
+# --- rules: what is allowed, asked about and denied ---------------------------------------------
+
+
+def _permissions(node: Node, report: Report, *, is_workspace: bool) -> dict[str, str]:
+    """Return the lists of rules by key (see `RULE_KEYS`); a workspace's may only ask and deny."""
+    if node.kind != "object":
+        report.error(node, 'expected an object {"allow": [...], "ask": [...], "deny": [...]}.')
+        return _lost_rules()
+    found: dict[str, list[str]] = {}
+    for name, member in node.members.items():
+        if name not in RULE_LISTS:
+            hint = report.near(name, RULE_LISTS)
+            report.error(member, f'there is no list "{clip(name)}" here.', hint)
+            found.setdefault("deny", []).append(UNREADABLE)
+        elif name == "allow" and is_workspace:
+            report.error(member.node, "a workspace may not allow anything; ignored.", _OWN)
+        else:
+            found.setdefault(name, []).extend(_rules(name, member.node, report))
+    return {f"{PERMISSIONS}.{name}": _as_list(rules) for name, rules in found.items()}
+
+
+def _lost_rules() -> dict[str, str]:
+    """Return what stands for rules of a file that could not be read at all."""
+    return {f"{PERMISSIONS}.deny": _as_list([UNREADABLE])}
+
+
+def _as_list(rules: list[str]) -> str:
+    return json.dumps(rules, ensure_ascii=False)
+
+
+def _rules(name: str, node: Node, report: Report) -> list[str]:
+    lost = [] if name == "allow" else [UNREADABLE]
+    if node.kind != "array":
+        report.error(node, f"expected a list of rules, found {shown(node)}.")
+        return lost
+    rules = [rule for item in node.items[:MAX_RULES] for rule in _rule(name, item, report)]
+    if len(node.items) > MAX_RULES:
+        report.error(node, f"{len(node.items):,} rules; only the first {MAX_RULES} are read.")
+        rules += lost
+    return rules
+
+
+def _rule(name: str, node: Node, report: Report) -> list[str]:
+    if node.kind != "string":
+        report.error(node, f'expected a rule such as "exec: git status", found {shown(node)}.')
+        return [] if name == "allow" else [UNREADABLE]
+    from midstream.safety.rules import BadRule, read_rule  # a start without rules needs none
+
+    text: str = node.value
+    try:
+        rule = read_rule(text)
+    except BadRule as error:
+        if name == "allow":
+            report.error(node, error.what, error.hint)
+            return []
+        report.error(node, f"{error.what} Until then midstream asks about everything.", error.hint)
+        return [text]
+    if name == "allow" and rule.kind == "write_protected":
+        report.error(node, "midstream always asks about protected files; ignored.", _ASKED)
+        return []
+    return [text]
+
+
+_ASKED: Final = "You can allow a change when midstream asks, for one run at most."
+
+
+# --- written back -------------------------------------------------------------------------------
 
 
 def with_mode(text: str, mode: Mode | None) -> str | None:

@@ -10,19 +10,24 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from midstream.config.budget import BUDGET, BUDGET_PARTS
-from midstream.config.editing_mode import EDITING, Editing
 from midstream.config.manager import ConfigManager, Setting
-from midstream.config.notifications import NOTIFICATIONS, Notifications
-from midstream.config.permission_rules import PERMISSION_MODE, PERMISSION_MODES, RULE_KEYS
 from midstream.config.private_files import FileMissing, read_capped, shown_path, write_whole
 from midstream.config.setting_text import with_value, without_value
 from midstream.config.settings import (
     AUTO_RESUME,
+    BUDGET,
+    BUDGET_PARTS,
     CURRENT_MODE,
+    EDITING,
     KEYS,
     MODEL_KEYS,
     MODELS,
+    NOTIFICATIONS,
+    PERMISSION_MODE,
+    PERMISSION_MODES,
+    RULE_KEYS,
+    Editing,
+    Notifications,
     read_settings,
 )
 from midstream.language.errors import UserMistake, nearest

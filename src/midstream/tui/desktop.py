@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from midstream.app.ui import Status
-from midstream.config.notifications import Notifications
+from midstream.config.settings import Notifications
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.core.question import Question

@@ -21,7 +21,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 
-from midstream.config.editing_mode import Editing
+from midstream.config.settings import Editing
 from midstream.tui.desktop import Title
 from midstream.tui.reflow import TO_THE_BOTTOM, breakable, reflows
 from midstream.tui.terminal import TerminalOutput

@@ -23,8 +23,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 
 from midstream.app.ui import Console, InFull
-from midstream.config.editing_mode import Editing
-from midstream.config.notifications import Notifications
+from midstream.config.settings import Editing, Notifications
 from midstream.core.events import RunFailed, RunFinished, RunStopped
 from midstream.core.notices import Envelope, RunTaken
 from midstream.core.question import Question

@@ -8,8 +8,7 @@ from midstream.app.onboarding import welcome_text
 from midstream.app.session import Session
 from midstream.app.settings_changes import changed
 from midstream.app.trust_request import TrustRequest
-from midstream.config.permission_rules import PERMISSION_MODE
-from midstream.config.settings import CURRENT_MODE, MODELS
+from midstream.config.settings import CURRENT_MODE, MODELS, PERMISSION_MODE
 from midstream.config.user_settings import FEW_VALUES, explained, where
 from midstream.language.errors import UserMistake
 from midstream.system.offloop import in_thread
