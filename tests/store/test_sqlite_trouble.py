@@ -179,7 +179,7 @@ async def test_what_waits_when_it_is_closed_is_still_done(tmp_path: Path) -> Non
 async def test_facts_become_bytes_and_are_kept_off_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = journal.append
+    keeping = journal.keep_head
     threads: list[str] = []
 
     def encoded(envelope: Envelope) -> bytes:
@@ -191,7 +191,7 @@ async def test_facts_become_bytes_and_are_kept_off_the_loop(
         keeping(*given, **named)
 
     monkeypatch.setattr(journal, "body_of", encoded)
-    monkeypatch.setattr(journal, "append", kept)
+    monkeypatch.setattr(journal, "keep_head", kept)
     async with opened(tmp_path / "journal.db") as store:
         await store.append("r", 0, facts("r", 1, 2))
         await store.adopt("imported", facts("imported", 1, 1))

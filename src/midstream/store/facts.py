@@ -4,7 +4,7 @@ Reading goes along the chain of checksums, through the runs a fork came from, an
 fact that is missing or is not what was written.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -33,15 +33,15 @@ _ENCODER = msgspec.json.Encoder()
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """A run's row: how far it is. `is_whole`: the row is what was written."""
 
-    number: int
-    id: str
-    seq: int
-    checksum: bytes
-    summary: bytes
-    parent: int | None
-    parent_seq: int
-    is_foreign: bool
-    is_whole: bool
+    number: int = 0
+    id: str = ""
+    seq: int = 0
+    checksum: bytes = FIRST
+    summary: bytes = b""
+    parent: int | None = None
+    parent_seq: int = 0
+    is_foreign: bool = False
+    is_whole: bool = True
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +50,6 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     envelope: Envelope
     checksum: bytes
     ends: bool
-
-
-class Prefix(msgspec.Struct, frozen=True, kw_only=True):
-    """The first `seq` facts of a run, as a new run begins with them."""
-
-    parent: int
-    seq: int
-    checksum: bytes
-    summary: Summary
 
 
 # Judged where the rows are: of a thousand runs elsewhere no line is read. What is damaged is of nowhere.
@@ -153,106 +144,87 @@ def summary_of(head: Head) -> Summary:
 
 
 class Append:
-    """Facts on their way into the journal. The checks come before anything is written."""
+    """Facts on their way into the journal. The checks come before anything is written.
 
-    def __init__(self, run: str, expected: int, facts: Sequence[Envelope], owners: Owners) -> None:
+    Args:
+        run: the run's id.
+        facts: what is appended.
+        expected: how many facts the run has before.
+        owners: says who lives; None for an imported run: it is new, and foreign for ever.
+    """
+
+    def __init__(
+        self, run: str, facts: Iterable[Envelope], *, expected: int = 0, owners: Owners | None
+    ) -> None:
         self._run = run
-        self._expected = expected
         self._facts = tuple(facts)
+        self._expected = expected
         self._owners = owners
         self._bodies: list[bytes] = []
 
     def prepare(self) -> None:
         """Turn the facts into bytes; the journal is not locked meanwhile."""
+        if self._owners is None and not self._facts:
+            raise nothing_to_adopt(self._run)
         checked(self._run, self._expected, self._facts)
         self._bodies = [body_of(envelope) for envelope in self._facts]
 
     def __call__(self, connection: apsw.Connection) -> None:
-        """Append. Raises JournalMoved, JournalDamaged, and what the checks of facts raise."""
-        head = head_of(connection, self._run, expected=self._expected > 0)
-        self._refuse_moved(connection, head)
+        """Append. Raises JournalMoved, JournalDamaged, UserMistake where an imported run's id is taken."""
+        head: Head | None = None
+        if self._owners is None:
+            refuse_taken(connection, self._run)
+        else:
+            head = head_of(connection, self._run, expected=self._expected > 0)
+            self._refuse_moved(connection, head, self._owners)
         if self._facts:
-            append(connection, self._run, head, self._facts, self._bodies)
+            self._write(connection, head or _new_head(connection, self._run))
 
-    def _refuse_moved(self, connection: apsw.Connection, head: Head | None) -> None:
+    def _refuse_moved(self, connection: apsw.Connection, head: Head | None, owners: Owners) -> None:
         run, kept = self._run, 0 if head is None else head.seq
         if head is not None and not head.is_whole:
             raise damaged(run, kept + 1, "the row of the run is not what was written")
         if kept != self._expected:
             raise moved(run, kept, self._expected)
         owner = lease_of(connection, run)
-        if owner not in ("", self._owners.me) and self._owners.is_alive(owner):
+        if owner not in ("", owners.me) and owners.is_alive(owner):
             raise elsewhere(run)
 
-
-class Adopt:
-    """An imported run on its way into the journal."""
-
-    def __init__(self, id: str, facts: Collection[Envelope]) -> None:
-        self._id = id
-        self._facts = tuple(facts)
-        self._bodies: list[bytes] = []
-
-    def prepare(self) -> None:
-        """Turn the facts into bytes; the journal is not locked meanwhile."""
-        if not self._facts:
-            raise nothing_to_adopt(self._id)
-        checked(self._id, 0, self._facts)
-        self._bodies = [body_of(envelope) for envelope in self._facts]
-
-    def __call__(self, connection: apsw.Connection) -> None:
-        """Keep the run. Raises UserMistake where the id is taken."""
-        refuse_taken(connection, self._id)
-        append(connection, self._id, None, self._facts, self._bodies, is_foreign=True)
-
-
-def append(
-    connection: apsw.Connection,
-    run: str,
-    head: Head | None,
-    facts: Sequence[Envelope],
-    bodies: Sequence[bytes],
-    *,
-    is_foreign: bool = False,
-) -> None:
-    """Write facts that were checked. Foreign ones may be cut anywhere: each ends an append."""
-    seq, checksum = (0, FIRST) if head is None else (head.seq, head.checksum)
-    summary = Summary() if head is None else summary_of(head)
-    number = _new_number(connection, run) if head is None else head.number
-    rows = []
-    last = len(facts) - 1
-    for index, (envelope, body) in enumerate(zip(facts, bodies, strict=True)):
-        seq += 1
-        at = float(envelope.at)
-        ends = is_foreign or index == last
-        checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
-        rows.append((number, seq, at, body, checksum, int(ends), FORMAT))
-        summary = summarised(summary, envelope)
-    connection.executemany("insert into facts values(?,?,?,?,?,?,?)", rows)
-    parent, parent_seq = (None, 0) if head is None else (head.parent, head.parent_seq)
-    foreign = is_foreign or (head is not None and head.is_foreign)
-    keep_head(connection, number, run, seq, checksum, summary, parent, parent_seq, foreign)
+    def _write(self, connection: apsw.Connection, head: Head) -> None:
+        """Write the facts. Foreign ones may be cut anywhere: each ends an append."""
+        is_foreign = self._owners is None
+        seq, checksum, summary = head.seq, head.checksum, summary_of(head)
+        last = seq + len(self._facts)
+        rows = []
+        for envelope, body in zip(self._facts, self._bodies, strict=True):
+            seq += 1
+            at, ends = float(envelope.at), is_foreign or seq == last
+            checksum = chained(checksum, seq, at, marked(body, ends=ends, format=FORMAT))
+            rows.append((head.number, seq, at, body, checksum, int(ends), FORMAT))
+            summary = summarised(summary, envelope)
+        connection.executemany("insert into facts values(?,?,?,?,?,?,?)", rows)
+        grown = msgspec.structs.replace(
+            head,
+            seq=seq,
+            checksum=checksum,
+            summary=_ENCODER.encode(summary),
+            is_foreign=is_foreign or head.is_foreign,
+        )
+        keep_head(connection, grown)
 
 
-def _new_number(connection: apsw.Connection, run: str) -> int:
+def _new_head(connection: apsw.Connection, run: str) -> Head:
+    """Make the row of a run without facts, to be kept as soon as it has some."""
     connection.execute("insert into runs values(null,?,0,x'',x'',null,0,0,x'')", (run,))
-    return connection.last_insert_rowid()
+    return Head(number=connection.last_insert_rowid(), id=run)
 
 
-def keep_head(
-    connection: apsw.Connection,
-    number: int,
-    run: str,
-    seq: int,
-    checksum: bytes,
-    summary: Summary,
-    parent: int | None,
-    parent_seq: int,
-    is_foreign: bool,
-) -> None:
-    """Write how far a run is."""
-    body = _ENCODER.encode(summary)
-    row = (number, run, seq, checksum, body, parent, parent_seq, int(is_foreign))
+def keep_head(connection: apsw.Connection, head: Head) -> None:
+    """Write how far a run is into its row."""
+    row = (
+        *(head.number, head.id, head.seq, head.checksum, head.summary),
+        *(head.parent, head.parent_seq, int(head.is_foreign)),
+    )
     connection.execute(
         "update runs set seq=?3, head=?4, summary=?5, parent=?6, parent_seq=?7, is_foreign=?8,"
         " seal=?9 where number=?1 and id=?2",
@@ -276,8 +248,13 @@ def read(connection: apsw.Connection, run: str, after: int, upto: int | None) ->
     return [kept.envelope for kept in _verified(connection, head, run, max(after, 0), upto)]
 
 
-def prefix(connection: apsw.Connection, source: str, at: int) -> Prefix:
-    """Return the longest beginning of a run that has at most `at` facts and cuts no append.
+def prefix(connection: apsw.Connection, source: str, at: int) -> Head:
+    """Return the row of a fork to be: the longest beginning of a run that cuts no append.
+
+    Args:
+        connection: one that reads.
+        source: the run.
+        at: how many facts of it the fork has at most.
 
     Raises:
         UserMistake: there is no such run, or no such beginning.
@@ -287,31 +264,27 @@ def prefix(connection: apsw.Connection, source: str, at: int) -> Prefix:
     if head is None:
         raise no_such_run(source)
     summary, whole = Summary(), None
-    for kept in _verified(connection, head, source, 0, max(at, 0)):
+    for seq, kept in enumerate(_verified(connection, head, source, 0, max(at, 0)), 1):
         summary = summarised(summary, kept.envelope)
-        if kept.ends and kept.envelope.seq is not None:
-            whole = (kept.envelope.seq, kept.checksum, summary)
+        if kept.ends:
+            whole = (seq, kept.checksum, summary)
     if whole is None:
         raise nothing_by_then(source, at)
     seq, checksum, summary = whole
-    return Prefix(parent=head.number, seq=seq, checksum=checksum, summary=summary)
+    return Head(
+        seq=seq,
+        checksum=checksum,
+        summary=_ENCODER.encode(summary),
+        parent=head.number,
+        parent_seq=seq,
+    )
 
 
-def begin_fork(connection: apsw.Connection, id: str, begun: Prefix) -> int:
+def begin_fork(connection: apsw.Connection, id: str, begun: Head) -> int:
     """Make a run that begins with a prefix of another; return how many facts it has."""
     refuse_taken(connection, id)
-    number = _new_number(connection, id)
-    keep_head(
-        connection,
-        number,
-        id,
-        begun.seq,
-        begun.checksum,
-        begun.summary,
-        begun.parent,
-        begun.seq,
-        is_foreign=False,
-    )
+    number = _new_head(connection, id).number
+    keep_head(connection, msgspec.structs.replace(begun, number=number, id=id))
     return begun.seq
 
 

@@ -25,7 +25,7 @@ from midstream.core.formats import fact_of
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.store.encoding import marked, seal
-from midstream.store.facts import head_in, keep_head, summary_of
+from midstream.store.facts import Head, head_in, keep_head, summary_of
 from midstream.store.owners import Owners
 from midstream.store.schema import DELIVERED, LEAST_BYTES, prepared, refuse_newer
 from midstream.views.listing import Summary, summarised
@@ -159,11 +159,17 @@ def _rebuilt(fresh: Path, scan: "_Scan") -> tuple[Salvaged, ...]:
                 "insert into facts values(?,?,?,?,?,?,?)",
                 [(number, n, *chain[n - 1]) for n in range(len(begun) + 1, len(chain) + 1)],
             )
-            is_foreign = head is not None and head.is_foreign
-            seq, checksum = len(chain), chain[-1][2]
-            keep_head(
-                connection, number, id, seq, checksum, summary, parent, len(begun), is_foreign
+            saved = Head(
+                number=number,
+                id=id,
+                seq=len(chain),
+                checksum=chain[-1][2],
+                summary=msgspec.json.encode(summary),
+                parent=parent,
+                parent_seq=len(begun),
+                is_foreign=head is not None and head.is_foreign,
             )
+            keep_head(connection, saved)
         for number, (run, id, body, delivered) in scan.mails.items():
             connection.execute(
                 "insert or ignore into inbox values(?,?,?,?,?,?)",

@@ -80,14 +80,12 @@ class SqliteStore:
             for connection in connections:
                 connection.close()
             if isinstance(error, apsw.Error):
-                raise schema.trouble(error, path) from error
+                raise trouble(error, path) from error
             if isinstance(error, OSError):
                 raise WorldTrouble(
                     f"The folder {path}.d cannot be used: {error.strerror or error}.",
                     hint="It belongs to the journal beside it: move aside what is in its place.",
                 ) from error
-            if isinstance(error, apsw.Error):
-                raise trouble(error, path) from error
             raise
         owners.sweep()
         return cls(path, guard, owners, *connections)
@@ -101,7 +99,7 @@ class SqliteStore:
 
     async def append(self, run: str, expected: int, facts: Sequence[Envelope]) -> None:
         """Keep the facts after position `expected`. See `midstream.runtime.ports.Journal`."""
-        appending = journal.Append(run, expected, facts, self._owners)
+        appending = journal.Append(run, facts, expected=expected, owners=self._owners)
         await self._writer.submit(appending, prepare=appending.prepare)
         self._own.setdefault(run, []).extend(facts)
 
@@ -148,7 +146,7 @@ class SqliteStore:
 
     async def adopt(self, id: str, facts: Collection[Envelope]) -> None:
         """Keep an imported run, foreign for ever."""
-        adopting = journal.Adopt(id, facts)
+        adopting = journal.Append(id, facts, owners=None)
         await self._writer.submit(adopting, prepare=adopting.prepare)
 
     # --- the inbox ------------------------------------------------------------------------------
