@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from midstream.cli.headless import Asking, answered
+from midstream.cli.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
 from midstream.core.notices import AnyNotice, Envelope
 from midstream.core.question import Decision, Question
@@ -206,7 +206,9 @@ class RunHandle:
         if answers is None:
             run = await self._machine.wait()
         else:
-            run = await answered(self._machine, answers, Asking(self._engine.local))
+            run = await go_on(
+                self._machine, Given(answers=tuple(answers)), Asking(self._engine.local)
+            )
         if run.status == "finished":
             return run.output
         raise await self._failure(run)

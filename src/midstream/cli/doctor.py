@@ -45,7 +45,7 @@ Mark: TypeAlias = Literal["ok", "note", "bad"]
 _MARKS: dict[Mark, str] = {"ok": "✓", "note": "·", "bad": "✗"}
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """One thing that was looked at. `bad` is what midstream cannot work without."""
 
     about: str
@@ -98,10 +98,8 @@ def _attack(options: Options) -> int:
         words += f", {len(breached)} BREACHED" if breached else ""
         words += f", not tried: {'; '.join(left_out)}" if left_out else ""
         mark: Mark = "bad" if breached else "note" if left_out else "ok"
-        found.append(Finding(about=rule, mark=mark, words=words))
-        found += [
-            Finding(about=f"  {each.tries}", mark="bad", words=each.breach) for each in breached
-        ]
+        found.append(Finding(rule, mark, words))
+        found += [Finding(f"  {each.tries}", "bad", each.breach) for each in breached]
     count = sum(each.mark == "bad" for each in found)
     end = "Nothing that was tried here breached anything." if not count else _BREACHED
     return _written(options, found, end)
@@ -181,9 +179,9 @@ def _in_all(found: Sequence[Finding]) -> str:
 
 def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
     yield Finding(
-        about="midstream",
-        mark="ok",
-        words=f"{__version__}, Python {platform.python_version()}, {platform.system()} "
+        "midstream",
+        "ok",
+        f"{__version__}, Python {platform.python_version()}, {platform.system()} "
         f"{platform.release()} {platform.machine()}",
     )
     yield _terminal(terminal)
@@ -201,18 +199,18 @@ def _all(config: ConfigManager, terminal: int) -> Iterator[Finding]:
 def _terminal(fd: int) -> Finding:
     if not is_terminal(fd):
         words = "none: plain lines in and out"
-        return Finding(about="terminal", mark="note", words=words)
+        return Finding("terminal", "note", words)
     size = os.get_terminal_size(fd)
     name = os.environ.get("TERM", "")
     encoding = sys.stdout.encoding or "?"
     words = f"{name or 'TERM is not set'}, {size.columns} x {size.lines}, {encoding}"
     if name in ("", "dumb"):
         hint = "It cannot place the cursor: midstream talks in plain lines."
-        return Finding(about="terminal", mark="note", words=words, hint=hint)
+        return Finding("terminal", "note", words, hint)
     if encoding.lower().replace("-", "") != "utf8":
         hint = "Set LANG to a UTF-8 locale, such as C.UTF-8."
-        return Finding(about="terminal", mark="note", words=words, hint=hint)
-    return Finding(about="terminal", mark="ok", words=words)
+        return Finding("terminal", "note", words, hint)
+    return Finding("terminal", "ok", words)
 
 
 def _settings(config: ConfigManager) -> Finding:
@@ -222,19 +220,17 @@ def _settings(config: ConfigManager) -> Finding:
         words = (
             f"{'a problem' if count == 1 else f'{count} problems; the first'}: {config.notices[0]}"
         )
-        return Finding(
-            about="settings", mark="note", words=words, hint="midstream config edit opens your own."
-        )
+        return Finding("settings", "note", words, "midstream config edit opens your own.")
     there = where if config.user_file.exists() else f"the defaults (there is no {where})"
     words = f"{there}; permission mode {config.permissions.mode}"
-    return Finding(about="settings", mark="ok", words=words)
+    return Finding("settings", "ok", words)
 
 
 def _workspace(config: ConfigManager) -> Finding:
     try:
         status = TrustStore(config.state_dir).status(config.workspace)
     except MidstreamError as error:
-        return Finding(about="workspace", mark="note", words=error.what, hint=error.hint)
+        return Finding("workspace", "note", error.what, error.hint)
     words = {
         "no_files": "has no files of its own to trust",
         "trusted": f"is trusted as it stands ({counted(len(status.files), 'file')})",
@@ -243,10 +239,10 @@ def _workspace(config: ConfigManager) -> Finding:
     }[status.kind]
     asks = status.kind in ("changed", "untrusted")
     return Finding(
-        about="workspace",
-        mark="note" if asks else "ok",
-        words=f"{config.workspace} {words}",
-        hint="midstream trust shows them." if asks else "",
+        "workspace",
+        "note" if asks else "ok",
+        f"{config.workspace} {words}",
+        "midstream trust shows them." if asks else "",
     )
 
 
@@ -255,7 +251,7 @@ def _journal(config: ConfigManager) -> Finding:
     try:
         store = opened_store(config)
     except MidstreamError as error:
-        return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
+        return Finding("journal", "bad", error.what, error.hint)
 
     async def look() -> tuple[int, int, list[JournalDamaged]]:
         damage: list[JournalDamaged] = []
@@ -278,7 +274,7 @@ def _journal(config: ConfigManager) -> Finding:
     try:
         runs, checked, damage = asyncio.run(look())
     except MidstreamError as error:
-        return Finding(about="journal", mark="bad", words=error.what, hint=error.hint)
+        return Finding("journal", "bad", error.what, error.hint)
     size = path.stat().st_size if path.exists() else 0
     free = shutil.disk_usage(path.parent).free
     words = f"keeps every run in {path}: {_some_runs(runs)}, {size / 1e6:.1f} MB, {free / 1e9:.1f} GB free"
@@ -288,18 +284,18 @@ def _journal(config: ConfigManager) -> Finding:
         some = ", ".join(f"{each.run} from event {each.seq} on" for each in damage[:_NAMED])
         more = f" and {len(damage) - _NAMED} more" if len(damage) > _NAMED else ""
         return Finding(
-            about="journal",
-            mark="bad",
-            words=f"{words}; {len(damage)} of {checked} damaged: {some}{more}",
-            hint="midstream doctor --salvage gets out what is whole. The damaged file is kept.",
+            "journal",
+            "bad",
+            f"{words}; {len(damage)} of {checked} damaged: {some}{more}",
+            "midstream doctor --salvage gets out what is whole. The damaged file is kept.",
         )
     if free < 50_000_000:
-        return Finding(about="journal", mark="note", words=words, hint="Make room on that disk.")
+        return Finding("journal", "note", words, "Make room on that disk.")
     mode = path.stat().st_mode & 0o777
     if mode & 0o077:
         hint = f"Others can read it: chmod 600 {path}"
-        return Finding(about="journal", mark="note", words=f"{words}, mode {mode:o}", hint=hint)
-    return Finding(about="journal", mark="ok", words=words)
+        return Finding("journal", "note", f"{words}, mode {mode:o}", hint)
+    return Finding("journal", "ok", words)
 
 
 def _some_runs(count: int) -> str:
@@ -317,7 +313,7 @@ def _models(config: ConfigManager) -> Iterator[Finding]:
         about = f"model {'/'.join(levels)}"
         if is_offline(name):
             words = f"{name}: the built-in offline model answers, which is no LLM"
-            yield Finding(about=about, mark="note", words=words, hint=_CHOOSE)
+            yield Finding(about, "note", words, _CHOOSE)
             continue
         try:
             require_key(name, os.environ)
@@ -327,16 +323,16 @@ def _models(config: ConfigManager) -> Iterator[Finding]:
         try:
             address = base_of(provider_of(name), os.environ)
         except MidstreamError as error:
-            yield Finding(about=about, mark="note", words=f"{name}: {error.what}", hint=error.hint)
+            yield Finding(about, "note", f"{name}: {error.what}", error.hint)
             continue
         yield _reached(about, name, address)
     for provider, names in lacking.items():
         keys = " or ".join(key_names(provider))
         yield Finding(
-            about=f"model {'/'.join(level for levels in names.values() for level in levels)}",
-            mark="note",
-            words=f"{', '.join(names)}: cannot be used, {keys} is not set",
-            hint=f"Set it, or choose another model. {_CHOOSE}",
+            f"model {'/'.join(level for levels in names.values() for level in levels)}",
+            "note",
+            f"{', '.join(names)}: cannot be used, {keys} is not set",
+            f"Set it, or choose another model. {_CHOOSE}",
         )
 
 
@@ -351,14 +347,14 @@ def _local_models() -> Iterator[Finding]:
     for each in asyncio.run(servers_here()):
         models = counted(len(each.models), "model")
         words = f"{each.program} answers on this machine, port {each.port}: {models}"
-        yield Finding(about="local models", mark="ok", words=words, hint=way_to(each))
+        yield Finding("local models", "ok", words, way_to(each))
 
 
 def _reached(about: str, name: str, address: str) -> Finding:
     parts = urlsplit(address)
     if not parts.hostname:
         words = f"{name}: its provider's own address, not tried"
-        return Finding(about=about, mark="note", words=words)
+        return Finding(about, "note", words)
     port = parts.port or (443 if parts.scheme == "https" else 80)
 
     async def connect() -> None:
@@ -375,10 +371,10 @@ def _reached(about: str, name: str, address: str) -> Finding:
         why = str(error) or f"no connection within {CONNECT_S:g} s"
         words = f"{name}: {parts.hostname}:{port} is not reached ({why})"
         hint = "Check the network and the address in the environment."
-        return Finding(about=about, mark="bad", words=words, hint=hint)
+        return Finding(about, "bad", words, hint)
     took = (time.monotonic() - began) * 1000
     words = f"{name}: {parts.hostname}:{port} answers in {took:.0f} ms; the key was not tried"
-    return Finding(about=about, mark="ok", words=words)
+    return Finding(about, "ok", words)
 
 
 _PROGRAMS = (
@@ -394,11 +390,9 @@ def _programs(workspace: Path) -> Iterator[Finding]:
         path = found_program(name, workspace)
         if path is None:
             mark: Mark = "bad" if is_needed else "note"
-            yield Finding(
-                about=name, mark=mark, words="not found", hint=f"It is needed to {what_for}."
-            )
+            yield Finding(name, mark, "not found", f"It is needed to {what_for}.")
             continue
-        yield Finding(about=name, mark="ok", words=_version(path))
+        yield Finding(name, "ok", _version(path))
 
 
 def _code() -> Finding:
@@ -406,8 +400,8 @@ def _code() -> Finding:
 
     if missing := missing_library():
         words = f"not installed ({missing}): explain_codebase and measure_code cannot work"
-        return Finding(about="code map", mark="note", words=words, hint=INSTALL)
-    return Finding(about="code map", mark="ok", words="explain_codebase and measure_code can work")
+        return Finding("code map", "note", words, INSTALL)
+    return Finding("code map", "ok", "explain_codebase and measure_code can work")
 
 
 def _version(path: str) -> str:
@@ -443,16 +437,16 @@ def _sandbox(config: ConfigManager, *, again: bool, whole: bool) -> Iterator[Fin
     )
     if measured.level == "none":
         hint = f"{hint} midstream asks for every command. docs/safety.md says how to install one.".strip()
-    yield Finding(about="sandbox", mark=mark, words=words, hint=hint)
+    yield Finding("sandbox", mark, words, hint)
     if whole:
         for probe in measured.probes:
             kept: Mark = "ok" if probe.held else "bad"
-            yield Finding(about=f"  {probe.name}", mark=kept, words=probe.why or "held")
+            yield Finding(f"  {probe.name}", kept, probe.why or "held")
 
 
 def _servers(config: ConfigManager) -> Iterator[Finding]:
     approvals, notices = mcp_of(config)
     for notice in notices:
-        yield Finding(about="mcp", mark="note", words=notice)
+        yield Finding("mcp", "note", notice)
     if approvals is not None and not notices:
-        yield Finding(about="mcp", mark="ok", words="midstream mcp lists the servers")
+        yield Finding("mcp", "ok", "midstream mcp lists the servers")

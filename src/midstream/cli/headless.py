@@ -83,7 +83,7 @@ async def play(
         allowed=given.allowed,
         approvals="deny",
     )
-    return await answered(machine, given.answers, asking)
+    return await go_on(machine, given, asking)
 
 
 async def chat_once(
@@ -104,33 +104,16 @@ async def chat_once(
     await machine.settled()
     asking = Asking(engine)
     await machine.say(prompt, source=HEADLESS)
-    return await answered(machine, given.answers, asking)
-
-
-async def answered(machine: Machine, answers: Sequence[str], asking: "Asking") -> Run:
-    """Return the run once it has ended, waits for the next chat line, or for an answer not given."""
-    left = list(answers)
-    is_at_rest = False
-    while left and not (machine.run.is_over or machine.is_closed):
-        question = answered_next(machine.run)
-        if question is not None:
-            await machine.say(left.pop(0), question=question.id, source=ANSWER)
-            is_at_rest = False
-        elif is_at_rest:
-            break
-        else:
-            is_at_rest = await asking.or_rest(machine)
-    return await machine.settled()
+    return await go_on(machine, given, asking)
 
 
 async def go_on(machine: Machine, given: Given, asking: "Asking") -> Run:
-    """Return a run taken up once it has ended, or waits for what was not given beforehand.
+    """Return the run once it has ended, or waits for what was not given beforehand.
 
-    A run that was suspended goes on: it was asked for by name. Tool calls wait for approval as they
-    did where it began; those that are allowed now, by what they do or by the tool's name, are granted.
+    Tool calls of one that is taken up wait for approval as they did where it began; those that are
+    allowed now, by what they do or by the tool's name, are granted. A run begun here is refused what it
+    may not do and waits for no approval.
     """
-    if machine.run.suspended:
-        await machine.unsuspend()
     answers = list(given.answers)
     is_at_rest = False
     while not (machine.run.is_over or machine.is_closed):

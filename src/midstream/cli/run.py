@@ -106,7 +106,10 @@ def resume(
         kept = await found(made.store, run)
         machine = await take_up(made.engine, made.library, kept.id, choice=choice or "ask")
         await mail_taken(machine, made.store)
-        return await go_on(machine, given, Asking(made.engine))
+        asking = Asking(made.engine)
+        if machine.run.suspended:  # it was asked for by name
+            await machine.unsuspend()
+        return await go_on(machine, given, asking)
 
     return _headless(options, work)
 
