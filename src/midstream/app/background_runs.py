@@ -252,31 +252,26 @@ class Background:
         """
         id = await self._runs.find_id(run) if run else await self._only_one()
         machine = self._runs.find_own(id)
-        if machine is not None:
-            if machine.run.is_over:
-                raise UserMistake(f"Run {id} has ended.", hint=FORK)
-            if choice == "stop":
-                is_active = machine is self._switching.active() and not is_chat(machine)
-                await (self._switching.stop_workflow() if is_active else machine.stop())
-                return
-            await machine.unsuspend()
+        if machine is None and choice == "stop":
+            await self._runs.repository.resume(id, choice)
+            self._ui.say(f"Run {id} is stopped.", kind="note")
+        elif machine is None:
+            await self.come_to(id, choice, unsuspends=True)
+        elif machine.run.is_over:
+            raise UserMistake(f"Run {id} has ended.", hint=FORK)
+        elif choice == "stop":
+            is_active = machine is self._switching.active() and not is_chat(machine)
+            await (self._switching.stop_workflow() if is_active else machine.stop())
         else:
-            kept = next((kept for kept in self._runs.kept if kept.id == id), None)
-            was_suspended = kept is not None and kept.summary.status == "suspended"
-            if choice == "stop":
-                await self._runs.repository.resume(id, choice)
-                self._ui.say(f"Run {id} is stopped.", kind="note")
-                return
-            await self.come_to(id, choice, unsuspends=was_suspended)
-            return
-        await self._switching.turn_to(machine)
+            await machine.unsuspend()
+            await self._switching.turn_to(machine)
 
     async def attach(self, run: str) -> None:
         """Make a run the active one: one of this console, or of another process."""
         id = await self._runs.find_id(run)
         machine = self._runs.find(id)
         if machine is None:
-            kept = next(kept for kept in self._runs.kept if kept.id == id)
+            [kept] = await self._runs.repository.listing(begins=id)
             if not kept.owner:
                 hint = (
                     FORK
@@ -339,11 +334,14 @@ class Background:
     async def come_to(
         self, id: str, choice: Choice, *, unsuspends: bool = False, is_told: bool = False
     ) -> None:
-        """Go on with a run and let lines go to it. What it asks meanwhile is then on the screen."""
+        """Go on with a run and let lines go to it. What it asks meanwhile is then on the screen.
+
+        `unsuspends`: one that was suspended goes on, too.
+        """
         self._arriving.add(id)
         try:
             machine = await self._resumed(id, choice)
-            if unsuspends:
+            if unsuspends and machine.run.suspended:
                 await machine.unsuspend()
             await self._switching.turn_to(machine, is_told=is_told)
         finally:
@@ -407,7 +405,6 @@ class Background:
         active = self._switching.active()
         if active is not None and active.run.suspended:
             return active.run.id
-        await self._runs.listed()
         left = [k for k in await self._runs.repository.left() if self._runs.find_own(k.id) is None]
         if not left:
             raise UserMistake("No run is waiting to be resumed.", hint="/runs lists them.")

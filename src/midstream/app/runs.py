@@ -146,6 +146,12 @@ class Runs:
             UserMistake: none does, or several do.
         """
         wanted = prefix.casefold()
+        begun = await self.repository.listing(begins=wanted) if wanted else []
+        here = [machine.run.id for machine in self.own()]
+        short = {*(kept.id for kept in begun), *(id for id in here if id.startswith(wanted))}
+        if wanted in short or len(short) == 1:
+            return wanted if wanted in short else short.pop()
+        # By its name, or what else may have been meant: only for that all runs are asked for.
         ids = [kept.id for kept in await self.listed()]
         ids += [m.run.id for m in self.own() if m.run.id not in ids]
         matching = [id for id in ids if id.casefold().startswith(wanted)]

@@ -29,7 +29,6 @@ from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import found, opened
-from midstream.runtime.engine.time_travel import has_foreign_past
 from midstream.runtime.ports import Clock, Handlers, Machine
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.storage import KeptRun, Mail, Store
@@ -72,12 +71,15 @@ async def take_up(
     known = engine.machine(id)
     if known is not None and not known.is_closed:
         return known
-    run = await _resumable(engine, id)
+    # Whose it is, and where it comes from: asked once, for this run alone, before anything of it is read.
+    line = await engine.store.lineage(id)
+    run = await _resumable(engine, id, line[0] if line else None)
     pinned = definition_of(run)
-    if await has_foreign_past(engine.store, id):
+    is_of_import = any(kept.is_foreign for kept in line)
+    if is_of_import:
         _refuse_foreign_powers(run)
         if not pinned.found_as and pinned.kind != "chat":
-            await _refuse_foreign_copy(engine.store, id)
+            raise _foreign_copy(id)
     now = await _now(engine, library, pinned)
     differences = _differences(pinned, now)
     if not differences:
@@ -92,7 +94,8 @@ async def take_up(
             f"(--new), or end it: midstream stop {id}.",
         )
     if choice == "old":
-        await _refuse_foreign_copy(engine.store, id)
+        if is_of_import:
+            raise _foreign_copy(id)
         return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
     if now.definition is None:
         assert now.error is not None
@@ -182,9 +185,8 @@ async def _made_true(store: Store, clock: Clock, run: Run, input: AnyInput) -> R
 # --- may it be resumed here ---------------------------------------------------------------------
 
 
-async def _resumable(engine: LocalEngine, id: str) -> Run:
-    kept = await found(engine.store, id)
-    if kept.id != id:
+async def _resumable(engine: LocalEngine, id: str, kept: KeptRun | None) -> Run:
+    if kept is None:
         raise UserMistake(f"There is no run {id}.", hint="midstream runs lists them.")
     if kept.owner and kept.owner != engine.store.me:
         raise RunOwned(
@@ -220,17 +222,12 @@ def _is_foreign(id: str, seq: int | None = None) -> UserMistake:
     )
 
 
-async def _refuse_foreign_copy(store: Store, id: str) -> None:
-    """Refuse what a run is pinned to where that came with an import: nobody here has trusted it.
-
-    Raises:
-        UserMistake: the run is a fork of an imported one.
-    """
-    if await has_foreign_past(store, id):
-        raise UserMistake(
-            f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
-            hint="Go on with what the workflow is now (--new), or stop it.",
-        )
+def _foreign_copy(id: str) -> UserMistake:
+    """Return why a run does not go on with what it is pinned to where nobody here has trusted that."""
+    return UserMistake(
+        f"Run {id} is a fork of an import, whose script and roles nobody here has read.",
+        hint="Go on with what the workflow is now (--new), or stop it.",
+    )
 
 
 def _refuse_foreign_powers(run: Run) -> None:

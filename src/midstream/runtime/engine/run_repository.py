@@ -71,12 +71,15 @@ class WorkspaceRuns:
         """Return whether runs are kept beyond this process."""
         return self._engine.store.is_lasting
 
-    async def listing(self) -> list[KeptRun]:
-        """Return every run of the workspace, the oldest first; owned ones are of other processes."""
+    async def listing(self, *, begins: str = "") -> list[KeptRun]:
+        """Return the runs of the workspace whose id begins so, the oldest first.
+
+        Owned ones are of other processes.
+        """
         here, me = str(self._engine.world.workspace), self._engine.store.me
         return [
             msgspec.structs.replace(kept, owner="") if kept.owner == me else kept
-            for kept in await self._engine.store.listing(workspace=here)
+            for kept in await self._engine.store.listing(workspace=here, begins=begins)
         ]
 
     async def left(self) -> list[KeptRun]:
