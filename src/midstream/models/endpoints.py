@@ -1,7 +1,7 @@
 """Where each provider is asked, with which key, and in which dialect: a table; and models by name.
 
 Most providers speak OpenAI's chat completions; Anthropic speaks its own protocol. These two are spoken
-here, and a provider is a row. Whatever else there is goes through `library`.
+here, and a provider is a row. Whatever else there is goes through `pydantic_ai`.
 
 An address can be replaced by the environment: `GROQ_BASE_URL` for `groq`, and so on.
 """

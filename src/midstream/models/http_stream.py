@@ -1,6 +1,6 @@
 """One request over HTTP, and the server-sent events of its answer.
 
-Nothing here knows a provider. An answer that is no stream of events is an error of `troubles`; each byte
+Nothing here knows a provider. An answer that is no stream of events is one of `provider_errors`; each byte
 is shown to a watch before anything is made of it. The connection is kept for the next request where an
 answer came to its end, and closed where it was cancelled, wherever that was.
 """

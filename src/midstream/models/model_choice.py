@@ -13,7 +13,7 @@ from midstream.system.offloop import in_thread
 
 
 class ModelChoice:
-    """The `Models` port over a client.
+    """The models to choose from, and the one chosen, over a client.
 
     Args:
         client: answers with the model chosen.

@@ -109,7 +109,7 @@ class LibraryModel:
         """Return the answer to a request, its words heard as they come.
 
         Raises:
-            Exception: whatever the library makes of a failure; an error of `troubles` where it can be told.
+            Exception: whatever the library makes of a failure; a `Failed` where it can be told.
         """
         from pydantic_ai.direct import model_request_stream
         from pydantic_ai.settings import ModelSettings

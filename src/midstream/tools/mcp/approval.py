@@ -1,4 +1,4 @@
-"""Approving a server, whatever face asks: what is shown is what a yes is given to.
+"""Approving a server, whatever UI asks: what is shown is what a yes is given to.
 
 First how it is reached (nothing has run yet, and nothing does without this yes), then what it offers.
 Each answer comes with a code that was shown with exactly that text, counts once, and not for long: a
