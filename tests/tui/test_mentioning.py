@@ -7,7 +7,7 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.app.file_mentions import FileMentions
-from midstream.tools import workspace_files
+from midstream.system import workspace_files
 
 
 async def test_the_first_names_come_before_all_are_known(

@@ -10,7 +10,7 @@ from midstream.core.mentions import asked_for, best, mention_of
 from midstream.system.offloop import in_thread
 
 if TYPE_CHECKING:
-    from midstream.tools.workspace_files import WorkspaceFiles
+    from midstream.system.workspace_files import WorkspaceFiles
 
 SHOWN: Final = 12
 _SOON_S: Final = 0.02
@@ -60,7 +60,7 @@ class FileMentions:
 
 def _of(workspace: Path) -> "WorkspaceFiles":
     # Here, in a thread: nothing of it is needed before somebody types an `@`.
-    from midstream.tools.workspace_files import WorkspaceFiles
+    from midstream.system.workspace_files import WorkspaceFiles
 
     return WorkspaceFiles(workspace)
 

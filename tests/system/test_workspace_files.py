@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deadline import DEADLINE_S
 
-from midstream.tools import workspace_files
-from midstream.tools.workspace_files import WorkspaceFiles
+from midstream.system import workspace_files
+from midstream.system.workspace_files import WorkspaceFiles
 
 Named = Callable[[], Awaitable[set[str]]]
 
