@@ -66,6 +66,7 @@ def resolution() -> Resolution:
 
 
 def _walked(folder: int, parts: tuple[str, ...], flags: int) -> int:
+    # Each folder is opened from the one before: whatever is renamed meanwhile, nothing leads back up.
     here = os.open(".", FOLDER, dir_fd=folder)
     try:
         for part in parts[:-1]:
@@ -88,6 +89,7 @@ def _openat2() -> Callable[[int, bytes, int], int] | None:
     folder = os.open("/", os.O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     try:
         os.close(call(folder, b".", FOLDER))
+        # A filter or an emulation may let the call through and leave out what it was asked to watch.
         for way_out in (b"..", b"/", b"proc/self/cwd", b"proc/self/root/.."):
             try:
                 os.close(call(folder, way_out, O_PATH | O_CLOEXEC))
@@ -111,6 +113,7 @@ def _call_of_openat2() -> Callable[[int, bytes, int], int] | None:
     syscall.restype = ctypes.c_long
 
     def call(folder: int, path: bytes, flags: int) -> int:
+        # struct open_how: flags, mode (nothing is made), resolve.
         how = (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE)
         for _ in range(_AGAIN):
             handle = syscall(

@@ -152,12 +152,15 @@ def _put_in_place(
                 with suppress(OSError):
                     os.unlink(beside, dir_fd=folder)
                 raise
+            # The name itself is the folder's, and as easily lost.
             os.fsync(folder)
     except OSError as error:
         raise _refused(place, error) from error
 
 
 def _take_name(folder: int, beside: str, place: Place, *, is_new: bool) -> None:
+    # Over a file that is there the rename itself is the exchange; a new name must not take somebody's
+    # file that has come since the look.
     if not is_new:
         os.rename(beside, place.parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
         return
@@ -230,6 +233,7 @@ def _write_new(folder: int, name: str, data: bytes, like: os.stat_result | None)
             os.fchmod(handle, stat.S_IMODE(like.st_mode) & 0o777)
         file.write(data)
         file.flush()
+        # Before it takes the name: after a power loss the name may otherwise stand for an empty file.
         os.fsync(handle)
 
 

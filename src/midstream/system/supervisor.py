@@ -190,6 +190,7 @@ class Child:
             self._selector.register(self._exit, selectors.EVENT_READ)
         if self._wakes is not None:
             self._selector.register(self._wakes, selectors.EVENT_READ)
+        # Last: from here on the command runs and may end, and that is heard by now.
         inside = self._starting.begin(self.process.pid)
         if inside is not None:
             self._first = tree.First(inside, self.process.pid)
@@ -207,7 +208,7 @@ class Child:
 
     def wait(self, seconds: float) -> None:
         """Return when something has happened, or after that time."""
-        # Without a descriptor for the end, it has to be looked for.
+        # Without a descriptor for the end (no Linux) it has to be looked for.
         limit = seconds if self._exit is not None else min(seconds, _TICK_S)
         for key, _ in self._selector.select(max(0.0, limit)):
             if key.fd == self._exit:
@@ -251,6 +252,7 @@ class Child:
     def left(self) -> tuple[int, ...]:
         """Return what lives of it: what it started, else itself, or its namespace's first process."""
         leader = self.process.pid
+        # The leader may have ended, and waits to be reaped: it keeps the id, and counts for nothing.
         found = tuple(each.pid for each in tree.members(leader, self._tag) if each.pid != leader)
         if found:
             return found
@@ -313,6 +315,7 @@ class Child:
             is_late = self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
             left = self.left()
         self._is_over = True
+        # Reaped only now: until here its id, and the group's, could not come to mean another process.
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=0.1)
         return left
@@ -378,6 +381,7 @@ async def start_child(start: Callable[[], Child]) -> Child:
     try:
         await in_thread(started, name="midstream-start")
     except asyncio.CancelledError:
+        # Whoever comes second ends it: the thread where it has not started yet, we where it has.
         is_wanted = False
         if begun:
             await in_thread(begun[0].end, name="midstream-end")

@@ -78,6 +78,7 @@ def locate(workspace: Path, path: str) -> Place:
     _require_honest(path)
     root = Path(os.path.realpath(workspace))
     try:
+        # Where it leads now. That it still does when it is opened, the opening sees to: it follows no link.
         real = Path(os.path.realpath(workspace / path))
         parts = real.relative_to(root).parts
     except ValueError as error:
@@ -87,6 +88,7 @@ def locate(workspace: Path, path: str) -> Place:
         ) from error
     except OSError as error:
         raise UserMistake(f"{path!r} cannot be resolved: {error.strerror}.", hint=LOOK) from error
+    # A link with an honest name may lead to one that is none.
     _require_honest("/".join(parts) or ".")
     if path.endswith(("/", "/.")) and _is_other_than_folder(real):
         raise UserMistake(f"{path!r} ends like a folder and is none.", hint="Leave out the slash.")
@@ -387,6 +389,7 @@ def _readable(folder: int, place: Place, max_bytes: int) -> Iterator[int]:
                 f"{place.name} has {found.st_size:,} bytes; the limit is {max_bytes:,}.",
                 hint="Commands such as head, tail or grep show parts of it.",
             )
+        # By what was opened, not by its name: that may be another file by now.
         if found.st_nlink > 1 and is_twin_of_a_secret(found, place.root, place.parts):
             raise UserMistake(
                 f"{place.name!r} may not be read: it is another name of a secret file."

@@ -97,6 +97,7 @@ def _reaches_host_abstract(given: Given) -> None:
 
 
 def _opens_rare_sockets(given: Given) -> None:
+    # Packets, the kernel's ciphers, virtual machines, Bluetooth, XDP: each has been a way out before.
     for family in (17, 38, 40, 31, 44):
         refused(
             partial(socket.socket, family, socket.SOCK_DGRAM),
@@ -106,37 +107,41 @@ def _opens_rare_sockets(given: Given) -> None:
 
 
 def _makes_user_namespace(given: Given) -> None:
-    call(272, 97, NEW_USER)
-    call(56, 220, NEW_USER | 17, 0, 0, 0, 0)
+    # In a namespace of its own a process has every capability, and the kernel's rarest code within reach.
+    call(272, 97, NEW_USER)  # unshare
+    call(56, 220, NEW_USER | 17, 0, 0, 0, 0)  # clone, 17: SIGCHLD at its end
     if IS_X86:
-        call(435, 435, 0, 0)
+        call(435, 435, 0, 0)  # clone3, whose flags lie in memory where no filter can look
 
 
 def _traces(given: Given) -> None:
-    call(101, 117, 16, 1, 0, 0)
-    call(310, 270, 1, 0, 0, 0, 0, 0)
+    call(101, 117, 16, 1, 0, 0)  # ptrace, 16: attach
+    call(310, 270, 1, 0, 0, 0, 0, 0)  # process_vm_readv
 
 
 def _mounts(given: Given) -> None:
-    call(165, 40, 0, 0, 0, 0, 0)
-    call(428, 428, -100, 0, 0)
-    call(161, 51, 0)
+    call(165, 40, 0, 0, 0, 0, 0)  # mount
+    call(428, 428, -100, 0, 0)  # open_tree
+    call(161, 51, 0)  # chroot
 
 
 def _calls_rare(given: Given) -> None:
+    # io_uring_setup, keyctl, add_key, bpf, perf_event_open, userfaultfd.
     for x86, arm in ((425, 425), (250, 219), (248, 217), (321, 280), (298, 241), (323, 282)):
         call(x86, arm, 0, 0, 0, 0, 0)
-    call(304, 265, 0, 0, 0)
-    call(470, 470, 0, 0)
+    call(304, 265, 0, 0, 0)  # open_by_handle_at, which asks for no path
+    call(470, 470, 0, 0)  # one that is newer than our table
 
 
 def _types_into_terminal(given: Given) -> None:
+    # ioctl TIOCSTI: what is put into a terminal's input runs in the shell of whoever sits there.
     call(16, 29, 0, 0x5412, 0)
 
 
 def _calls_foreign(given: Given) -> None:
     if not IS_X86 or sys.platform == "win32":
         return
+    # Bit 30 makes a number one of x32, which a filter that compares numbers alone does not know.
     child = os.fork()
     if child == 0:
         syscall(0x4000_0000 + 39)
@@ -169,6 +174,7 @@ def _sees_environment(given: Given) -> None:
 
 def _sees_processes(given: Given) -> None:
     pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    # bubblewrap's first process and us, with some room. On the host there are more, and ours is a late one.
     if len(pids) > 4 or os.getpid() > 64:
         raise Possible(f"{len(pids)} processes are to be seen")
 
@@ -219,6 +225,7 @@ def _forks_on(given: Given) -> None:
         for _ in range(most + 8):
             child = os.fork()
             if child == 0:
+                # Stopped (19: SIGSTOP) it costs nothing, and cannot end before it is counted.
                 os.kill(os.getpid(), 19)
                 os._exit(0)
             children.append(child)

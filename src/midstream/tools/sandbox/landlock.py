@@ -193,6 +193,7 @@ class _Walk:
         path = "/".join(parts)
         try:
             about = os.stat(path or ".", dir_fd=self._root, follow_symlinks=False)
+            # A folder's names change its ctime, and nobody but the kernel sets that.
             stamp = (about.st_dev, about.st_ino, about.st_ctime_ns)
             kept = self._before.get(path)
             if kept is not None and kept[0] == stamp:
@@ -201,6 +202,8 @@ class _Walk:
             else:
                 began = time.time_ns()
                 listing = self._read(parts)
+                # The clock of a disk may be coarse: a name made in the same tick as the reading would leave
+                # the stamp as it is.
                 is_settled = about.st_ctime_ns < began - _SETTLED_NS
                 if not (is_settled and self._keeps_times and about.st_dev == self._device):
                     return listing
@@ -288,6 +291,7 @@ class _Walk:
                 pipes.append(path)
             if not stat.S_ISSOCK(kind):
                 return
+            # By its descriptor: the name could be too long for a socket, or another by now.
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ours:
                 ours.setblocking(False)
                 with suppress(BlockingIOError):

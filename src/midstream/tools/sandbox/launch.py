@@ -182,11 +182,18 @@ class Prepared:
 
     def _flags(self, machinery: Machinery, *, network: bool, unix: bool) -> list[str]:
         flags = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-        flags += ["--unshare-cgroup-try", "--cap-drop", "ALL", "--new-session"]
-        flags += ["--die-with-parent", "--clearenv", "--hostname", "sandbox"]
+        flags += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
+        # Without a terminal of its session nothing can be typed into the person's.
+        flags.append("--new-session")
+        # The thread that started it, not the process: whoever starts one stays (see `Child`).
+        flags.append("--die-with-parent")
+        # What the program is given for an environment anyone inside can read in /proc; what the command
+        # gets is set by flags.
+        flags += ["--clearenv", "--hostname", "sandbox"]
         if not network:
             flags.append("--unshare-net")
         if machinery.bwrap.is_new_enough():
+            # A second lock beside the filter's: the filter is missing on machines without a table.
             flags.append("--disable-userns")
         program = filter_of(machinery.machine, unix=unix and not network)
         if program is not None:
@@ -209,10 +216,13 @@ class Prepared:
 
         None: it ended at once; what it said tells why.
         """
+        # It has its own by now. Ours would keep alive what they stand for, and be handed to other children.
         self._view.close()
         first = self._told_pid(pid)
         if first is None:
             return None
+        # It waits at --block-fd until `_go` is written to: nothing has been forked that the limits and the
+        # group would miss.
         with suppress(ProcessLookupError):
             rlimits.limit(first, max_processes=self._max_processes)
             if own_user() == 0:
@@ -236,6 +246,8 @@ class Prepared:
                 return None
             piece = os.read(self._info, 4096)
             said += piece
+            # The object comes in pieces, and its pipe stays open (we hold the other end, too): that it is
+            # whole is all that says it has come.
             with suppress(ValueError):
                 return int(json.loads(said)["child-pid"])
             if not piece:

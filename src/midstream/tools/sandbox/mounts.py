@@ -220,6 +220,7 @@ def tool_chains(
     seen: list[Path] = []
     for place in (*_chains(home, environment), *_chains_in_path(home, environment)):
         real = os.path.realpath(place)
+        # What lies in one that is there already needs no mount, unless a link leads elsewhere from it.
         if any(_holds(each, Path(place)) for each in seen if place == real):
             continue
         if not os.path.isdir(real) or not os.access(real, os.R_OK | os.X_OK):
@@ -385,6 +386,7 @@ def add_workspace(
     Raises:
         OSError: something cannot be put out of sight.
     """
+    # bubblewrap mounts in the order of its arguments, and what is mounted later covers what was before.
     place = str(workspace)
     there = sorted(os.listdir(workspace))
     view.add("--bind", place, place)
@@ -461,6 +463,7 @@ def _mount(view: View, flag: str, root: int, workspace: Path, name: str) -> bool
 
 def _opened(root: int, name: str) -> int | None:
     """Return a descriptor of what is there, None for a link on the way, or nothing."""
+    # By hand and not by `opened`: what is wanted is a place (O_PATH), files and folders alike.
     here = os.dup(root)
     for part in PurePosixPath(name).parts:
         try:

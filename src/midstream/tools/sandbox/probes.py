@@ -120,6 +120,7 @@ def _key(box: Bwrap | Seatbelt) -> str:
     for name in ("kernel/random/boot_id", "user/max_user_namespaces"):
         with contextlib.suppress(OSError):
             parts.append(Path("/proc/sys", name).read_text("ascii"))
+    # In another container, or after chroot, other things may hold.
     root = os.stat("/")
     parts += [str(root.st_dev), str(root.st_ino)]
     parts.append(repr(seccomp.filter_of(platform.machine())))

@@ -84,6 +84,7 @@ async def proxy_to(hosts: Iterable[str], resolve: Resolve | None = None) -> Asyn
             yield proxy
         finally:
             serving.cancel()
+            # It is waited for even where we are being cancelled ourselves: connections end before we do.
             await asyncio.wait({serving})
             if not serving.cancelled():
                 serving.result()
@@ -146,9 +147,11 @@ class Proxy:
         if not isinstance(request, h11.Request):
             return
         name, port, path = self._where(request)
+        # Dialled before anything is answered or read on: a refusal is the answer to this very request.
         if request.method == b"CONNECT":
             outside, out = await self._dialled(name, port)
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            # A client that did not wait for the answer has begun already.
             out.write(inner.trailing_data[0])
             both = _pumped(reader, out), _pumped(outside, writer)
         else:
@@ -199,6 +202,7 @@ class Proxy:
             except OSError as error:
                 trouble = str(error) or "it does not answer"
                 continue
+            # An address of this machine that looks public is known by this: both ends are the same one.
             here, there = (out.get_extra_info(each) for each in ("sockname", "peername"))
             if is_free or here[0] != there[0]:
                 return outside, out
@@ -288,6 +292,7 @@ async def _event(connection: h11.Connection, reader: asyncio.StreamReader) -> ob
 def _forwarded(request: h11.Request, name: str, port: int, path: str) -> h11.Request:
     """Return a request as the host gets it: for that host, whatever its own header says, and alone."""
     said = dict(request.headers)
+    # Whoever goes by the other of the two would take the rest of the body for a request of its own.
     if b"content-length" in said and b"transfer-encoding" in said:
         raise _Refused(400, "the request has two lengths")
     dropped = {

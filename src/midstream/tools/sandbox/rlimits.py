@@ -43,6 +43,7 @@ def limit(pid: int, *, max_processes: int = MAX_PROCESSES) -> None:
         resource.RLIMIT_MSGQUEUE: 1 << 20,
     }
     for which, most in wanted.items():
+        # Never above what we ourselves were given: raising takes a right we may not have.
         hard = resource.prlimit(pid, which)[1]
         value = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.prlimit(pid, which, (value, value))
@@ -50,6 +51,8 @@ def limit(pid: int, *, max_processes: int = MAX_PROCESSES) -> None:
 
 def begun_group(pid: int, max_processes: int = MAX_PROCESSES) -> Path | None:
     """Return a control group that bounds a process and all it starts, None where none can be made."""
+    # The nearest is ours, and as it has processes, cgroup 2 allows none with limits below it: then one
+    # further up is tried.
     for parent in _parents(Path("/proc/self/cgroup")):
         group = parent / f"{_NAME}-{os.getpid()}-{pid}"
         try:
@@ -99,6 +102,7 @@ def _parents(about: Path) -> list[Path]:
     for line in lines:
         _, controllers, place = line.split(":", 2)
         below = place.strip("/")
+        # Version 1 has a tree for each controller, version 2 one for all, with no controllers named.
         if "pids" in controllers.split(","):
             root = _CGROUPS / controllers
             found += _upwards(root if root.is_dir() else _CGROUPS / "pids", below)

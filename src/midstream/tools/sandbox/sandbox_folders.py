@@ -37,6 +37,7 @@ class Held:
             raise NotHere
         import fcntl
 
+        # Between making, opening and locking others may remove it: then once more, but not for ever.
         for _ in range(100):
             with suppress(FileExistsError):
                 place.mkdir(mode=OURS)
@@ -64,6 +65,7 @@ class Held:
         while self._held:
             place, descriptor = self._held.pop()
             try:
+                # Nobody else's shared lock is on it, and none can be until it is closed: it may go.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_ours(place) and os.path.samestat(os.fstat(descriptor), place.lstat()):
                     place.rmdir()

@@ -146,6 +146,8 @@ def filter_of(machine: str, *, unix: bool = True) -> bytes | None:
 
 
 def _program(machine: Machine, *, unix: bool) -> list[Instruction]:
+    # The numbers of a foreign convention mean other calls, so it is looked at first. Jumps are relative:
+    # over so many instructions where the test holds, over so many where it does not.
     program: list[Instruction] = [
         _load(_ARCH_AT),
         (_JEQ, 1, 0, machine.audit),
@@ -157,6 +159,7 @@ def _program(machine: Machine, *, unix: bool) -> list[Instruction]:
     program += [(_JGT, 0, 1, _NEWEST), _returned(ENOSYS)]
     for name, body in _closed(unix=unix):
         if name in machine.calls:
+            # Each body returns, so that whatever comes behind it still has the number loaded.
             program += [(_JEQ, 0, len(body), machine.calls[name]), *body]
     return [*program, _returned(ALLOW)]
 
@@ -229,6 +232,7 @@ def _socket(families: Sequence[int]) -> list[Instruction]:
     protocol += [_returned(EAFNOSUPPORT)]
     internet = [
         _argument(1),
+        # Above the low bits are flags such as SOCK_CLOEXEC. Raw sockets and packets are none of the two.
         (_AND, 0, 0, 0xF),
         (_JEQ, 2, 0, _SOCK_STREAM),
         (_JEQ, 1, 0, _SOCK_DGRAM),
@@ -239,6 +243,7 @@ def _socket(families: Sequence[int]) -> list[Instruction]:
     body = [_argument(0)]
     if _AF_UNIX in families:
         body += [(_JEQ, 0, 1, _AF_UNIX), _returned(ALLOW)]
+    # Protocol 0 of netlink lists interfaces, which resolvers do; its others reach into the kernel.
     body += [(_JEQ, 0, len(netlink), _AF_NETLINK), *netlink]
     body += [(_JEQ, 1, 0, _AF_INET), (_JEQ, 0, len(internet), _AF_INET6), *internet]
     return [*body, _returned(EAFNOSUPPORT)]
