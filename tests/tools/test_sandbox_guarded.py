@@ -11,8 +11,8 @@ import pytest
 from deadline import wait_until
 from tables import table
 
-from midstream.tools.sandbox import landlock
-from midstream.tools.sandbox.landlock import Lookout, told_changes
+from midstream.tools.sandbox import guarded_files
+from midstream.tools.sandbox.guarded_files import Lookout, told_changes
 
 OBEYED = (
     *(".vscode/tasks.json", "pkg/.vscode/tasks.json", "pkg/AGENTS.md", "pkg/.npmrc"),
@@ -160,7 +160,7 @@ def test_what_became_of_it_is_told(
 ) -> None:
     if settled:
         # All that is there counts as old, so that its names are kept from one look to the next.
-        monkeypatch.setattr(landlock, "_SETTLED_NS", -(10**12))
+        monkeypatch.setattr(guarded_files, "_SETTLED_NS", -(10**12))
     lookout = Lookout(work)
     lookout.look()
     before = lookout.look()
@@ -191,13 +191,13 @@ def no_time(work: Path) -> Lookout:
 
 
 def a_deep_chain(work: Path) -> Lookout:
-    write(work, "/".join(["d"] * (landlock.MAX_DEPTH + 2)) + "/x")
+    write(work, "/".join(["d"] * (guarded_files.MAX_DEPTH + 2)) + "/x")
     return Lookout(work)
 
 
 def a_chain_longer_than_a_path_can_be(work: Path) -> Lookout:
     here = os.open(work, os.O_RDONLY)
-    for _ in range(landlock.MAX_DEPTH - 1):
+    for _ in range(guarded_files.MAX_DEPTH - 1):
         os.mkdir("n" * 200, dir_fd=here)
         below = os.open("n" * 200, os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -207,7 +207,7 @@ def a_chain_longer_than_a_path_can_be(work: Path) -> Lookout:
 
 
 def many_to_lock(work: Path) -> Lookout:
-    write(work, *(f"p{number}/AGENTS.md" for number in range(landlock.MAX_LOCKS + 1)))
+    write(work, *(f"p{number}/AGENTS.md" for number in range(guarded_files.MAX_LOCKS + 1)))
     return Lookout(work)
 
 
@@ -233,13 +233,13 @@ def test_a_bound_that_is_met_is_said(
     for _ in range(2):
         found = lookout.look()
         assert said in found.shortfall
-        assert len(found.locked) <= landlock.MAX_LOCKS
+        assert len(found.locked) <= guarded_files.MAX_LOCKS
 
 
 def test_a_tree_made_to_slow_the_look_is_read_once(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landlock, "_SETTLED_NS", -(10**12))
+    monkeypatch.setattr(guarded_files, "_SETTLED_NS", -(10**12))
     write(work, *(f"t/{folder}/{number}" for folder in range(40) for number in range(50)))
     lookout = Lookout(work)
     first = lookout.look()

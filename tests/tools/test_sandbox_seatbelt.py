@@ -13,7 +13,7 @@ import pytest
 
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap, probes
-from midstream.tools.sandbox.landlock import Guarded
+from midstream.tools.sandbox.guarded_files import Guarded
 from midstream.tools.sandbox.masks import Masks
 from midstream.tools.sandbox.proxy import Proxy
 from midstream.tools.sandbox.sandbox import Sandbox

@@ -460,7 +460,7 @@ async def test_a_command_is_asked_about_where_not_all_could_be_looked_at(
         work = bench.context.workspace
         whole = planned(bench, Sandbox(tmp_path / "state"), "make")
         await bench.text("execute_terminal", command="true; true")
-        monkeypatch.setattr("midstream.tools.sandbox.landlock.MAX_DEPTH", 2)
+        monkeypatch.setattr("midstream.tools.sandbox.guarded_files.MAX_DEPTH", 2)
         (work / "a/b/c/d").mkdir(parents=True)
 
         # By what was seen a moment ago this one may run unasked.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midstream.tools.sandbox.landlock import Lookout
+from midstream.tools.sandbox.guarded_files import Lookout
 from midstream.tools.sandbox.launch import variables_inside
 from midstream.tools.sandbox.mounts import (
     View,

@@ -37,7 +37,7 @@ from midstream.tools.base import Planned, Tool, parameters_of, typed
 from midstream.tools.tool_text import MARGIN, beginning, capped, ending, joined
 
 if TYPE_CHECKING:
-    from midstream.tools.sandbox.landlock import Guarded
+    from midstream.tools.sandbox.guarded_files import Guarded
     from midstream.tools.sandbox.masks import Masks
     from midstream.tools.sandbox.proxy import Proxy
     from midstream.tools.sandbox.sandbox import Sandbox
@@ -411,7 +411,7 @@ _MOST_TOLD: Final = 20
 
 def _told(before: "Guarded", after: "Guarded") -> str:
     """Return the lines on what became of the files that decide what runs later, and of sockets."""
-    from midstream.tools.sandbox.landlock import told_changes
+    from midstream.tools.sandbox.guarded_files import told_changes
 
     text = ""
     for verb, paths in told_changes(before, after):

@@ -22,13 +22,21 @@ from typing import Any
 from midstream.system import supervisor
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
-from midstream.tools.sandbox import init, launch, rlimits
+from midstream.tools.sandbox import inside_probes, launch, rlimits
 from midstream.tools.sandbox import probes as measuring
 from midstream.tools.sandbox.proxy import proxy_to
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import Output, as_told
 
-IMPORTED = (init, launch, rlimits, measuring, encodings.ascii, encodings.idna, encodings.latin_1)
+IMPORTED = (
+    inside_probes,
+    launch,
+    rlimits,
+    measuring,
+    encodings.ascii,
+    encodings.idna,
+    encodings.latin_1,
+)
 
 
 HANGS_S = 300.0

@@ -18,7 +18,7 @@ from midstream.system.programs import environment_inside
 from midstream.system.workspace_paths import Place
 from midstream.tools.sandbox import rlimits
 from midstream.tools.sandbox.bwrap import Bwrap
-from midstream.tools.sandbox.landlock import LOCKED, NOTHING, Guarded
+from midstream.tools.sandbox.guarded_files import LOCKED, NOTHING, Guarded
 from midstream.tools.sandbox.masks import NO_MASKS, Masks
 from midstream.tools.sandbox.mounts import (
     View,

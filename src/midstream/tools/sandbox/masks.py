@@ -26,7 +26,7 @@ from midstream.safety.protected import folded
 from midstream.safety.rules import Rule
 from midstream.system.git import leads_away
 from midstream.system.openat2 import opened
-from midstream.tools.sandbox.landlock import MAX_DEPTH, MAX_NAMES, MAX_S
+from midstream.tools.sandbox.guarded_files import MAX_DEPTH, MAX_NAMES, MAX_S
 
 MAX_MASKS: Final = 200
 """Names to be put out of sight, with the folders above them: each is a mount."""

@@ -23,7 +23,7 @@ from midstream.config.private_files import make_private
 from midstream.safety.protected import classify
 from midstream.system.workspace_paths import Place
 from midstream.tools.sandbox.bwrap import others_reach
-from midstream.tools.sandbox.landlock import LOCKED, Guarded
+from midstream.tools.sandbox.guarded_files import LOCKED, Guarded
 from midstream.tools.sandbox.masks import NO_MASKS, Masks, is_folder
 
 _MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")

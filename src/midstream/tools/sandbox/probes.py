@@ -258,7 +258,7 @@ def interpreter() -> str:
 
 
 def _inside_source() -> str:
-    return Path(__file__).with_name("init.py").read_text("utf-8")
+    return Path(__file__).with_name("inside_probes.py").read_text("utf-8")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from midstream.safety.capability import SandboxLevel
 from midstream.system.workspace_paths import Place
-from midstream.tools.sandbox.landlock import Guarded, Lookout
+from midstream.tools.sandbox.guarded_files import Guarded, Lookout
 from midstream.tools.sandbox.launch import Machinery, Prepared
 from midstream.tools.sandbox.masks import NO_MASKS, Masks
 from midstream.tools.sandbox.mounts import home_of, unfit

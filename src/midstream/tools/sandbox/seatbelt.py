@@ -21,7 +21,7 @@ import msgspec
 
 from midstream.system.supervisor import DROPPED
 from midstream.tools.sandbox.bwrap import stamp_of, trusted_program
-from midstream.tools.sandbox.landlock import LOCKED, NOTHING, Guarded
+from midstream.tools.sandbox.guarded_files import LOCKED, NOTHING, Guarded
 from midstream.tools.sandbox.launch import variables_inside
 from midstream.tools.sandbox.masks import NO_MASKS, Masks
 from midstream.tools.sandbox.mounts import (
