@@ -15,6 +15,9 @@ from typing import Final
 
 from midstream.config.portable import NotHere
 
+if sys.platform != "win32":
+    import resource
+
 MAX_PROCESSES: Final = 1024
 MAX_FILE_BYTES: Final = 4 << 30
 MAX_OPEN_FILES: Final = 16_384
@@ -32,8 +35,6 @@ def limit(pid: int, *, max_processes: int = MAX_PROCESSES) -> None:
     """
     if sys.platform != "linux":
         raise NotHere
-    import resource
-
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: MAX_FILE_BYTES,

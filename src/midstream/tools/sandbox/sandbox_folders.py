@@ -16,6 +16,9 @@ from typing import Final
 
 from midstream.config.portable import FOLDER, NotHere
 
+if sys.platform != "win32":
+    import fcntl
+
 OURS: Final = 0o555
 """The mode of a folder we make. One that is empty and that not even its owner may write is ours."""
 
@@ -35,8 +38,6 @@ class Held:
     def _hold(self, place: Path) -> None:
         if sys.platform == "win32":
             raise NotHere
-        import fcntl
-
         # Between making, opening and locking others may remove it: then once more, but not for ever.
         for _ in range(100):
             with suppress(FileExistsError):
@@ -60,8 +61,6 @@ class Held:
         """Let go, and remove what nobody else holds."""
         if sys.platform == "win32":
             raise NotHere
-        import fcntl
-
         while self._held:
             place, descriptor = self._held.pop()
             try:
