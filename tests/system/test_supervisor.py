@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from deadline import DEADLINE_S, until
+from deadline import DEADLINE_S, until, wait_until
 
 from midstream.system import process_tree, supervisor
 from midstream.system.supervisor import (
@@ -168,3 +168,19 @@ async def test_what_an_editor_leaves_behind_on_purpose_stays(tmp_path: Path) -> 
         os.kill(pid, signal.SIGKILL)
     assert ended.exit_code == 0
     assert len(left) == 1
+
+
+def test_where_no_process_can_be_seen_what_is_left_of_its_group_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_tree, "are_seen", lambda: False)
+    monkeypatch.setattr(process_tree, "processes", list)
+
+    _, said = run_briefly(
+        [SHELL, "-c", "sleep 600 > /dev/null & echo $!"],
+        environment=ENVIRONMENT,
+        timeout_s=DEADLINE_S,
+        max_bytes=100,
+    )
+
+    wait_until(lambda: process_tree._process(int(said)) is None)

@@ -2,5 +2,5 @@
 
 Begin with `manager` (`ConfigManager`): the layers put together. `settings` reads an
 application.json without ever failing, `directories` says where files live, `trust` which of a
-workspace's may be acted on.
+workspace's may be acted on; `portable` is what the systems spell differently.
 """

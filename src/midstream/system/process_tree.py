@@ -6,7 +6,7 @@ a tag in its environment that every descendant inherits. What belongs to it is f
 is in that session or group, what carries the tag, and whatever descends from those. Only a process
 that leaves the session, clears its environment and loses its parent is missed.
 
-Where there is no `/proc`, the process group has to do.
+Where there is no `/proc` (macOS), the process group has to do: what is left in it is killed unseen.
 
 A sandboxed command has a process namespace of its own, and nothing in it can leave it: what has lost its
 parent belongs to the namespace's first process, a child of the leader. So its tree is whole, and killing
@@ -48,6 +48,11 @@ def processes() -> list[Process]:
         return []
     found = (_process(int(name)) for name in names if name.isdigit())
     return [process for process in found if process is not None]
+
+
+def are_seen() -> bool:
+    """Return whether the system tells which processes there are."""
+    return os.path.isdir("/proc/self")
 
 
 def _process(pid: int) -> Process | None:

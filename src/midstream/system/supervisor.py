@@ -315,6 +315,8 @@ class Child:
             is_late = self._killed_at is not None and time.monotonic() - self._killed_at > KILL_S
             left = self.left()
         self._is_over = True
+        if not tree.are_seen():
+            tree.send(SIGKILL, self.process.pid, self._tag)
         # Reaped only now: until here its id, and the group's, could not come to mean another process.
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=0.1)
