@@ -37,8 +37,11 @@ if sys.platform == "win32":
         """Return the number by which files say that they are ours: 0 for every one there is."""
         return 0
 
-    def lock_file(descriptor: int) -> None:
-        """Lock an opened file for this descriptor alone, as soon as nobody else has it. Blocks."""
+    def lock_file(descriptor: int, *, is_shared: bool = False) -> None:
+        """Lock an opened file for this descriptor alone, as soon as nobody else has it. Blocks.
+
+        Nothing can be shared there: `is_shared` is for folders of the sandbox, which it has none of.
+        """
         # The system's own way to wait gives up after ten tries, a second apart.
         while not try_lock_file(descriptor):
             time.sleep(_AGAIN_S)
@@ -72,9 +75,12 @@ else:
         """Return the number by which files say that they are ours."""
         return os.geteuid()
 
-    def lock_file(descriptor: int) -> None:
-        """Lock an opened file for this descriptor alone, as soon as nobody else has it. Blocks."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    def lock_file(descriptor: int, *, is_shared: bool = False) -> None:
+        """Lock an opened file as soon as nobody else has it. Blocks.
+
+        It is for this descriptor alone; with `is_shared` for all who lock it so.
+        """
+        fcntl.flock(descriptor, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
 
     def try_lock_file(descriptor: int) -> bool:
         """Return whether an opened file is locked for this descriptor alone now."""

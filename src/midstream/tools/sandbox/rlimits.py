@@ -33,21 +33,22 @@ def limit(pid: int, *, max_processes: int = MAX_PROCESSES) -> None:
     Raises:
         OSError: it is gone, or not ours.
     """
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        wanted = {
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
+            resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
+            resource.RLIMIT_NPROC: max_processes,
+            resource.RLIMIT_MEMLOCK: 64 << 20,
+            resource.RLIMIT_MSGQUEUE: 1 << 20,
+        }
+        for which, most in wanted.items():
+            # Never above what we ourselves were given: raising takes a right we may not have.
+            hard = resource.prlimit(pid, which)[1]
+            value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(pid, which, (value, value))
+    else:
         raise NotHere
-    wanted = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: MAX_FILE_BYTES,
-        resource.RLIMIT_NOFILE: MAX_OPEN_FILES,
-        resource.RLIMIT_NPROC: max_processes,
-        resource.RLIMIT_MEMLOCK: 64 << 20,
-        resource.RLIMIT_MSGQUEUE: 1 << 20,
-    }
-    for which, most in wanted.items():
-        # Never above what we ourselves were given: raising takes a right we may not have.
-        hard = resource.prlimit(pid, which)[1]
-        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.prlimit(pid, which, (value, value))
 
 
 def begun_group(pid: int, max_processes: int = MAX_PROCESSES) -> Path | None:

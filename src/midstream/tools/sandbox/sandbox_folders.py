@@ -8,16 +8,12 @@ nobody else's removes it. A folder that was left by a crash is taken for ours by
 
 import os
 import stat
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from midstream.config.portable import FOLDER, NotHere
-
-if sys.platform != "win32":
-    import fcntl
+from midstream.config.portable import FOLDER, lock_file, try_lock_file
 
 OURS: Final = 0o555
 """The mode of a folder we make. One that is empty and that not even its owner may write is ours."""
@@ -36,8 +32,6 @@ class Held:
             raise
 
     def _hold(self, place: Path) -> None:
-        if sys.platform == "win32":
-            raise NotHere
         # Between making, opening and locking others may remove it: then once more, but not for ever.
         for _ in range(100):
             with suppress(FileExistsError):
@@ -48,7 +42,7 @@ class Held:
                 descriptor = os.open(place, FOLDER)
             except FileNotFoundError:
                 continue
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            lock_file(descriptor, is_shared=True)
             # Between the two, the last holder may have removed it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), place.lstat()):
@@ -59,14 +53,12 @@ class Held:
 
     def let_go(self) -> None:
         """Let go, and remove what nobody else holds."""
-        if sys.platform == "win32":
-            raise NotHere
         while self._held:
             place, descriptor = self._held.pop()
             try:
                 # Nobody else's shared lock is on it, and none can be until it is closed: it may go.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_ours(place) and os.path.samestat(os.fstat(descriptor), place.lstat()):
+                is_free = try_lock_file(descriptor) and _is_ours(place)
+                if is_free and os.path.samestat(os.fstat(descriptor), place.lstat()):
                     place.rmdir()
             except OSError:
                 continue
