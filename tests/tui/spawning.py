@@ -38,3 +38,9 @@ def spawn() -> Iterator[Spawn]:
     yield started
     for screen in screens:
         screen.close()
+
+
+@pytest.fixture
+def screen(spawn: Spawn) -> Screen:
+    """Return the screen of one with nothing special about it."""
+    return spawn()

@@ -170,7 +170,7 @@ def test_the_live_region_shows_the_tail_of_each_agent_and_the_running_tools() ->
     live.add_words("r1", "ada", "\n".join(f"ada {number}" for number in range(50)))
     live.add_words("r1", "bob", "bob speaks")
     call = ToolCalled(call_id="c1", name="search", arguments={"q": "x"}, agent="bob")
-    live.add_progress("r1", "c1", "10 %\n20 %\n")
+    live.outputs.add("r1", "c1", "10 %\n20 %\n")
 
     found = [text_of(row) for row in live.shown([("r1", call)], height=8, width=40)]
 

@@ -104,7 +104,7 @@ def test_a_long_difference_is_capped_and_whole_in_verbose_and_on_demand() -> Non
     narrator = Narrator(with_cards=True)
 
     short = told(CALLED, long, RETURNED, narrator=narrator)
-    narrator.is_verbose = True
+    narrator.agents.is_verbose = True
     whole = told(CALLED, long, RETURNED, narrator=narrator)
 
     assert short.count("\n") == 1 + MAX_ROWS

@@ -31,8 +31,7 @@ from midstream.tui.styled_lines import width_of
 # --- typing -----------------------------------------------------------------------------------
 
 
-def test_a_sent_line_is_echoed_above_and_reaches_the_desk(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_sent_line_is_echoed_above_and_reaches_the_desk(screen: Screen) -> None:
     screen.type("tidy the code" + ENTER)
 
     screen.wait_for("got 'tidy the code'")
@@ -40,8 +39,7 @@ def test_a_sent_line_is_echoed_above_and_reaches_the_desk(spawn: Spawn) -> None:
     assert editor_line(screen) == "›"
 
 
-def test_half_typed_text_and_cursor_survive_a_flood_of_output(spawn: Spawn) -> None:
-    screen = spawn()
+def test_half_typed_text_and_cursor_survive_a_flood_of_output(screen: Screen) -> None:
     screen.type("/flood 3000" + ENTER)
     screen.wait_for("line 10 of the flood")
     screen.type("half a tought\x1b[D\x1b[D\x1b[D\x1b[D\x1b[Dh")
@@ -54,8 +52,7 @@ def test_half_typed_text_and_cursor_survive_a_flood_of_output(spawn: Spawn) -> N
     assert told == [f"· line {number} of the flood" for number in range(3000)]
 
 
-def test_new_lines_by_alt_enter_ctrl_j_and_backslash(spawn: Spawn) -> None:
-    screen = spawn()
+def test_new_lines_by_alt_enter_ctrl_j_and_backslash(screen: Screen) -> None:
     screen.type(f"one{ALT_ENTER}two{CTRL_J}three\\{ENTER}four")
     screen.wait_for("four")
     screen.type(ENTER)
@@ -63,8 +60,7 @@ def test_new_lines_by_alt_enter_ctrl_j_and_backslash(spawn: Spawn) -> None:
     screen.wait_for(r"got 'one\ntwo\nthree\nfour'")
 
 
-def test_a_paste_never_sends(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_paste_never_sends(screen: Screen) -> None:
     screen.paste("first line\nsecond line\n")
     screen.wait_for("second line")
     assert "got" not in screen.text()
@@ -73,8 +69,7 @@ def test_a_paste_never_sends(spawn: Spawn) -> None:
     screen.wait_for(r"got 'first line\nsecond line\nthird'")
 
 
-def test_a_megabyte_pasted_is_folded_and_sent_whole(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_megabyte_pasted_is_folded_and_sent_whole(screen: Screen) -> None:
     text = "\n".join(["x" * 99] * 10_000)
     screen.paste(text)
     screen.wait_for("[pasted 10000 lines #1]")
@@ -83,8 +78,7 @@ def test_a_megabyte_pasted_is_folded_and_sent_whole(spawn: Spawn) -> None:
     screen.wait_for(f"got '{len(text) + len(' and more')} characters'")
 
 
-def test_one_backspace_deletes_a_folded_paste(spawn: Spawn) -> None:
-    screen = spawn()
+def test_one_backspace_deletes_a_folded_paste(screen: Screen) -> None:
     screen.paste("x\n" * 100)
     screen.wait_for("[pasted 101 lines #1]")
     screen.type(BACKSPACE)
@@ -119,8 +113,7 @@ def test_an_unwritable_history_folder_is_said_and_does_no_harm(
     screen.wait_until(lambda s: editor_line(s) == "› still works")
 
 
-def test_ctrl_r_searches_the_history(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_r_searches_the_history(screen: Screen) -> None:
     for line in ("alpha one", "beta two"):
         screen.type(line + ENTER)
         screen.wait_for(f"got '{line}'")
@@ -134,8 +127,7 @@ def test_ctrl_r_searches_the_history(spawn: Spawn) -> None:
     screen.wait_until(lambda s: s.text().count("got 'alpha one'") == 2)
 
 
-def test_ctrl_c_leaves_the_search_and_not_the_console(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_c_leaves_the_search_and_not_the_console(screen: Screen) -> None:
     screen.type("alpha one" + ENTER)
     screen.wait_for("got 'alpha one'")
     screen.type("half")
@@ -147,8 +139,7 @@ def test_ctrl_c_leaves_the_search_and_not_the_console(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "› half")
 
 
-def test_tab_completes_a_command_and_shows_the_choices(spawn: Spawn) -> None:
-    screen = spawn()
+def test_tab_completes_a_command_and_shows_the_choices(screen: Screen) -> None:
     screen.type("/w" + TAB)
     screen.wait_until(lambda s: "/workflow" in editor_line(s))
     screen.type(CTRL_C)
@@ -157,8 +148,7 @@ def test_tab_completes_a_command_and_shows_the_choices(spawn: Spawn) -> None:
     assert "greet" in screen.text()
 
 
-def test_question_mark_shows_the_keys_only_on_an_empty_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_question_mark_shows_the_keys_only_on_an_empty_line(screen: Screen) -> None:
     screen.type("why?" + ENTER)
     screen.wait_for("got 'why?'")
     assert "Alt-Enter" not in screen.text()
@@ -168,8 +158,7 @@ def test_question_mark_shows_the_keys_only_on_an_empty_line(spawn: Spawn) -> Non
     assert editor_line(screen) == "›"
 
 
-def test_ctrl_l_clears_the_screen_and_keeps_the_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_l_clears_the_screen_and_keeps_the_line(screen: Screen) -> None:
     screen.type("keep this")
     screen.wait_for("keep this")
     screen.type(CTRL_L)
@@ -180,8 +169,7 @@ def test_ctrl_l_clears_the_screen_and_keeps_the_line(spawn: Spawn) -> None:
 # --- stopping and leaving ---------------------------------------------------------------------
 
 
-def test_esc_stops_the_turn_and_keeps_the_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_esc_stops_the_turn_and_keeps_the_line(screen: Screen) -> None:
     screen.type("/busy" + ENTER)
     screen.wait_for("Esc stops")
     screen.type("half typed" + ESC)
@@ -208,8 +196,7 @@ def test_what_the_terminal_itself_says_is_no_key(spawn: Spawn, tmp_path: Path, r
     assert not opened.exists()
 
 
-def test_ctrl_c_clears_then_stops_then_leaves(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_c_clears_then_stops_then_leaves(screen: Screen) -> None:
     screen.type("/busy" + ENTER)
     screen.wait_for("Esc stops")
     screen.type("words")
@@ -225,8 +212,7 @@ def test_ctrl_c_clears_then_stops_then_leaves(spawn: Spawn) -> None:
     assert screen.wait_exit() == 0
 
 
-def test_a_cleared_line_comes_back_with_up(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_cleared_line_comes_back_with_up(screen: Screen) -> None:
     screen.type("long thought")
     screen.wait_for("long thought")
     screen.type(CTRL_C)
@@ -237,8 +223,7 @@ def test_a_cleared_line_comes_back_with_up(spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("way", [CTRL_D, "/exit" + ENTER, CTRL_C + CTRL_C])
-def test_leaving_restores_the_terminal(spawn: Spawn, way: str) -> None:
-    screen = spawn()
+def test_leaving_restores_the_terminal(screen: Screen, way: str) -> None:
     screen.type(way)
 
     assert screen.wait_exit() == 0
@@ -249,8 +234,7 @@ def test_leaving_restores_the_terminal(spawn: Spawn, way: str) -> None:
     assert screen.text().endswith("left signal=None")
 
 
-def test_sigterm_leaves_the_terminal_sane(spawn: Spawn) -> None:
-    screen = spawn()
+def test_sigterm_leaves_the_terminal_sane(screen: Screen) -> None:
     screen.type("half a line")
     screen.wait_for("half a line")
     screen.kill(signal.SIGTERM)
@@ -260,8 +244,7 @@ def test_sigterm_leaves_the_terminal_sane(spawn: Spawn) -> None:
     assert screen.raw.rfind(b"\x1b[?25h") > screen.raw.rfind(b"\x1b[?25l")
 
 
-def test_sigint_from_outside_is_like_the_key(spawn: Spawn) -> None:
-    screen = spawn()
+def test_sigint_from_outside_is_like_the_key(screen: Screen) -> None:
     screen.type("words")
     screen.wait_for("› words")
     screen.kill(signal.SIGINT)
@@ -270,22 +253,19 @@ def test_sigint_from_outside_is_like_the_key(spawn: Spawn) -> None:
     assert screen.process.isalive()
 
 
-def test_a_closed_terminal_ends_the_console(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_closed_terminal_ends_the_console(screen: Screen) -> None:
 
     assert screen.hang_up() in (0, 128 + signal.SIGHUP)
 
 
-def test_an_error_of_the_desk_is_shown_and_the_line_comes_back(spawn: Spawn) -> None:
-    screen = spawn()
+def test_an_error_of_the_desk_is_shown_and_the_line_comes_back(screen: Screen) -> None:
     screen.type("/boom" + ENTER)
 
     screen.wait_for("ValueError: boom in the desk")
     screen.wait_until(lambda s: editor_line(s) == "› /boom")
 
 
-def test_a_bug_under_a_key_is_shown_and_the_console_goes_on(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_bug_under_a_key_is_shown_and_the_console_goes_on(screen: Screen) -> None:
     screen.type("/crash" + TAB)
     screen.wait_for("ValueError: a bug in")
     screen.type(CTRL_C)
@@ -297,8 +277,7 @@ def test_a_bug_under_a_key_is_shown_and_the_console_goes_on(spawn: Spawn) -> Non
 # --- output -----------------------------------------------------------------------------------
 
 
-def test_streaming_words_are_live_and_an_interrupted_partial_stays(spawn: Spawn) -> None:
-    screen = spawn()
+def test_streaming_words_are_live_and_an_interrupted_partial_stays(screen: Screen) -> None:
     screen.type("/stream" + ENTER)
     screen.wait_for("Once upon a time")
     screen.type("/cut" + ENTER)
@@ -308,8 +287,7 @@ def test_streaming_words_are_live_and_an_interrupted_partial_stays(spawn: Spawn)
     assert screen.text().count("Once upon a time") == 1
 
 
-def test_a_reply_becomes_scrollback_as_rendered_markdown(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_reply_becomes_scrollback_as_rendered_markdown(screen: Screen) -> None:
     screen.type("/stream" + ENTER)
     screen.wait_for("Once upon a time")
     screen.type("/md" + ENTER)
@@ -319,8 +297,7 @@ def test_a_reply_becomes_scrollback_as_rendered_markdown(spawn: Spawn) -> None:
     assert " • first" in screen.scrollback()
 
 
-def test_escape_sequences_of_a_model_are_shown_not_obeyed(spawn: Spawn) -> None:
-    screen = spawn()
+def test_escape_sequences_of_a_model_are_shown_not_obeyed(screen: Screen) -> None:
     screen.type("/hostile" + ENTER)
 
     screen.wait_for("before␛[2J␛[31m␛]0;title␇\\x9b5Aafter \\u202egnp.exe")
@@ -329,8 +306,7 @@ def test_escape_sequences_of_a_model_are_shown_not_obeyed(spawn: Spawn) -> None:
     assert b"\x1b]0;" not in screen.raw
 
 
-def test_a_tool_call_is_one_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_tool_call_is_one_line(screen: Screen) -> None:
     screen.type("/tool" + ENTER)
 
     screen.wait_for("✓ read_files(a.py) · 3 lines")
@@ -348,8 +324,7 @@ def test_without_colour_none_is_sent(spawn: Spawn) -> None:
 # --- questions --------------------------------------------------------------------------------
 
 
-def test_a_line_begun_under_a_question_answers_it(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_line_begun_under_a_question_answers_it(screen: Screen) -> None:
     screen.type("/ask" + ENTER)
     screen.wait_for("▸ #1 ada asks")
     screen.wait_for("│ 2 blue")
@@ -412,8 +387,7 @@ def test_typing_on_keeps_it_for_editing(overtaken: Screen) -> None:
     overtaken.wait_for("› use tabs!")
 
 
-def test_the_marked_question_of_several_is_answered(spawn: Spawn) -> None:
-    screen = spawn()
+def test_the_marked_question_of_several_is_answered(screen: Screen) -> None:
     screen.type("/two" + ENTER)
     screen.wait_for("▸ #1 ada asks")
     screen.type(TAB)
@@ -423,8 +397,7 @@ def test_the_marked_question_of_several_is_answered(spawn: Spawn) -> None:
     screen.wait_for("got 'second' question=q2")
 
 
-def test_a_refused_line_comes_back_with_the_reason(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_refused_line_comes_back_with_the_reason(screen: Screen) -> None:
     screen.type("/refuse" + ENTER)
     screen.wait_for("› /refuse")
     screen.type("green" + ENTER)
@@ -444,8 +417,7 @@ def test_a_refused_line_comes_back_with_the_reason(spawn: Spawn) -> None:
         ("n", "granted=False"),
     ],
 )
-def test_one_key_decides_on_an_approval(spawn: Spawn, key: str, decided: str) -> None:
-    screen = spawn()
+def test_one_key_decides_on_an_approval(screen: Screen, key: str, decided: str) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")
     assert '│ execute_terminal {"command":"rm -rf build"}' in screen.lines()
@@ -465,9 +437,8 @@ def test_one_key_decides_on_an_approval(spawn: Spawn, key: str, decided: str) ->
     ],
 )
 def test_enter_takes_the_choice_that_arrows_marked(
-    spawn: Spawn, arrows: tuple[str, ...], says: str, decided: str
+    screen: Screen, arrows: tuple[str, ...], says: str, decided: str
 ) -> None:
-    screen = spawn()
     screen.type("/approve" + ENTER)
     screen.wait_for("arrows mark one")
     assert "▸ y" not in screen.text()
@@ -481,8 +452,7 @@ def test_enter_takes_the_choice_that_arrows_marked(
     assert editor_line(screen) == "›"
 
 
-def test_escape_unmarks_a_choice(spawn: Spawn) -> None:
-    screen = spawn()
+def test_escape_unmarks_a_choice(screen: Screen) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")
     screen.type(DOWN)
@@ -496,8 +466,7 @@ def test_escape_unmarks_a_choice(spawn: Spawn) -> None:
     assert "decided" not in screen.text()
 
 
-def test_w_refuses_with_a_note(spawn: Spawn) -> None:
-    screen = spawn()
+def test_w_refuses_with_a_note(screen: Screen) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")
     screen.type("w")
@@ -518,8 +487,7 @@ def test_a_key_too_soon_after_the_card_is_text(spawn: Spawn) -> None:
     assert "decided" not in screen.text()
 
 
-def test_a_key_behind_other_text_is_text(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_key_behind_other_text_is_text(screen: Screen) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")
     screen.type("m")
@@ -531,8 +499,7 @@ def test_a_key_behind_other_text_is_text(spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("keys", ["\x1b[200~y\x1b[201~", "yes\r", "y\r"])
-def test_pasted_keys_never_approve(spawn: Spawn, keys: str) -> None:
-    screen = spawn()
+def test_pasted_keys_never_approve(screen: Screen, keys: str) -> None:
     screen.type("/approve" + ENTER)
     screen.wait_for("y once")
     screen.type(keys)
@@ -541,8 +508,7 @@ def test_pasted_keys_never_approve(spawn: Spawn, keys: str) -> None:
     assert "decided" not in screen.text()
 
 
-def test_a_command_can_be_changed_before_it_is_allowed(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_command_can_be_changed_before_it_is_allowed(screen: Screen) -> None:
     screen.type("/command make tset" + ENTER)
     screen.wait_for("y once · r for this run (exec: make tset)")
     assert "│ $ make tset" in screen.lines()
@@ -559,8 +525,7 @@ def test_a_command_can_be_changed_before_it_is_allowed(spawn: Spawn) -> None:
     assert editor_line(screen) == "›"
 
 
-def test_escape_leaves_a_command_as_it_was(spawn: Spawn) -> None:
-    screen = spawn()
+def test_escape_leaves_a_command_as_it_was(screen: Screen) -> None:
     screen.type("/command make" + ENTER)
     screen.wait_for("e edit")
     screen.type("e")
@@ -573,8 +538,7 @@ def test_escape_leaves_a_command_as_it_was(spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("keys", ["; rm -rf /\r", "\x1b[200~; rm -rf /\r\x1b[201~"])
-def test_a_pasted_command_is_never_a_yes(spawn: Spawn, keys: str) -> None:
-    screen = spawn()
+def test_a_pasted_command_is_never_a_yes(screen: Screen, keys: str) -> None:
     screen.type("/command make" + ENTER)
     screen.wait_for("e edit")
     screen.type("e")
@@ -616,8 +580,7 @@ def test_an_approval_its_card_holds_no_more_stands_in_full_above(
     screen.wait_until(stands_above)
 
 
-def test_no_key_approves_what_the_terminal_has_not_taken_in_full(spawn: Spawn) -> None:
-    screen = spawn()
+def test_no_key_approves_what_the_terminal_has_not_taken_in_full(screen: Screen) -> None:
     screen.type(f"/tall 3000{ENTER}")
     while not screen.is_at_rest():  # unread, the terminal takes only the beginning
         time.sleep(0.01)
@@ -675,8 +638,7 @@ def test_it_works_on_twenty_columns(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "›")
 
 
-def test_a_resize_redraws_and_keeps_the_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_resize_redraws_and_keeps_the_line(screen: Screen) -> None:
     screen.type("half typed")
     screen.wait_for("› half typed")
     screen.resize(50, 20)
@@ -688,9 +650,8 @@ def test_a_resize_redraws_and_keeps_the_line(spawn: Spawn) -> None:
 
 @pytest.mark.parametrize("word", ["❤️", "👩\u200d👧", "می\u200cخواهم", "क्\u200dष"])
 def test_joiners_of_scripts_and_emoji_are_no_garbage_under_the_cursor(
-    spawn: Spawn, word: str
+    screen: Screen, word: str
 ) -> None:
-    screen = spawn()
     screen.type(f"{word} x")
     screen.wait_until(lambda s: editor_line(s).endswith("x"))
     assert "\ufffd" not in editor_line(screen)
@@ -700,8 +661,7 @@ def test_joiners_of_scripts_and_emoji_are_no_garbage_under_the_cursor(
     screen.wait_until(lambda s: editor_line(s) in (f"› {word[0]}y", f"› {word[:2]}y"))
 
 
-def test_a_tiny_terminal_does_not_break_it(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_tiny_terminal_does_not_break_it(screen: Screen) -> None:
     screen.type("/stream" + ENTER)
     screen.wait_for("Once upon")
     screen.resize(3, 2)
@@ -712,8 +672,7 @@ def test_a_tiny_terminal_does_not_break_it(spawn: Spawn) -> None:
     screen.wait_for("got 'still here'")
 
 
-def test_control_keys_in_pasted_text_do_nothing_on_the_screen(spawn: Spawn) -> None:
-    screen = spawn()
+def test_control_keys_in_pasted_text_do_nothing_on_the_screen(screen: Screen) -> None:
     screen.paste("a\x1b[2Jb\u202ec")
     screen.type("!")
 

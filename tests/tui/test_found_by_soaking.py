@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from fake_desk import FORM, asked
 from prompt_toolkit.formatted_text import fragment_list_to_text
-from screen import CTRL_C, ENTER, UP, Spawn, editor_line
+from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line
 
 from midstream.tui.answering import Answering
 from midstream.tui.layout import toolkit_text
@@ -15,9 +15,8 @@ PAGE_UP, PAGE_DOWN = "\x1b[5~", "\x1b[6~"
 
 @pytest.mark.parametrize("end", [ENTER, CTRL_C])
 def test_a_line_left_for_the_history_is_in_it_once_another_is_sent_or_cleared(
-    spawn: Spawn, end: str
+    screen: Screen, end: str
 ) -> None:
-    screen = spawn()
     screen.type("an earlier line" + ENTER)
     screen.wait_for("got 'an earlier line'")
     screen.settle()
@@ -33,8 +32,7 @@ def test_a_line_left_for_the_history_is_in_it_once_another_is_sent_or_cleared(
     screen.wait_until(lambda s: editor_line(s) == "› never sent")
 
 
-def test_a_line_of_the_history_that_was_changed_and_left_is_in_it_too(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_line_of_the_history_that_was_changed_and_left_is_in_it_too(screen: Screen) -> None:
     screen.type("an earlier line" + ENTER)
     screen.wait_for("got 'an earlier line'")
     screen.settle()

@@ -18,7 +18,7 @@ def test_a_running_tool_shows_what_it_says_however_long_its_command_is() -> None
         call_id="c1", name="execute_terminal", arguments={"command": "make " * 40}, agent="ada"
     )
     live = LiveText()
-    live.add_progress("run", "c1", "compiling\n120 tests passed\n")
+    live.outputs.add("run", "c1", "compiling\n120 tests passed\n")
 
     [row] = live.shown([("run", call)], height=4, width=60)
 
@@ -130,7 +130,7 @@ def test_a_branchs_line_says_for_how_long_it_does_what_it_does() -> None:
 def test_a_branchs_line_shows_its_tool_and_what_that_says_last() -> None:
     live = LiveText()
     call = ToolCalled(call_id="c1", name="get", arguments={"at": "a"}, agent="dude", branch="left")
-    live.add_progress("r", "c1", "10 %\n20 %\n")
+    live.outputs.add("r", "c1", "10 %\n20 %\n")
 
     assert drawn(live, LEFT, RIGHT, calls=[call]) == [
         "⋯ left ▌ get(a) 20 %",

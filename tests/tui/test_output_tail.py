@@ -75,7 +75,7 @@ def region(*pieces: str, height: int = 8, width: int = 60) -> list[str]:
     )
     live = LiveText()
     for piece in pieces:
-        live.add_progress("r", "c1", piece)
+        live.outputs.add("r", "c1", piece)
     shown = live.shown([("r", call)], height=height, width=width)
     return ["".join(text for _, text in row) for row in shown]
 
@@ -124,14 +124,14 @@ def halted(
         call = f"c{number}"
         arguments = {"command": "make"}
         tell(ToolCalled(call_id=call, name="make", arguments=arguments, agent="ada", branch=place))
-        live.add_progress("r", call, text)
+        live.outputs.add("r", call, text)
     tell(Interrupted(epoch=1, text=None, leads_to="hold", agent="ada"))
     for number, place in enumerate(places):
         call = f"c{number}"
         tell(
             ToolReturned(call_id=call, name="make", outcome="unknown", result=result, branch=place)
         )
-        live.drop_call("r", call)
+        live.outputs.drop_call("r", call)
     blocks += narrator.settle()
     assert all(isinstance(block, Line) for block in blocks)
     return narrator, to_plain(block for block in blocks if isinstance(block, Line)).splitlines()

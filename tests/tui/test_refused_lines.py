@@ -19,9 +19,8 @@ def refused(screen: Screen, line: str) -> None:
 
 @pytest.mark.parametrize("keys", ["/diff", pasted("/diff")])
 def test_a_command_typed_behind_a_line_that_came_back_takes_its_place(
-    spawn: Spawn, keys: str
+    screen: Screen, keys: str
 ) -> None:
-    screen = spawn()
     refused(screen, "/redx")
     screen.type(keys)
     screen.wait_until(lambda s: editor_line(s) == "› /diff")
@@ -33,8 +32,7 @@ def test_a_command_typed_behind_a_line_that_came_back_takes_its_place(
     screen.wait_until(lambda s: editor_line(s) == "› /redx")
 
 
-def test_words_that_came_back_are_not_glued_to_a_command(spawn: Spawn) -> None:
-    screen = spawn()
+def test_words_that_came_back_are_not_glued_to_a_command(screen: Screen) -> None:
     screen.type("/refuse" + ENTER)
     screen.wait_for("› /refuse")
     screen.type("green" + ENTER)
@@ -46,8 +44,7 @@ def test_words_that_came_back_are_not_glued_to_a_command(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "› green")
 
 
-def test_a_folded_paste_that_came_back_is_kept_whole(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_folded_paste_that_came_back_is_kept_whole(screen: Screen) -> None:
     screen.type("/refuse" + ENTER)
     screen.wait_for("› /refuse")
     screen.type(pasted("many\n" * 8000))
@@ -65,16 +62,14 @@ def test_a_folded_paste_that_came_back_is_kept_whole(spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("keys", [" a/b", LEFT + RIGHT + " /b", "x\x7f/"])
-def test_a_line_that_came_back_is_mended_by_going_on(spawn: Spawn, keys: str) -> None:
-    screen = spawn()
+def test_a_line_that_came_back_is_mended_by_going_on(screen: Screen, keys: str) -> None:
     refused(screen, "/redx")
     screen.type(keys)
     shown = "› /redx" + keys.replace(LEFT + RIGHT, "").replace("x\x7f", "")
     screen.wait_until(lambda s: editor_line(s) == shown)
 
 
-def test_a_command_with_nothing_to_mend_is_for_up_only(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_command_with_nothing_to_mend_is_for_up_only(screen: Screen) -> None:
     screen.type("/redo" + ENTER)
     screen.wait_for("! nothing to redo")
     screen.settle()
@@ -105,8 +100,7 @@ def test_what_is_unknown_or_has_or_wants_an_argument_can_be_mended(line: str, ca
 # --- leaving ------------------------------------------------------------------------------------
 
 
-def test_the_offer_to_leave_ends_with_any_other_key(spawn: Spawn) -> None:
-    screen = spawn()
+def test_the_offer_to_leave_ends_with_any_other_key(screen: Screen) -> None:
     for other in ("?", UP, "\x1b[24~", "\x0f"):
         screen.type(CTRL_C)
         screen.wait_for("Ctrl-C again leaves")

@@ -35,7 +35,7 @@ def told(narrator: Narrator, *facts: AnyFact, every_s: float = 0.0) -> str:
 def ran(result: str, outcome: Outcome = "completed", *, is_verbose: bool = False) -> list[str]:
     """Return what is told below the line of a command that printed this."""
     narrator = Narrator(with_cards=True)
-    narrator.is_verbose = is_verbose
+    narrator.agents.is_verbose = is_verbose
     end = ToolReturned(call_id="c1", name="execute_terminal", outcome=outcome, result=result)
     first, *below = told(narrator, CALLED, end).splitlines()
     assert first[2:].startswith("execute_terminal(make)")
@@ -128,7 +128,7 @@ def test_the_last_result_can_be_had_in_full() -> None:
 
 def test_asked_again_it_is_the_one_before_then_none_then_the_last() -> None:
     narrator = Narrator(with_cards=True)
-    narrator.thought("r", "ada", "Hm, let me see.")
+    narrator.agents.thought("r", "", "ada", "Hm, let me see.")
     told(narrator, AgentResponded(agent="ada", text="Well."), CALLED, RETURNED)
 
     first = plain(narrator.last_in_full())
@@ -156,8 +156,8 @@ def test_what_a_halt_cut_can_be_had_too() -> None:
 
 def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
     narrator = Narrator(with_cards=True)
-    narrator.is_verbose = True
-    narrator.thought("r", "ada", "Hm.\nWell.")
+    narrator.agents.is_verbose = True
+    narrator.agents.thought("r", "", "ada", "Hm.\nWell.")
 
     story = told(narrator, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
     assert story == (

@@ -59,8 +59,7 @@ def test_tab_queues_the_line_and_it_stands_above_the_prompt_with_its_fate(
     screen.wait_for("policy=queue")
 
 
-def test_tab_still_completes_what_can_be_completed(spawn: Spawn) -> None:
-    screen = spawn()
+def test_tab_still_completes_what_can_be_completed(screen: Screen) -> None:
     sends(screen, "/busy")
     screen.type("/wor")
     screen.settle()
@@ -69,8 +68,7 @@ def test_tab_still_completes_what_can_be_completed(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "› /workflow")
 
 
-def test_a_tab_in_a_paste_without_brackets_sends_nothing(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_tab_in_a_paste_without_brackets_sends_nothing(screen: Screen) -> None:
     sends(screen, "/busy")
     screen.type("one\ttwo\tthree")
     screen.settle()
@@ -78,8 +76,7 @@ def test_a_tab_in_a_paste_without_brackets_sends_nothing(spawn: Spawn) -> None:
     assert "policy=queue" not in screen.text()
 
 
-def test_ctrl_enter_joins_the_running_turn_and_alone_just_sends(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_enter_joins_the_running_turn_and_alone_just_sends(screen: Screen) -> None:
     screen.type("hello" + CTRL_ENTER)
     screen.wait_for("got 'hello'")
     assert "policy" not in screen.text()
@@ -90,8 +87,7 @@ def test_ctrl_enter_joins_the_running_turn_and_alone_just_sends(spawn: Spawn) ->
     screen.wait_for("⏳ in German · joins the next request of ada")
 
 
-def test_up_takes_the_newest_waiting_line_back_and_esc_withdraws_it(spawn: Spawn) -> None:
-    screen = spawn()
+def test_up_takes_the_newest_waiting_line_back_and_esc_withdraws_it(screen: Screen) -> None:
     sends(screen, "/busy")
     for line in ("first words", "second words"):
         screen.type(line)
@@ -109,8 +105,7 @@ def test_up_takes_the_newest_waiting_line_back_and_esc_withdraws_it(spawn: Spawn
     screen.wait_for("halted")
 
 
-def test_esc_where_nothing_runs_withdraws_the_newest_waiting_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_esc_where_nothing_runs_withdraws_the_newest_waiting_line(screen: Screen) -> None:
     sends(screen, "/busy")
     screen.type("for later")
     screen.settle()
@@ -141,8 +136,7 @@ def test_arrows_mark_a_choice_and_enter_answers_with_it(spawn: Spawn, cols: int)
     screen.wait_for("✓ #1 Which colour?  blue")
 
 
-def test_a_number_of_two_digits_marks_as_it_is_typed(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_number_of_two_digits_marks_as_it_is_typed(screen: Screen) -> None:
     sends(screen, "/list", "▸ #1 ada asks")
     screen.type("1")
     screen.wait_until(lambda s: "│▸1 choice 1" in s.lines())
@@ -167,8 +161,7 @@ def test_an_arrow_or_a_number_counts_only_once_the_card_has_been_there(spawn: Sp
     assert editor_line(screen) == "› 2"
 
 
-def test_an_enter_typed_ahead_answers_nothing(spawn: Spawn) -> None:
-    screen = spawn()
+def test_an_enter_typed_ahead_answers_nothing(screen: Screen) -> None:
     sends(screen, "/ask", "│ 2 blue")
     screen.type(DOWN + ENTER + "x")
     screen.settle()
@@ -177,8 +170,7 @@ def test_an_enter_typed_ahead_answers_nothing(spawn: Spawn) -> None:
     assert editor_line(screen) == "› x"
 
 
-def test_esc_marks_nothing_any_more_before_it_stops_the_turn(spawn: Spawn) -> None:
-    screen = spawn()
+def test_esc_marks_nothing_any_more_before_it_stops_the_turn(screen: Screen) -> None:
     sends(screen, "/busy")
     sends(screen, "/ask", "│ 2 blue")
     screen.type(DOWN)
@@ -191,8 +183,7 @@ def test_esc_marks_nothing_any_more_before_it_stops_the_turn(spawn: Spawn) -> No
     assert "halted" not in screen.text()
 
 
-def test_several_are_picked_with_space_or_typed(spawn: Spawn) -> None:
-    screen = spawn()
+def test_several_are_picked_with_space_or_typed(screen: Screen) -> None:
     sends(screen, "/several", "│ 1 [ ] tests")
     for key in (DOWN, " ", DOWN, " "):
         screen.type(key)
@@ -243,8 +234,7 @@ def test_a_form_is_filled_in_one_field_after_the_other(spawn: Spawn, cols: int, 
     screen.wait_until(lambda s: editor_line(s) == "›")
 
 
-def test_up_goes_back_and_esc_leaves_with_everything_kept(spawn: Spawn) -> None:
-    screen = spawn()
+def test_up_goes_back_and_esc_leaves_with_everything_kept(screen: Screen) -> None:
     open_form(screen)
     screen.type("bug" + ENTER)
     screen.wait_until(lambda s: editor_line(s).startswith("lines ›"))
@@ -265,16 +255,14 @@ def test_up_goes_back_and_esc_leaves_with_everything_kept(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "note › half a no")
 
 
-def test_one_line_and_json_still_answer_a_form(spawn: Spawn) -> None:
-    screen = spawn()
+def test_one_line_and_json_still_answer_a_form(screen: Screen) -> None:
     sends(screen, "/form", "Enter: one by one")
     screen.type("kind=bug lines=1" + ENTER)
 
     screen.wait_for("got 'kind=bug lines=1' question=q3")
 
 
-def test_commands_work_while_a_form_is_open(spawn: Spawn) -> None:
-    screen = spawn()
+def test_commands_work_while_a_form_is_open(screen: Screen) -> None:
     open_form(screen)
     screen.type("/busy")
     wait_bottom(screen, "⏎ runs the command")
@@ -285,9 +273,8 @@ def test_commands_work_while_a_form_is_open(spawn: Spawn) -> None:
 
 
 def test_a_form_whose_question_closes_keeps_what_is_being_typed(
-    spawn: Spawn, tmp_path: Path
+    screen: Screen, tmp_path: Path
 ) -> None:
-    screen = spawn()
     sends(screen, f"/gone {tmp_path / 'now'}")
     open_form(screen)
     screen.type("bug" + ENTER)
@@ -304,9 +291,8 @@ def test_a_form_whose_question_closes_keeps_what_is_being_typed(
 
 
 def test_a_form_whose_question_closes_while_nothing_is_typed_leaves_it_to_up(
-    spawn: Spawn, tmp_path: Path
+    screen: Screen, tmp_path: Path
 ) -> None:
-    screen = spawn()
     sends(screen, f"/gone {tmp_path / 'now'}")
     open_form(screen)
     screen.type("bug" + ENTER)
@@ -319,8 +305,7 @@ def test_a_form_whose_question_closes_while_nothing_is_typed_leaves_it_to_up(
     screen.wait_until(lambda s: editor_line(s) == "› kind=bug")
 
 
-def test_an_answer_that_does_not_fit_as_a_whole_comes_back_into_the_form(spawn: Spawn) -> None:
-    screen = spawn()
+def test_an_answer_that_does_not_fit_as_a_whole_comes_back_into_the_form(screen: Screen) -> None:
     sends(screen, "/refuse")
     open_form(screen)
     for value, after in (("bug", "lines ›"), ("1", "note ›"), ("slow", "send it?")):
@@ -335,16 +320,14 @@ def test_an_answer_that_does_not_fit_as_a_whole_comes_back_into_the_form(spawn: 
     screen.wait_for("✓ #3 What is it?")
 
 
-def test_a_question_mark_is_a_fields_first_character(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_question_mark_is_a_fields_first_character(screen: Screen) -> None:
     open_form(screen)
     screen.type("?")
 
     screen.wait_until(lambda s: editor_line(s) == "kind › ?")
 
 
-def test_ctrl_c_on_an_empty_field_leaves_the_form_and_not_the_console(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_c_on_an_empty_field_leaves_the_form_and_not_the_console(screen: Screen) -> None:
     open_form(screen)
     screen.type(CTRL_C)
 
@@ -355,8 +338,7 @@ def test_ctrl_c_on_an_empty_field_leaves_the_form_and_not_the_console(spawn: Spa
 # --- several questions --------------------------------------------------------------------------
 
 
-def test_tab_on_an_empty_line_marks_the_next_of_several_cards(spawn: Spawn) -> None:
-    screen = spawn()
+def test_tab_on_an_empty_line_marks_the_next_of_several_cards(screen: Screen) -> None:
     sends(screen, "/two", "▸ #1 ada asks")
     assert "? #2 ada asks" in screen.text()
     screen.type(TAB)
@@ -367,8 +349,9 @@ def test_tab_on_an_empty_line_marks_the_next_of_several_cards(spawn: Spawn) -> N
     screen.wait_for("got 'yes' question=q2")
 
 
-def test_a_card_never_takes_over_a_line_that_was_being_typed(spawn: Spawn, tmp_path: Path) -> None:
-    screen = spawn()
+def test_a_card_never_takes_over_a_line_that_was_being_typed(
+    screen: Screen, tmp_path: Path
+) -> None:
     sends(screen, f"/later {tmp_path / 'now'}")
     screen.type("2")
     screen.settle()
@@ -384,8 +367,7 @@ def test_a_card_never_takes_over_a_line_that_was_being_typed(spawn: Spawn, tmp_p
 # --- the terminal -------------------------------------------------------------------------------
 
 
-def test_the_terminal_is_asked_to_tell_ctrl_enter_and_told_when_it_is_over(spawn: Spawn) -> None:
-    screen = spawn()
+def test_the_terminal_is_asked_to_tell_ctrl_enter_and_told_when_it_is_over(screen: Screen) -> None:
     assert b"\x1b[>4;1m" in screen.raw
     sends(screen, "/exit")
     screen.wait_exit()

@@ -16,6 +16,7 @@ from screen import (
     ESC,
     TAB,
     UP,
+    Screen,
     Spawn,
     editor_line,
     is_running,
@@ -38,8 +39,7 @@ def test_a_question_mark_shows_every_key_whole(spawn: Spawn, cols: int) -> None:
         assert " ".join(row.does.replace("`", "").split()) in shown
 
 
-def test_ctrl_z_types_nothing_and_says_once_what_to_do_instead(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_z_types_nothing_and_says_once_what_to_do_instead(screen: Screen) -> None:
     screen.type("ab" + CTRL_Z + CTRL_Z + "c")
     screen.wait_until(lambda s: editor_line(s) == "› abc")
     screen.settle()
@@ -71,8 +71,7 @@ def test_an_at_sign_offers_files_and_tab_takes_one(spawn: Spawn, cols: int) -> N
     )
 
 
-def test_tab_goes_through_the_files_and_esc_closes_the_choices(spawn: Spawn) -> None:
-    screen = spawn()
+def test_tab_goes_through_the_files_and_esc_closes_the_choices(screen: Screen) -> None:
     screen.type("@src")
     screen.wait_for("@src/other.py")
     screen.type(TAB)
@@ -85,8 +84,7 @@ def test_tab_goes_through_the_files_and_esc_closes_the_choices(spawn: Spawn) -> 
     assert "halted" not in screen.text()
 
 
-def test_no_file_is_offered_in_an_address_of_mail(spawn: Spawn) -> None:
-    screen = spawn()
+def test_no_file_is_offered_in_an_address_of_mail(screen: Screen) -> None:
     screen.type("mail me@src")
     screen.settle()
 
@@ -121,8 +119,7 @@ def test_a_command_of_the_persons_own_runs_and_its_output_is_offered(
     assert "⏎ adds" not in screen.text()
 
 
-def test_tab_completes_a_path_in_a_command_and_never_by_itself(spawn: Spawn) -> None:
-    screen = spawn()
+def test_tab_completes_a_path_in_a_command_and_never_by_itself(screen: Screen) -> None:
     screen.type("!cat app")
     screen.settle()
     assert "file" not in screen.text()
@@ -131,15 +128,13 @@ def test_tab_completes_a_path_in_a_command_and_never_by_itself(spawn: Spawn) -> 
     screen.wait_until(lambda s: editor_line(s) == "› !cat src/app.py")
 
 
-def test_a_command_that_fails_says_so(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_command_that_fails_says_so(screen: Screen) -> None:
     screen.type("!exit 3" + ENTER)
 
     screen.wait_for("[exit code 3]")
 
 
-def test_a_command_that_went_well_and_printed_nothing_offers_nothing(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_command_that_went_well_and_printed_nothing_offers_nothing(screen: Screen) -> None:
     screen.type("!true" + ENTER)
     screen.wait_for("[exit code 0]")
     screen.settle()
@@ -148,8 +143,7 @@ def test_a_command_that_went_well_and_printed_nothing_offers_nothing(spawn: Spaw
     assert editor_line(screen) == "›"
 
 
-def test_output_comes_as_it_is_made_and_esc_ends_the_command(spawn: Spawn) -> None:
-    screen = spawn()
+def test_output_comes_as_it_is_made_and_esc_ends_the_command(screen: Screen) -> None:
     screen.type("/busy" + ENTER)
     screen.type("!echo first; printf half; exec sleep 1000" + ENTER)
     screen.wait_for("┆ first")
@@ -164,8 +158,7 @@ def test_output_comes_as_it_is_made_and_esc_ends_the_command(spawn: Spawn) -> No
     screen.wait_for("halted")
 
 
-def test_ctrl_c_ends_the_command_and_leaves_nothing(spawn: Spawn) -> None:
-    screen = spawn()
+def test_ctrl_c_ends_the_command_and_leaves_nothing(screen: Screen) -> None:
     screen.type("!exec sleep 1000" + ENTER)
     screen.wait_for("Esc ends it")
     screen.type(CTRL_C)
@@ -174,8 +167,7 @@ def test_ctrl_c_ends_the_command_and_leaves_nothing(spawn: Spawn) -> None:
     assert "Ctrl-C again leaves" not in screen.text()
 
 
-def test_leaving_kills_the_command(spawn: Spawn) -> None:
-    screen = spawn()
+def test_leaving_kills_the_command(screen: Screen) -> None:
     screen.type("!trap '' INT TERM; echo pid $$; sleep 1000; sleep 1000" + ENTER)
     screen.wait_for("┆ pid ")
     pid = next(int(line.split()[-1]) for line in screen.scrollback() if line.startswith("┆ pid "))
@@ -185,8 +177,7 @@ def test_leaving_kills_the_command(spawn: Spawn) -> None:
     assert not is_running(pid)
 
 
-def test_one_command_at_a_time_the_other_stays_in_the_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_one_command_at_a_time_the_other_stays_in_the_line(screen: Screen) -> None:
     screen.type("!exec sleep 1000" + ENTER)
     screen.wait_for("Esc ends it")
     screen.type("!echo two" + ENTER)
@@ -195,8 +186,7 @@ def test_one_command_at_a_time_the_other_stays_in_the_line(spawn: Spawn) -> None
     assert editor_line(screen) == "› !echo two"
 
 
-def test_an_exclamation_mark_alone_adds_the_last_output(spawn: Spawn) -> None:
-    screen = spawn()
+def test_an_exclamation_mark_alone_adds_the_last_output(screen: Screen) -> None:
     screen.type("!" + ENTER)
     screen.wait_for("No command of yours has run yet")
     screen.type("!echo one" + ENTER)
@@ -208,8 +198,7 @@ def test_an_exclamation_mark_alone_adds_the_last_output(spawn: Spawn) -> None:
     screen.wait_until(lambda s: editor_line(s) == "› [output 1 line #1]")
 
 
-def test_an_exclamation_mark_alone_keeps_what_was_changed_in_the_history(spawn: Spawn) -> None:
-    screen = spawn()
+def test_an_exclamation_mark_alone_keeps_what_was_changed_in_the_history(screen: Screen) -> None:
     screen.type("one" + ENTER)
     screen.wait_for("got 'one'")
     screen.type(UP)
@@ -223,8 +212,7 @@ def test_an_exclamation_mark_alone_keeps_what_was_changed_in_the_history(spawn: 
     screen.wait_until(lambda s: editor_line(s) == "› one two")
 
 
-def test_alt_and_exclamation_mark_adds_it_to_what_is_typed_already(spawn: Spawn) -> None:
-    screen = spawn()
+def test_alt_and_exclamation_mark_adds_it_to_what_is_typed_already(screen: Screen) -> None:
     screen.type("!echo one" + ENTER)
     screen.wait_for("⏎ adds it to your words")
     screen.type("explain")
@@ -246,15 +234,13 @@ def test_a_key_pressed_before_the_offer_was_read_does_not_take_it(spawn: Spawn) 
     screen.wait_for("got 'words'")
 
 
-def test_two_exclamation_marks_begin_a_text(spawn: Spawn) -> None:
-    screen = spawn()
+def test_two_exclamation_marks_begin_a_text(screen: Screen) -> None:
     screen.type("!!important" + ENTER)
 
     screen.wait_for("got '!important'")
 
 
-def test_a_command_with_a_folded_paste_in_it_does_not_run_unseen(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_command_with_a_folded_paste_in_it_does_not_run_unseen(screen: Screen) -> None:
     screen.type("!cat <<X ")
     screen.paste("x\n" * 100)
     screen.wait_for("[pasted 101 lines #1]")
@@ -283,8 +269,7 @@ def test_a_folded_paste_is_shown_in_full_by_a_key(spawn: Spawn) -> None:
     )
 
 
-def test_a_paste_too_long_for_the_line_stays_folded(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_paste_too_long_for_the_line_stays_folded(screen: Screen) -> None:
     screen.paste("x" * 30_000)
     screen.wait_for("[pasted 30000 characters #1]")
     screen.type(CTRL_T)
@@ -436,16 +421,14 @@ def test_in_vi_a_key_decides_in_either_mode_and_is_no_text_among_commands(spawn:
     assert editor_line(screen) == ":"
 
 
-def test_a_line_made_a_comment_stays_in_the_line(spawn: Spawn) -> None:
-    screen = spawn()
+def test_a_line_made_a_comment_stays_in_the_line(screen: Screen) -> None:
     screen.type("some words\x1b#")
     screen.wait_until(lambda s: editor_line(s) == "› #some words")
     screen.type(ENTER)
     screen.wait_for("got '#some words'")
 
 
-def test_colours_among_the_keys_are_no_mouse(spawn: Spawn) -> None:
-    screen = spawn()
+def test_colours_among_the_keys_are_no_mouse(screen: Screen) -> None:
     screen.type("red \x1b[31mand\x1b[0m plain")
     screen.wait_until(lambda s: editor_line(s) == "› red and plain")
     screen.settle()

@@ -225,7 +225,7 @@ def test_what_streams_stays_in_its_rows(attack: str) -> None:
     call = ToolCalled(call_id="c", name=ALL[attack], arguments={"a": ALL[attack]}, agent="ada")
     for char in ALL[attack]:
         live.add_words("r", "ada", char)
-        live.add_progress("r", "c", char)
+        live.outputs.add("r", "c", char)
 
     found = live.shown([("r", call)], height=8, width=40)
 
