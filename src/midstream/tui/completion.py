@@ -8,7 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer, CompletionState
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    get_common_complete_suffix,
+)
 from prompt_toolkit.document import Document
 
 from midstream.core.mentions import asked_for, mention_before
@@ -144,8 +149,7 @@ def complete(buffer: Buffer, words: Words) -> None:
             buffer.complete_next()
         return
     found = list(words.get_completions(buffer.document, CompleteEvent()))
-    rests = [item.text[-item.start_position :] for item in found]
-    common = _common_beginning(rests)
+    common = get_common_complete_suffix(buffer.document, found)
     if common:
         buffer.insert_text(common)
     elif len(found) > 1 and buffer.complete_state is not None:
@@ -189,14 +193,3 @@ async def _find_more(
         buffer.on_completions_changed.fire()
     elif state.complete_index is None:
         buffer.go_to_completion(0)
-
-
-def _common_beginning(texts: list[str]) -> str:
-    if not texts:
-        return ""
-    first, last = min(texts), max(texts)
-    length = next(
-        (n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]),
-        len(first),
-    )
-    return first[:length]

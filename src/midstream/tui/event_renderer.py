@@ -77,9 +77,10 @@ class Narrator:
         self._halts = Halts()
         self._branches = Branches()
         outputs = Outputs() if outputs is None else outputs
-        self._agents = AgentStory(self._branches, self._halts, outputs)
+        self.agents = AgentStory(self._branches, self._halts, outputs)
+        """What is told of agents; it is told what streams, too."""
         self._talk = TalkStory(
-            self._branches, self._halts, with_cards=with_cards, cut=self._agents.cut
+            self._branches, self._halts, with_cards=with_cards, cut=self.agents.cut
         )
         self._broken: dict[tuple[str, str], str] = {}
         self._tally = Tally()
@@ -90,33 +91,16 @@ class Narrator:
         self._behind: dict[str, deque[Block]] = {}
         self._gone: dict[str, None] = {}
 
-    @property
-    def is_verbose(self) -> bool:
-        """Whether tool results and reasoning are told in full."""
-        return self._agents.is_verbose
-
-    @is_verbose.setter
-    def is_verbose(self, is_verbose: bool) -> None:
-        self._agents.is_verbose = is_verbose
-
-    def streamed(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
-        """Remember words that were shown as they came, in case they are cut."""
-        self._agents.streamed(run, branch, agent, text)
-
-    def thought(self, run: str, agent: str, text: str, *, branch: str = "") -> None:
-        """Remember a piece of a model's reasoning, which may be asked for."""
-        self._agents.thought(run, branch, agent, text)
-
     def printed(self, run: str, asked: Question) -> None:
         """Hear that a question stands in full in the scrollback, with what its call would change."""
-        self._agents.asked(run, asked, stays=True)
+        self.agents.asked(run, asked, stays=True)
 
     def last_in_full(self) -> list[Block]:
         """Return what runs did that ended out of sight; asked again, the last tool result or
         reasoning in full; then the one before it.
         """
         ended = [block for run in [*self._gone] for block in self.kept(run)]
-        return ended or self._agents.last_in_full()
+        return ended or self.agents.last_in_full()
 
     def kept(self, run: str) -> list[Block]:
         """Return what a run did while it was out of sight, to be shown now."""
@@ -147,7 +131,7 @@ class Narrator:
     def open_calls(self) -> list[tuple[str, e.ToolCalled]]:
         """Return the tool calls that run, each with its run, the oldest first."""
         return [
-            (run, call) for run, call in self._agents.calls() if call.name != REQUEST_USERS_INPUT
+            (run, call) for run, call in self.agents.calls() if call.name != REQUEST_USERS_INPUT
         ]
 
     def begun(self) -> list[Block]:
@@ -189,7 +173,7 @@ class Narrator:
 
     def settle(self) -> list[Block]:
         """Return what waits for nothing any more: branches that began, interruptions."""
-        running = [(run, call.branch) for run, call in self._agents.calls()]
+        running = [(run, call.branch) for run, call in self.agents.calls()]
         found = self.begun()
         for run, halt in self._halts.idle(running):
             self._behind.get(run, found).extend(self._halted(run, halt))
@@ -205,7 +189,7 @@ class Narrator:
                 text = f"The listener {event.listener} failed: {event.error}"
                 return [*own_words(text, "warning")]
             case FileChanged():
-                self._agents.changed(run, event)
+                self.agents.changed(run, event)
                 return []
             case AgentThinking(status=status) if status:
                 words = own_words(f"{event.agent}: {status}", "note")
@@ -228,17 +212,17 @@ class Narrator:
             case e.StateTransition():
                 return self._moved(run, fact)
             case e.AgentResponded():
-                return self._agents.responded(run, fact)
+                return self.agents.responded(run, fact)
             case e.AgentFailed():
-                return self._agents.failed(run, fact)
+                return self.agents.failed(run, fact)
             case e.ToolCalled():
-                self._agents.called(run, fact, at)
+                self.agents.called(run, fact, at)
                 return []
             case e.ToolReturned():
-                return self._agents.returned(run, fact, at)
+                return self.agents.returned(run, fact, at)
             case e.QuestionAsked():
                 # A card goes with its answer; without one what is changed after a yes stands here.
-                self._agents.asked(run, fact, stays=not self._with_cards)
+                self.agents.asked(run, fact, stays=not self._with_cards)
                 return self._talk.asked(run, fact)
             case e.QuestionAnswered() | e.QuestionSuperseded() | e.QuestionExpired():
                 return self._talk.closed(run, fact)
@@ -251,7 +235,7 @@ class Narrator:
             case e.Interrupted():
                 return self._talk.interrupted(run, fact, is_chat=run in self._chats)
             case e.ReplyCut():
-                said = self._agents.cut(run, fact.branch, fact.agent, fact.partial)
+                said = self.agents.cut(run, fact.branch, fact.agent, fact.partial)
                 if not fact.reason:
                     return said
                 notice = own_words(f"{fact.reason} {fact.agent} is asked to go on.", "warning")
@@ -261,7 +245,7 @@ class Narrator:
                     return [Line((("1", "result"),), SPEAKER, "1"), Words(fact.text)]
                 return self._branches.labelled(run, fact.branch, own_words(fact.text, "note"))
             case e.StateFailed():
-                failed = self._agents.failure(run, fact.branch)
+                failed = self.agents.failure(run, fact.branch)
                 told = failed or self._broken.pop((run, fact.branch), "")
                 is_known = bool(told) and told in fact.error
                 return self._branches.labelled(run, fact.branch, trouble(fact, is_known=is_known))
@@ -308,7 +292,7 @@ class Narrator:
             return []
         if fact.branch and (not fact.source or fact.target == STOP):
             return []  # That it began and that it ended have lines of their own.
-        if not self.is_verbose:
+        if not self.agents.is_verbose:
             return []  # Where a run is stands in the bottom line; the way there is for its author.
         return self._branches.labelled(run, fact.branch, [transition(fact)])
 
@@ -331,7 +315,7 @@ class Narrator:
     ) -> list[Block]:
         is_done = isinstance(fact, e.BranchFinished)
         took_s = self._branches.end(run, fact.branch, at, is_done=is_done)
-        told = self._agents.failure(run, fact.branch)
+        told = self.agents.failure(run, fact.branch)
         details = ""
         said: list[Line] = []
         if isinstance(fact, e.BranchStopped):
@@ -353,10 +337,10 @@ class Narrator:
     def _ended(
         self, run: str, fact: e.RunFinished | e.RunFailed | e.RunStopped, at: float
     ) -> list[Block]:
-        told = self._agents.failure(run, "")
+        told = self.agents.failure(run, "")
         for key in [key for key in self._broken if key[0] == run]:
             del self._broken[key]
-        self._agents.forget(run)
+        self.agents.forget(run)
         self._talk.forget(run)
         self._branches.forget(run)
         spent = self._tally.told(run, at)

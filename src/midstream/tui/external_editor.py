@@ -18,7 +18,9 @@ from prompt_toolkit.application.run_in_terminal import in_terminal
 from midstream.config.portable import O_CLOEXEC
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.system.offloop import in_thread
+from midstream.tui.display import Display
 from midstream.tui.editor import Editor
+from midstream.tui.scrollback import Scrollback
 
 _ELSE: Final = ("sensible-editor", "nano", "vim", "vi")
 _MAX_CHARS: Final = 10_000_000
@@ -100,25 +102,21 @@ _LOOK_S: Final = 0.01
 class Outside:
     """Hands the terminal to the person's editor, and takes it back.
 
-    Args:
-        editor: holds the line.
-        covered: hears, when the editor has ended, that what was drawn is not on the screen any more.
-        is_congested: whether the terminal has not taken yet what it was sent.
-        say: tells what went wrong.
+    `covered` hears, when the editor has ended, that what was drawn is not on the screen any more.
     """
 
     def __init__(
         self,
         editor: Editor,
+        display: Display,
+        scrollback: Scrollback,
         *,
         covered: Callable[[], None],
-        is_congested: Callable[[], bool],
-        say: Callable[[str], None],
     ) -> None:
         self._editor = editor
+        self._display = display
+        self._scrollback = scrollback
         self._covered = covered
-        self._is_congested = is_congested
-        self._say = say
         self._under_way: asyncio.Task[None] | None = None
 
     @property
@@ -126,11 +124,11 @@ class Outside:
         """Return whether the person's editor has the terminal."""
         return self._under_way is not None
 
-    def open(self, tasks: asyncio.TaskGroup, *, terminal: int) -> None:
+    def open(self, tasks: asyncio.TaskGroup) -> None:
         """Open the line in the editor; nothing happens where it is open already."""
         if self._under_way is None:
             self._editor.is_away = True
-            self._under_way = tasks.create_task(self._seen_to_its_end(terminal))
+            self._under_way = tasks.create_task(self._seen_to_its_end())
             self._under_way.add_done_callback(self._back)
 
     def close(self) -> None:
@@ -142,21 +140,21 @@ class Outside:
         self._under_way = None
         self._editor.is_away = False
 
-    async def _seen_to_its_end(self, terminal: int) -> None:
+    async def _seen_to_its_end(self) -> None:
         try:
-            await self._open(terminal)
+            await self._open()
         except MidstreamError as error:
-            self._say(str(error))
+            self._scrollback.say(str(error), kind="warning")
         except Exception as error:
-            self._say(f"{type(error).__name__}: {error}")
+            self._scrollback.say(f"{type(error).__name__}: {error}", kind="warning")
 
-    async def _open(self, terminal: int) -> None:
+    async def _open(self) -> None:
         argv = editor_command(os.environ)
         text = self._editor.unfolded()
         async with in_terminal():
             try:
                 await self._written()
-                changed = await edited(text, argv, terminal=terminal)
+                changed = await edited(text, argv, terminal=self._display.fileno())
                 if changed != text:
                     self._editor.replace(changed)
             finally:
@@ -165,6 +163,6 @@ class Outside:
     async def _written(self) -> None:
         """Return when the terminal has what was drawn before: the editor draws by itself."""
         for _ in range(_LOOKS):
-            if not self._is_congested():
+            if not self._display.is_congested:
                 return
             await asyncio.sleep(_LOOK_S)

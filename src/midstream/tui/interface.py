@@ -36,7 +36,7 @@ from midstream.tui.desktop import AWAY_S, Calls, folder_name
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.editor import Editor
-from midstream.tui.event_lines import Kind, typed
+from midstream.tui.event_lines import Kind
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.exit_keys import Leaving
 from midstream.tui.external_editor import Outside
@@ -139,19 +139,8 @@ class ConsoleInterface:
             self.editor.buffer.on_text_changed += lambda _: self._edited()
             self.editor.emptied = self._edited
         self._undelivered = Undelivered(self.editor, self._scrollback)
-        self._own = OwnShell(
-            self.editor,
-            show=lambda lines: self._scrollback.add([*lines]),
-            echo=lambda line: self._scrollback.add([*typed(line.shown)]),
-            say=lambda text: self.say(text, kind="warning"),
-            changed=self.refresh,
-        )
-        self._outside = Outside(
-            self.editor,
-            covered=self._covered,
-            is_congested=lambda: self._display.is_congested,
-            say=lambda text: self.say(text, kind="warning"),
-        )
+        self._own = OwnShell(self.editor, self._scrollback)
+        self._outside = Outside(self.editor, self._display, self._scrollback, covered=self._covered)
         self._leaving = Leaving(
             self._dialog, self._display, self._outside, self._scrollback, leave_s=leave_s
         )
@@ -195,7 +184,7 @@ class ConsoleInterface:
         if what == "last":
             self._scrollback.add(self._narrator.last_in_full())
         else:
-            self._narrator.is_verbose = what == "on"
+            self._narrator.agents.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files; see `UI.show_changes`."""

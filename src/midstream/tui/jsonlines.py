@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from midstream.app.ui import Console, InFull, Submitted
+from midstream.app.ui import Console, InFull
 from midstream.core.notices import Envelope, to_dict
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -14,8 +14,8 @@ from midstream.language.names import Json
 from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import Kind
-from midstream.tui.pipes import QueueWriter
-from midstream.tui.plain_lines import STDIN, STDOUT, LineReader, PlainFace, unread
+from midstream.tui.pipes import STDIN, STDOUT, LineReader, QueueWriter
+from midstream.tui.plain_lines import PlainFace
 from midstream.views.side_effects import ChangedFile
 
 
@@ -27,7 +27,9 @@ class JsonFace:
 
     def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
         """Make one over two file descriptors, which stay open."""
-        self._reader = LineReader(stdin, taking=lambda line: None, told=self._told)
+        self._reader = LineReader(
+            stdin, taking=lambda line: None, warn=lambda text: self.say(text, kind="warning")
+        )
         self._writer = QueueWriter(stdout, on_broken=self._broken)
         self._tell_lost: Callable[[], None] = _nobody
 
@@ -100,11 +102,6 @@ class JsonFace:
     def _broken(self) -> None:
         self._reader.stop()
         self._tell_lost()
-
-    def _told(self, line: str, result: Submitted) -> None:
-        text = unread(line, result)
-        if text:
-            self.say(text, kind="warning")
 
     def _write(self, value: dict[str, Json]) -> None:
         try:

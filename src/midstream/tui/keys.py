@@ -242,4 +242,4 @@ def unfold(at: Prompt) -> None:
 def edit_outside(at: Prompt) -> None:
     """Open the line in the person's own editor."""
     if at.under_way.tasks is not None:
-        at.outside.open(at.under_way.tasks, terminal=at.display.fileno())
+        at.outside.open(at.under_way.tasks)

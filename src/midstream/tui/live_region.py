@@ -7,7 +7,7 @@ in the background nothing streams: they have their line.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from midstream.core.conversation import tokens_in
@@ -69,34 +69,24 @@ class LiveText:
             self._streamed[key] = self._streamed.get(key, 0) + len(text)
         self._thoughts[key] = (self._thoughts.get(key, "") + text)[-400:]
 
-    def add_progress(self, run: str, call_id: str, text: str) -> None:
-        """Add output of a running tool; its last lines are shown."""
-        self.outputs.add(run, call_id, text)
-
     def drop_agent(self, run: str, agent: str, *, branch: str = "") -> None:
         """Forget an agent: its words are scrollback now."""
-        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
-        for memory in memories:
-            memory.pop((run, branch, agent), None)
+        self._drop(lambda key: key == (run, branch, agent))
 
     def drop_branch(self, run: str, branch: str) -> None:
         """Forget everything that streamed in a branch that ended."""
-        memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
-        for memory in memories:
-            for key in [key for key in memory if key[:2] == (run, branch)]:
-                del memory[key]
-
-    def drop_call(self, run: str, call_id: str) -> None:
-        """Forget a tool call that ended."""
-        self.outputs.drop_call(run, call_id)
+        self._drop(lambda key: key[:2] == (run, branch))
 
     def drop_run(self, run: str) -> None:
         """Forget everything of a run."""
+        self._drop(lambda key: key[0] == run)
+        self.outputs.drop_run(run)
+
+    def _drop(self, is_over: Callable[[_Key], bool]) -> None:
         memories: tuple[dict[_Key, Any], ...] = (self._words, self._thoughts, self._streamed)
         for memory in memories:
-            for key in [key for key in memory if key[0] == run]:
+            for key in [*filter(is_over, memory)]:
                 del memory[key]
-        self.outputs.drop_run(run)
 
     def shown(
         self,

@@ -5,7 +5,7 @@ like that of a long paste: it can be looked at, deleted and sent, or not.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,9 @@ import msgspec
 from midstream.app.ui import Console, OwnCommandEnded
 from midstream.language.errors import MidstreamError
 from midstream.safety.sanitize import sanitized
-from midstream.tui.editor import Editor, Typed
+from midstream.tui.editor import Editor
+from midstream.tui.event_lines import typed
+from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import CYAN, DIM, Line, Row, clipped, rows
 
 MARK: Final = "┆ "
@@ -30,30 +32,11 @@ class _Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnShell:
-    """The one command of the person's own that runs, and the output of the last one.
+    """The one command of the person's own that runs, and the output of the last one."""
 
-    Args:
-        editor: holds the line.
-        show: prints lines above the prompt.
-        echo: prints a line that was typed.
-        say: tells why something did not happen.
-        changed: hears that what `rows` returns has changed.
-    """
-
-    def __init__(
-        self,
-        editor: Editor,
-        *,
-        show: Callable[[list[Line]], None],
-        echo: Callable[[Typed], None],
-        say: Callable[[str], None],
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, editor: Editor, scrollback: Scrollback) -> None:
         self._editor = editor
-        self._echo = echo
-        self._say = say
-        self._show = show
-        self._changed = changed
+        self._scrollback = scrollback
         self._command = ""
         self._open = ""
         self._began = 0.0
@@ -77,11 +60,11 @@ class OwnShell:
             self._editor.drop()
             self.join()
         elif self._editor.is_folded:
-            self._say("Part of the command is folded away: nothing was run. Ctrl-T shows it.")
+            self._warn("Part of the command is folded away: nothing was run. Ctrl-T shows it.")
         elif self.is_running:
-            self._say("A command of yours still runs: Esc ends it. This one stays in the line.")
+            self._warn("A command of yours still runs: Esc ends it. This one stays in the line.")
         elif desk is not None and tasks is not None:
-            self._echo(self._editor.take())
+            self._scrollback.add([*typed(self._editor.take().shown)])
             self._start(desk, command, tasks)
 
     def _start(self, desk: Console, command: str, tasks: asyncio.TaskGroup) -> None:
@@ -115,7 +98,7 @@ class OwnShell:
         finally:
             self._running = None
             self._open = ""
-            self._changed()
+            self._scrollback.redraw()
 
     async def _run(self, desk: Console, command: str) -> None:
         ended = await desk.own_command(command, stop=self._stop, hears=self._hear)
@@ -129,11 +112,14 @@ class OwnShell:
     def _hear(self, lines: tuple[str, ...], open: str) -> None:
         self._open = open
         if lines:
-            self._show([Line((("", line),), MARK, DIM, MARK) for line in lines])
-        self._changed()
+            self._scrollback.add([Line((("", line),), MARK, DIM, MARK) for line in lines])
+        self._scrollback.redraw()
+
+    def _warn(self, words: str) -> None:
+        self._scrollback.say(words, kind="warning")
 
     def _told(self, words: str) -> None:
-        self._show([Line(((DIM, f"[{sanitized(words)}]"),), MARK, DIM, MARK)])
+        self._scrollback.add([Line(((DIM, f"[{sanitized(words)}]"),), MARK, DIM, MARK)])
 
     # --- the offer --------------------------------------------------------------------------
 
@@ -151,7 +137,7 @@ class OwnShell:
         """Put the output of the last command into the line, as a label."""
         self._drop()
         if self._last is None:
-            self._say("No command of yours has run yet: !command runs one.")
+            self._warn("No command of yours has run yet: !command runs one.")
         else:
             # What is typed behind it begins a line: it is no part of the output.
             self._editor.join(f"{self._last.ended.text}\n", self._last.what)

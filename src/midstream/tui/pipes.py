@@ -9,11 +9,17 @@ nobody who reads along.
 import asyncio
 import atexit
 import codecs
+import contextlib
 import os
 import queue
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
+
+from midstream.app.ui import Console, Submitted
+
+STDIN: Final = 0
+STDOUT: Final = 1
 
 MAX_LINE_BYTES: Final = 8_000_000
 """A longer line arrives in pieces of this size, so that `/dev/zero` costs no more."""
@@ -79,6 +85,73 @@ def _read_lines(fd: int, hand_over: Callable[[str | None], None]) -> None:
         if not data:
             hand_over(None)
             return
+
+
+class LineReader:
+    """Hands lines to the desk one by one, until they end or nobody listens.
+
+    A piped line has no first key. It counts as begun when it was read, so it can answer what had
+    been asked by then; a line that was there earlier is never taken for an answer by guessing. In a
+    chat it is no word against a reply of which nothing was there either: it waits until that is whole.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        *,
+        taking: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """Make one. `taking` hears each line before the desk does, `warn` why one had no effect."""
+        self._fd = fd
+        self._taking = taking
+        self._warn = warn
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Stop reading; may be called from any thread."""
+        if self._loop is not None and self._reading is not None:
+            # The loop may be closed already: then reading has stopped.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._reading.cancel)
+
+    async def run(self, desk: Console) -> None:
+        """Return when the lines have ended, the desk said to leave, or `stop` was called."""
+        self._loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as group:
+            self._reading = group.create_task(self._read(desk))
+
+    async def _read(self, desk: Console) -> None:
+        async for line in lines_from(self._fd, between=desk.answered):
+            if not line.strip():
+                continue
+            seen = frozenset(question.id for question in desk.open_questions())
+            self._taking(line)
+            try:
+                result = await desk.submit(line, seen=seen)
+            except Exception as error:
+                result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
+            if text := _unread(line, result):
+                self._warn(text)
+            if result.kind == "exit":
+                return
+            # Lines that came together still let the runs take a step between them.
+            await asyncio.sleep(0)
+
+
+def _unread(line: str, result: Submitted) -> str:
+    """Return what to say of a line without effect, "" if it had one."""
+    match result.kind:
+        case "returned":
+            return f"Not delivered: {line}\n{result.reason}"
+        case "unclear":
+            return (
+                f"Not delivered: {line}\nIt came before the question was asked and may be an answer "
+                "or a new instruction. Begin it with the question's number, such as #1, to answer."
+            )
+        case _:
+            return ""
 
 
 # --- writing without waiting for whoever reads ----------------------------------------------------

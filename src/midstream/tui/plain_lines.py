@@ -1,13 +1,11 @@
 """PlainFace: lines in, plain lines out, for pipes, files, logs and terminals without any skill."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import msgspec
 
-from midstream.app.ui import Console, InFull, Submitted
+from midstream.app.ui import Console, InFull
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
@@ -24,78 +22,9 @@ from midstream.tui.event_lines import (
     typed,
 )
 from midstream.tui.event_renderer import Narrator
-from midstream.tui.pipes import QueueWriter, lines_from
+from midstream.tui.pipes import STDIN, STDOUT, LineReader, QueueWriter
 from midstream.tui.styled_lines import Line, rows, to_plain
 from midstream.views.side_effects import ChangedFile
-
-STDIN: Final = 0
-STDOUT: Final = 1
-
-
-class LineReader:
-    """Hands lines to the desk one by one, until they end or nobody listens.
-
-    A piped line has no first key. It counts as begun when it was read, so it can answer what had
-    been asked by then; a line that was there earlier is never taken for an answer by guessing. In a
-    chat it is no word against a reply of which nothing was there either: it waits until that is whole.
-    """
-
-    def __init__(
-        self,
-        fd: int,
-        *,
-        taking: Callable[[str], None],
-        told: Callable[[str, Submitted], None],
-    ) -> None:
-        """Make one. `taking` hears each line before the desk does, `told` what the desk said."""
-        self._fd = fd
-        self._taking = taking
-        self._told = told
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._reading: asyncio.Task[None] | None = None
-
-    def stop(self) -> None:
-        """Stop reading; may be called from any thread."""
-        if self._loop is not None and self._reading is not None:
-            # The loop may be closed already: then reading has stopped.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._reading.cancel)
-
-    async def run(self, desk: Console) -> None:
-        """Return when the lines have ended, the desk said to leave, or `stop` was called."""
-        self._loop = asyncio.get_running_loop()
-        async with asyncio.TaskGroup() as group:
-            self._reading = group.create_task(self._read(desk))
-
-    async def _read(self, desk: Console) -> None:
-        async for line in lines_from(self._fd, between=desk.answered):
-            if not line.strip():
-                continue
-            seen = frozenset(question.id for question in desk.open_questions())
-            self._taking(line)
-            try:
-                result = await desk.submit(line, seen=seen)
-            except Exception as error:
-                result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
-            self._told(line, result)
-            if result.kind == "exit":
-                return
-            # Lines that came together still let the runs take a step between them.
-            await asyncio.sleep(0)
-
-
-def unread(line: str, result: Submitted) -> str:
-    """Return what to say of a line without effect, "" if it had one."""
-    match result.kind:
-        case "returned":
-            return f"Not delivered: {line}\n{result.reason}"
-        case "unclear":
-            return (
-                f"Not delivered: {line}\nIt came before the question was asked and may be an answer "
-                "or a new instruction. Begin it with the question's number, such as #1, to answer."
-            )
-        case _:
-            return ""
 
 
 class PlainFace:
@@ -107,7 +36,9 @@ class PlainFace:
     def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
         """Make one over two file descriptors, which stay open."""
         self._narrator = Narrator(with_cards=False)
-        self._reader = LineReader(stdin, taking=self._taking, told=self._told)
+        self._reader = LineReader(
+            stdin, taking=self._taking, warn=lambda text: self.say(text, kind="warning")
+        )
         self._writer = QueueWriter(stdout, on_broken=self._reader.stop)
         self._settles = False
         self._is_terminal = is_terminal(stdout)
@@ -151,7 +82,7 @@ class PlainFace:
         if what == "last":
             self._print(self._narrator.last_in_full())
         else:
-            self._narrator.is_verbose = what == "on"
+            self._narrator.agents.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Print what became of files; see `UI.show_changes`."""
@@ -193,11 +124,6 @@ class PlainFace:
         if not (self._is_terminal and self._is_typed):
             # A terminal has shown it as it was typed.
             self._print([*typed(line)])
-
-    def _told(self, line: str, result: Submitted) -> None:
-        text = unread(line, result)
-        if text:
-            self.say(text, kind="warning")
 
     def _print(self, blocks: list[Block]) -> None:
         """Write blocks. Where plain lines go they may stay: nothing secret goes with them."""

@@ -274,11 +274,10 @@ class Scrollback:
         event = entry.event
         match event:
             case TextDelta():
-                branch = event.branch
-                self._narrator.streamed(entry.run, event.agent, event.text, branch=branch)
-                self._live.add_words(entry.run, event.agent, event.text, branch=branch)
+                self._narrator.agents.streamed(entry.run, event.branch, event.agent, event.text)
+                self._live.add_words(entry.run, event.agent, event.text, branch=event.branch)
             case ThinkingDelta():
-                self._narrator.thought(entry.run, event.agent, event.text, branch=event.branch)
+                self._narrator.agents.thought(entry.run, event.branch, event.agent, event.text)
                 self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
                 if event.status:
@@ -287,7 +286,7 @@ class Scrollback:
                         entry.run, event.agent, text, branch=event.branch, is_counted=False
                     )
             case ToolProgress():
-                self._live.add_progress(entry.run, event.call_id, event.text)
+                self._live.outputs.add(entry.run, event.call_id, event.text)
             case _:
                 self._blocks += self._narrator.told(entry, is_behind=is_behind)
         self._after = entry
@@ -307,7 +306,7 @@ class Scrollback:
             case e.CompactionEnded() | e.ConversationCompacted():
                 self._live.drop_agent(run, event.agent)
             case e.ToolReturned():
-                self._live.drop_call(run, event.call_id)
+                self._live.outputs.drop_call(run, event.call_id)
             case e.BranchFinished() | e.BranchFailed() | e.BranchStopped():
                 self._live.drop_branch(run, event.branch)
             case e.RunFinished() | e.RunFailed() | e.RunStopped():
