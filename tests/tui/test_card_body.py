@@ -4,8 +4,7 @@ import pytest
 
 from midstream.core.question import Question
 from midstream.language.names import Json
-from midstream.tui.card_body import form_rows, list_rows
-from midstream.tui.cards import card_rows
+from midstream.tui.cards import card_rows, form_rows, list_rows
 from midstream.tui.choice_list import Choosing, Option
 from midstream.tui.form import form_of
 from midstream.tui.styled_lines import Row, width_of

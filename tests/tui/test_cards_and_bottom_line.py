@@ -9,7 +9,8 @@ from midstream.core.events import QuestionAsked, ToolCalled
 from midstream.core.question import Question
 from midstream.language.names import Json
 from midstream.safety.capability import SHOWN
-from midstream.tui.cards import approval_keys, bottom_line, card_rows, key_rows
+from midstream.tui.bottom_line import bottom_line
+from midstream.tui.cards import approval_keys, card_rows, key_rows
 from midstream.tui.event_lines import answer_line, question_lines
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Row, rows, to_plain, width_of

@@ -4,10 +4,10 @@ from midstream.core import events as e
 from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.tui.chat_lines import PAST_CHARS, past_blocks
 from midstream.tui.event_lines import Words, plain_words
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.styled_lines import to_plain
+from midstream.tui.talk_events import PAST_CHARS, past_blocks
 
 
 def told(fact: e.AnyFact) -> str:

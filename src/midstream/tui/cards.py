@@ -1,17 +1,23 @@
-"""What stands around the prompt: question cards, the bottom line. Pure."""
+"""The cards of open questions: how one is shown, what decides on it, and its list or form. Pure.
 
-from collections.abc import Collection, Sequence
+What does not fit is left out around the place that matters, and counted.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
-from midstream.app.ui import Status
 from midstream.core.question import Question
+from midstream.language.forms import Field, example, fields
 from midstream.safety.capability import SHOWN
 from midstream.safety.sanitize import sanitized
+from midstream.tui.choice_list import Choosing, choices_in
 from midstream.tui.event_lines import question_lines
+from midstream.tui.form import Form
 from midstream.tui.styled_lines import (
     BOLD,
     CYAN,
     DIM,
+    GREEN,
     MAGENTA,
     Fragment,
     Line,
@@ -23,7 +29,6 @@ from midstream.tui.styled_lines import (
 from midstream.views.calls_in_words import question_heading
 
 APPROVAL_WAITS: Final = "empty the line to decide: y · r · n · w"
-ESC_STOPS: Final = "Esc stops"
 UNCLEAR_KEYS: Final = "a answer · n new instruction · e keep editing"
 
 _NAMED: Final = 4
@@ -31,16 +36,8 @@ _NAMED: Final = 4
 
 _NAMED_CELLS: Final = 60
 
-_LEAST_ENTER: Final = 20
-"""Cells that what Enter does has to itself before what Tab does is said, too."""
-
 _BETWEEN: Final = " · "
 _MARK: Final = "▸"
-
-_SHORTEST_ENTER: Final = 16
-_SHORTEST_MODE: Final = 8
-_LEAST_MODE_BESIDE_ESC: Final = 16
-"""Cells they keep in the bottom line where what happens unasked needs the room."""
 
 
 def card_rows(question: Question, *, is_focused: bool, height: int, width: int) -> list[Row]:
@@ -128,98 +125,207 @@ def summary_of(question: Question, cells: int = 60) -> str:
     return f"{question_heading(question)}: {clipped(' '.join(question.text.split()), cells)}"
 
 
-def bottom_line(status: Status, *, width: int, hint: str = "", esc: str = ESC_STOPS) -> Row:
-    """Return the bottom line, exactly one row: what Enter does first, then the rest as it fits.
+# --- the marked question's list or form -----------------------------------------------------------
 
-    What Tab and Esc do instead comes next, if Esc does not just stop the turn, and is shown whole or
-    not at all. They, the mode, and what Enter does, are cut before what happens unasked is.
-    `hint` takes the place of all of it for a moment, such as "Ctrl-C again leaves".
+_BAR: Final = "│ "
+_NAME_CELLS: Final = 20
+_ABOUT_ROWS: Final = 6
+_OPTION_ROWS: Final = 6
+_LEAST_OPTIONS: Final = 3
+"""Rows for choices in a card that has none left; the card shows those around the marked one."""
+
+_Body = list[tuple[Row, bool]]
+"""Rows, and which of them matter most now."""
+
+
+def list_rows(question: Question, found: Choosing, *, height: int, width: int) -> list[Row]:
+    """Return the card of a question that is answered from a list.
+
+    Where there is no room for all of it the choices come first: the text stands in full above.
     """
-    room = max(1, width - 1)
-    if hint:
-        return [("7", f" {_keys_that_fit(sanitized(hint), max(1, room - 2))} ")]
-    enter, mode, permission, *others = _first_parts(status, esc, room)
-    stops = ("", esc if status.busy and esc.endswith(ESC_STOPS) else "")
-    first = [enter, *others, mode, permission]
-    words: list[Fragment] = [
-        ("", status.state),
-        (CYAN, status.thinking),
-        *(("", note) for note in status.notes),
+    text, room = _text_rows(question, width), height - 1
+    options = _option_rows(found, width, indent="", room=max(room - len(text), _LEAST_OPTIONS))
+    left = room - len(options)
+    if len(text) > left >= 2:
+        left_out = len(text) - left + 1
+        more = _one_row(((DIM, f"+{left_out} more lines, in full above"),), width)
+        # What is asked stands at the end as a rule, and what it is about at the beginning.
+        text = [*text[: left - 2], more, *text[-1:]] if left > 2 else [more, *text[-1:]]
+    body: _Body = [*((row, False) for row in text), *options]
+    return [*_heading(question, width), *_window(body, room, width)]
+
+
+def form_rows(
+    question: Question, form: Form, found: Choosing | None, *, height: int, width: int
+) -> list[Row]:
+    """Return the card of a question whose form is open, `found` the list of the field that has one."""
+    body: _Body = [(row, False) for row in _text_rows(question, width)]
+    wide = min(_NAME_CELLS, max(width_of(sanitized(field.name)) for field in form.asked))
+    for number, field in enumerate(form.asked):
+        is_here = number == form.at
+        row, left = _field_row(form, field, wide, width, is_here=is_here)
+        body.append((row, is_here))
+        if is_here and (left != field.wants or found is None):
+            body += _about_rows(left, width)
+        if is_here and found is not None:
+            room = max(height - 1 - len(form.asked), _LEAST_OPTIONS)
+            body += _option_rows(found, width, indent="    ", room=room)
+        if is_here and form.problem:
+            body += _problem_rows(form.problem, width)
+    if form.field is None and form.problem:
+        body += _problem_rows(form.problem, width)
+    return [*_heading(question, width), *_window(body, height - 1, width)]
+
+
+def has_form(question: Question) -> bool:
+    """Return whether a question is answered by a form."""
+    return question.kind == "question" and bool(fields(question.schema))
+
+
+def closed_form_rows(
+    question: Question, form: Form | None, *, height: int, width: int
+) -> list[Row]:
+    """Return the card of a question whose form is not open; `form` is what it holds if it was."""
+    how = "Enter: one by one" if form is None else "Enter goes on with it"
+    text = f"{how} · or {example(fields(question.schema))} in one line, or JSON"
+    if form is not None:
+        found = form_rows(question, form, None, height=height, width=width)
+    else:
+        # The last of them says how it is written, which is said here.
+        body: _Body = [
+            (row, False) for line in question_lines(question)[1:-1] for row in rows(line, width)
+        ]
+        found = [*_heading(question, width), *_window(body, height - 1, width)]
+    return [*found, _one_row(((DIM, text),), width)]
+
+
+def _heading(question: Question, width: int) -> list[Row]:
+    line = Line(((BOLD, question_heading(question)),), "▸ ", CYAN, _BAR)
+    return [rows(line, width)[0]]
+
+
+def _text_rows(question: Question, width: int) -> list[Row]:
+    return [
+        row
+        for text in sanitized(question.text).split("\n")
+        for row in rows(Line((("", text),), _BAR, CYAN, _BAR), width)
     ]
-    return _fitted(
-        [*first, *words, stops, ("", status.cost), (DIM, status.model)],
-        room,
-        # What a key does has room before words about the run do, though it stands behind them.
-        claims=[*first, stops, *words],
-        whole=(stops[1], status.cost, *(note for note in status.notes if note.startswith("@"))),
-    )
 
 
-def _keys_that_fit(hint: str, room: int) -> str:
-    """Return a hint with as many of its keys as there is room for, each whole; the way out goes first."""
-    first, *others = hint.split(_BETWEEN)
-    first = clipped(first, room)
-    left = room - width_of(first)
-    kept: set[str] = set()
-    for key in sorted(others, key=lambda key: not key.startswith("Esc")):
-        if width_of(key) + 3 <= left:
-            kept.add(key)
-            left -= width_of(key) + 3
-    return _BETWEEN.join([first, *(key for key in others if key in kept)])
+def _field_row(
+    form: Form, field: Field, wide: int, width: int, *, is_here: bool
+) -> tuple[Row, str]:
+    """Return a field on its row, and what of it is left to be told below, "" for nothing."""
+    name = clipped(sanitized(field.name), wide)
+    name += " " * (wide - width_of(name))
+    is_held = field.name in form.values
+    mark = "▸ " if is_here else "✓ " if is_held else "  "
+    style = BOLD if is_here else GREEN if is_held else ""
+    before: tuple[Fragment, ...] = ((style, f"{mark}{name}"), ("", "  "))
+    found = form.specs[field.name].get("description")
+    description = found if isinstance(found, str) else ""
+    if is_held or field.name in form.drafts:
+        held = ("", form.held(field)) if is_held else (DIM, _draft(form, field))
+        about = description if choices_in(form.specs[field.name]) else field.wants
+        return _one_row((*before, held), width), about
+    # Where there is a default an empty line takes it.
+    is_needed = field.is_required or "default" in form.specs[field.name]
+    may = "" if is_needed else "  (may be left out)"
+    room = width - width_of(_BAR) - sum(width_of(text) for _, text in before)
+    for text, left in (
+        (f"{field.wants}{may}", ""),
+        (f"{field.wants.removesuffix(description).rstrip()}{may}", description),
+    ):
+        if not is_here or width_of(sanitized(text)) <= room:
+            return _one_row((*before, (DIM, text)), width), left
+    return _one_row((*before, (DIM, f"{field.wants}{may}")), width), field.wants
 
 
-def _first_parts(status: Status, esc: str, room: int) -> list[Fragment]:
-    """Return what Enter does, the mode and what happens unasked, and then what other keys do.
-
-    The last of the three is whole. The others get what room it leaves; a key that finds none is left out.
-    """
-    permission = _one_line(status.permission)
-    left = room - (width_of(permission) + 3 if permission else 0)
-    keys: list[Fragment] = []
-    unusual = "" if not status.busy or esc.endswith(ESC_STOPS) else esc
-    for key in (unusual, f"Tab {_one_line(status.tab)}" if status.tab else ""):
-        if key and left - width_of(key) - 3 >= _LEAST_ENTER:
-            keys.append(("", key))
-            left -= width_of(key) + 3
-    enter = clipped(_one_line(status.enter), max(_SHORTEST_ENTER, left))
-    shown = left - width_of(enter) - 3
-    stops = width_of(esc) + 3 if status.busy and esc.endswith(ESC_STOPS) else 0
-    if shown - stops >= _LEAST_MODE_BESIDE_ESC:
-        shown -= stops  # The end of a long name gives way to the key that stops.
-    mode = clipped(_one_line(status.mode), shown) if shown >= _SHORTEST_MODE else ""
-    return [("", enter), (BOLD, mode), ("", permission), *keys]
+def _draft(form: Form, field: Field) -> str:
+    return f"{form.drafts[field.name]}  (not entered yet)"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(sanitized(text).split())
+def _about_rows(text: str, width: int) -> _Body:
+    """Return what a field is, where its own row does not say it whole."""
+    found = rows(Line(((DIM, text),), "│     ", CYAN, "│     "), width) if text else []
+    if len(found) > _ABOUT_ROWS:
+        left_out = len(found) - _ABOUT_ROWS + 1
+        more = _one_row(((DIM, f"+{left_out} more rows"),), width, bar="│     ")
+        found = [*found[: _ABOUT_ROWS - 1], more]
+    return [(row, False) for row in found]
 
 
-def _fitted(
-    parts: Sequence[Fragment],
-    room: int,
-    *,
-    claims: Sequence[Fragment],
-    whole: Collection[str],
-) -> list[Fragment]:
-    """Return the parts there is room for, which those in `claims` take before the others.
+def _option_rows(found: Choosing, width: int, *, indent: str, room: int) -> _Body:
+    """Return the choices, whole where all of them find room, else only the marked one on more rows."""
+    numbers = range(len(found.options))
+    laid = [_option(found, number, width, indent=indent) for number in numbers]
+    if sum(map(len, laid)) > room:
+        laid = [
+            _first_rows(laid[number], max(room - len(laid) + 1, 2), width)
+            if number == found.at
+            else _option(found, number, width, indent=indent, is_cut=True)
+            for number in numbers
+        ]
+    return [(row, number == found.at) for number in numbers for row in laid[number]]
 
-    A part that is `whole` is left out where it does not fit; of another the beginning is shown.
-    """
-    shown: dict[Fragment, str] = {}
-    used = 0
-    for part in (*claims, *parts):
-        text = _one_line(part[1])
-        gap = 3 if shown else 0
-        left = room - used - gap
-        least = width_of(text) if part[1] in whole else min(width_of(text), 6)
-        if not text or part in shown or (shown and left < least):
-            continue
-        shown[part] = clipped(text, left)
-        used += gap + width_of(shown[part])
-    found: list[Fragment] = []
-    for part in dict.fromkeys(parts):
-        if part in shown:
-            found += (
-                [(DIM, _BETWEEN), (part[0], shown[part])] if found else [(part[0], shown[part])]
-            )
-    return found
+
+def _option(
+    found: Choosing, number: int, width: int, *, indent: str, is_cut: bool = False
+) -> list[Row]:
+    option, is_marked = found.options[number], number == found.at
+    box = ("[x] " if number in found.picked else "[ ] ") if found.many else ""
+    mark = f"│{indent}{'▸' if is_marked else ' '}{number + 1} {box}"
+    # Nobody reads more in a list, and every frame lays all of them out.
+    text = " ".join(sanitized(option.label[: _OPTION_ROWS * width]).split()) or '""'
+    text += "…" if len(option.label) > _OPTION_ROWS * width else ""
+    if is_cut:
+        text = clipped(text, max(1, width - width_of(mark)))
+    rest = "│" + " " * (width_of(mark) - 1)
+    return rows(Line(((BOLD if is_marked else "", text),), mark, CYAN, rest), width)
+
+
+def _first_rows(found: list[Row], most: int, width: int) -> list[Row]:
+    """Return the first rows, the last of them with a sign where there are more."""
+    if len(found) <= most:
+        return found
+    *before, (style, text) = found[most - 1]
+    room = width - sum(width_of(part) for _, part in before)
+    return [*found[: most - 1], [*before, (style, clipped(f"{text.rstrip()} …", room))]]
+
+
+def _problem_rows(problem: str, width: int) -> _Body:
+    line = Line(((MAGENTA, problem),), "│     ✗ ", MAGENTA, "│       ")
+    return [(row, True) for row in rows(line, width)[:3]]
+
+
+def _one_row(parts: Sequence[Fragment], width: int, *, bar: str = _BAR) -> Row:
+    """Return fragments behind the bar on one row, cut where there is no more room."""
+    room = max(1, width - width_of(bar))
+    shown: list[Fragment] = []
+    for style, text in parts:
+        clean = " ".join(sanitized(text).split("\n"))
+        shown.append((style, clipped(clean, max(0, room))))
+        room -= width_of(shown[-1][1])
+    return rows(Line(tuple(shown), bar, CYAN, bar), width)[0]
+
+
+def _window(body: _Body, height: int, width: int) -> list[Row]:
+    """Return as many rows as there is room for, those that matter among them."""
+    found = [row for row, _ in body]
+    if len(found) <= height:
+        return found
+    if height < 1:
+        return []
+    hot = [number for number, (_, matters) in enumerate(body) if matters]
+    last = hot[-1] if hot else 0
+    # One row below what matters, so that one sees where it goes on.
+    start = max(0, min(last + 3 - height, len(found) - height))
+    if hot:
+        start = min(start, max(0, hot[0] - 1))
+    shown = found[start : start + height]
+    if start and height > 2:
+        shown[0] = _one_row(((DIM, f"+{start + 1} more above"),), width)
+    below = len(found) - start - height
+    if below > 0 and height > 1:
+        shown[-1] = _one_row(((DIM, f"+{below + 1} more below"),), width)
+    return shown

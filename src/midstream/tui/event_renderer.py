@@ -42,7 +42,7 @@ from midstream.tui.event_lines import (
 from midstream.tui.output_tail import Outputs
 from midstream.tui.run_memory import Branches, Halt, Halts, Tally
 from midstream.tui.styled_lines import DIM, Line
-from midstream.tui.talk_events import TalkStory
+from midstream.tui.talk_events import TalkStory, past_blocks, session_lines
 from midstream.views.calls_in_words import beginning
 
 _BETWEEN = (
@@ -123,8 +123,6 @@ class Narrator:
 
     def past(self, run: Run) -> list[Block]:
         """Return the last turns of a chat. What of it is part of them is not told once more."""
-        from midstream.tui.chat_lines import past_blocks
-
         self._past[run.id] = run.seq
         return past_blocks(run)
 
@@ -261,8 +259,6 @@ class Narrator:
             case e.RunFinished() | e.RunFailed() | e.RunStopped():
                 return self._ended(run, fact, at)
             case e.ConversationCompacted() | e.CompactionEnded() | e.RunRenamed():
-                from midstream.tui.chat_lines import session_lines
-
                 return [*session_lines(fact)]
             case e.RunRecovered() if run not in self._known:
                 self._arriving[run] = fact

@@ -11,7 +11,8 @@ from midstream.core.question import Question
 from midstream.core.routing import Destination, Returned, Route, Unclear, address_of
 from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
-from midstream.tui import card_body, cards
+from midstream.tui import cards
+from midstream.tui.bottom_line import ESC_STOPS, bottom_line
 from midstream.tui.choice_list import Choosing
 from midstream.tui.completion import is_command, is_own, words_of
 from midstream.tui.dialog import Dialog
@@ -166,7 +167,7 @@ def bottom_for(
     tab = screen.status.tab if not text.strip() or may_queue(screen, dialog, editor) else ""
     esc = esc_in_vi(_esc(screen, dialog, text))
     status = msgspec.structs.replace(screen.status, mode=mode, enter=enter, tab=tab, busy=bool(esc))
-    return cards.bottom_line(status, width=screen.width, hint=hint, esc=esc)
+    return bottom_line(status, width=screen.width, hint=hint, esc=esc)
 
 
 def may_queue(screen: Screen, dialog: Dialog, editor: Editor) -> bool:
@@ -203,7 +204,7 @@ def _of_the_card(screen: Screen, dialog: Dialog, text: str, seen: frozenset[str]
     marked = dialog.answering.list_of(asked)
     if marked is not None and dialog.answering.marks(asked):
         return f"answers #{asked.number}: {marked.label}"
-    fills_in = card_body.has_form(asked) and not screen.on_empty
+    fills_in = cards.has_form(asked) and not screen.on_empty
     return f"fills in #{asked.number}" if fills_in else ""
 
 
@@ -217,7 +218,7 @@ def _esc(screen: Screen, dialog: Dialog, text: str) -> str:
     if screen.own_runs:
         return "Esc ends your command"
     if screen.status.busy:
-        return screen.status.esc or cards.ESC_STOPS
+        return screen.status.esc or ESC_STOPS
     return "Esc withdraws the last" if screen.can_withdraw and not text else ""
 
 
@@ -336,15 +337,13 @@ def _own_rows(
     if answering.filling == question.id and answering.form is not None:
         room = max(space, height // 2)
         found = answering.field_list(text)
-        return card_body.form_rows(question, answering.form, found, height=room, width=width)
-    if card_body.has_form(question):
+        return cards.form_rows(question, answering.form, found, height=room, width=width)
+    if cards.has_form(question):
         form = answering.begun(question)
-        return card_body.closed_form_rows(question, form, height=space, width=width)
+        return cards.closed_form_rows(question, form, height=space, width=width)
     means = "" if dialog.is_open else text.removeprefix(f"#{question.number} ")
     marked = answering.list_of(question, means)
-    return (
-        [] if marked is None else card_body.list_rows(question, marked, height=space, width=width)
-    )
+    return [] if marked is None else cards.list_rows(question, marked, height=space, width=width)
 
 
 def _choice(dialog: Dialog, questions: Sequence[Question], width: int) -> list[Row]:

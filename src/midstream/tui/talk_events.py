@@ -8,13 +8,27 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from midstream.core import events as e
+from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
-from midstream.tui.event_lines import Block, answer_line, heard, own_words, question_lines
+from midstream.core.summaries import INTERRUPTED
+from midstream.language.errors import with_hint
+from midstream.tui.event_lines import (
+    Block,
+    answer_line,
+    heard,
+    own_words,
+    question_lines,
+    speech,
+    typed,
+)
 from midstream.tui.run_memory import Branches, Halts
+from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
+from midstream.views.amounts import counted, token_words
 from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
+from midstream.views.turns import past_of
 
 Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""
@@ -158,3 +172,59 @@ def _asked(question: Question) -> e.QuestionAsked:
         choices=question.choices,
         schema=question.schema,
     )
+
+
+# --- what is said of a chat as a whole: its name, its summary, its last turns ---------------------
+
+
+def session_lines(fact: ConversationCompacted | CompactionEnded | RunRenamed) -> list[Line]:
+    """Return what is said once something of it is true."""
+    match fact:
+        case ConversationCompacted():
+            before, after = token_words(fact.tokens_before), token_words(fact.tokens_after)
+            what = counted(fact.count, "message")
+            words = f"  {what} replaced by a summary: about {before} before, {after} now"
+            return [Line(((BOLD, "compacted"), (DIM, words)), "✓ ", GREEN)]
+        case CompactionEnded(is_error=True):
+            text = with_hint(f"Nothing was compacted: {fact.reason}", fact.hint)
+            return own_words(text, "error")
+        case CompactionEnded():
+            how = "the summary was interrupted" if fact.reason == INTERRUPTED else fact.reason
+            return own_words(f"Nothing was compacted: {how}.", "note")
+        case RunRenamed():
+            if not fact.name:
+                return own_words("Its name was removed.", "note")
+            text = f"It is called {fact.name!r} now: /resume {fact.name} comes back to it."
+            return own_words(text, "note")
+
+
+PAST_TURNS = 3
+PAST_CHARS = 1_500
+"""Characters of a reply that are shown of the past."""
+
+
+def past_blocks(run: Run) -> list[Block]:
+    """Return the last turns of a conversation, as they would stand on the screen."""
+    past = past_of(run, most=PAST_TURNS)
+    if not past.turns:
+        return []
+    words = f"Where you were: {'' if past.is_all else 'the last '}{counted(past.count, 'turn')}"
+    if past.summary:
+        words += ", after a summary of older ones"
+    blocks: list[Block] = [*own_words(f"{words}.", "note")]
+    for turn in past.turns:
+        if turn.words:
+            blocks += typed(_shortened_reply(turn.words))
+        for said in turn.said:
+            if said.calls:
+                blocks += own_words(f"{said.agent} made {counted(said.calls, 'tool call')}", "note")
+            if said.text.strip():
+                blocks += speech(
+                    said.agent, _shortened_reply(said.text), is_interrupted=said.interrupted
+                )
+    return blocks
+
+
+def _shortened_reply(text: str) -> str:
+    left = len(text) - PAST_CHARS
+    return text if left <= 0 else f"{text[:PAST_CHARS].rstrip()}\n[+{left:,} characters: /history]"
