@@ -5,7 +5,7 @@ was on the screen of it. So something must be remembered between events, and her
 """
 
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import json
@@ -16,6 +16,7 @@ from midstream.core.notices import FileChanged
 from midstream.core.question import Question
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT
+from midstream.tui.changed_lines import differences, in_figures, with_changes
 from midstream.tui.event_lines import (
     Block,
     call_line,
@@ -24,8 +25,8 @@ from midstream.tui.event_lines import (
     speech,
     structured,
 )
-from midstream.tui.output_tail import Outputs
-from midstream.tui.run_memory import Branches, Halts
+from midstream.tui.output_tail import Outputs, last_words
+from midstream.tui.run_memory import Branches, Halts, forget
 from midstream.tui.styled_lines import DIM, Line
 
 
@@ -51,19 +52,8 @@ class AgentStory:
 
     def forget(self, run: str) -> None:
         """Forget what a run that has ended will not need any more."""
-        memories: tuple[dict[Any, Any], ...] = (
-            self._calls,
-            self._wished,
-            self._began,
-            self._changes,
-            self._looked_at,
-            self._shown,
-            self._thoughts,
-            self._failures,
-        )
-        for memory in memories:
-            for key in [key for key in memory if key[0] == run]:
-                del memory[key]
+        forget(run, self._calls, self._wished, self._began, self._changes, self._looked_at)
+        forget(run, self._shown, self._thoughts, self._failures)
 
     def last_in_full(self) -> list[Block]:
         """Return the last tool result or reasoning in full; asked again, the one before it."""
@@ -167,10 +157,6 @@ class AgentStory:
 
     def returned(self, run: str, fact: e.ToolReturned, at: float) -> list[Block]:
         """Tell a call with its result; one that was halted is told with what halted it."""
-        # No call returns before the first prompt, which need not wait for this.
-        from midstream.tui.changed_lines import differences, in_figures, with_changes
-        from midstream.tui.output_tail import last_words
-
         call = self._calls.pop((run, fact.call_id), None)
         took_s = at - self._began.pop((run, fact.call_id), at)
         wished = self._wished.pop((run, fact.call_id), None)

@@ -61,7 +61,7 @@ class Editor:
         """
         self.returned: list[Typed] = []
         self.is_away = False
-        self.emptied: Callable[[], None] = _nobody_asks
+        self.emptied: Callable[[], None] = lambda: None
         self.seen: frozenset[str] = frozenset()
         self._is_as_returned = False
         self._on_screen = on_screen
@@ -270,10 +270,6 @@ class Editor:
             self.bring_back(self.returned.pop())
         else:
             self.buffer.auto_up()
-
-
-def _nobody_asks() -> None:
-    """Tell nobody that the line is empty."""
 
 
 _FOLD_CHARS: Final = 2000

@@ -40,7 +40,7 @@ from midstream.tui.event_lines import (
     waiting,
 )
 from midstream.tui.output_tail import Outputs
-from midstream.tui.run_memory import Branches, Halt, Halts, Tally
+from midstream.tui.run_memory import Branches, Halt, Halts, Tally, forget
 from midstream.tui.styled_lines import DIM, Line
 from midstream.tui.talk_events import TalkStory, past_blocks, session_lines
 from midstream.views.calls_in_words import beginning
@@ -334,8 +334,7 @@ class Narrator:
         self, run: str, fact: e.RunFinished | e.RunFailed | e.RunStopped, at: float
     ) -> list[Block]:
         told = self.agents.failure(run, "")
-        for key in [key for key in self._broken if key[0] == run]:
-            del self._broken[key]
+        forget(run, self._broken)
         self.agents.forget(run)
         self._talk.forget(run)
         self._branches.forget(run)

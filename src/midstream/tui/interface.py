@@ -31,8 +31,9 @@ from midstream.core.run import Run
 from midstream.system.own_process import HANGUPS
 from midstream.tui.answering import Answering
 from midstream.tui.background_tasks import UnderWay
+from midstream.tui.changed_lines import changed_lines
 from midstream.tui.delivery import Delivery, Undelivered
-from midstream.tui.desktop import AWAY_S, Calls, folder_name
+from midstream.tui.desktop import AWAY_S, Calls, copying, folder_name
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.editor import Editor
@@ -125,19 +126,14 @@ class ConsoleInterface:
         self.editor.buffer.on_text_changed += lambda buffer: self._dialog.edited(
             buffer.text, now=now()
         )
-        self._draft = (
-            None
-            if history_folder is None
-            else Draft(
-                history_folder,
-                folder or Path.cwd(),
-                text=self.editor.unfolded,
-                on_trouble=lambda text: self.say(text, kind="warning"),
-            )
+        self._draft = Draft(
+            history_folder,
+            folder or Path(),
+            text=self.editor.unfolded,
+            on_trouble=lambda text: self.say(text, kind="warning"),
         )
-        if self._draft is not None:
-            self.editor.buffer.on_text_changed += lambda _: self._edited()
-            self.editor.emptied = self._edited
+        self.editor.buffer.on_text_changed += lambda _: self._edited()
+        self.editor.emptied = self._edited
         self._undelivered = Undelivered(self.editor, self._scrollback)
         self._own = OwnShell(self.editor, self._scrollback)
         self._outside = Outside(self.editor, self._display, self._scrollback, covered=self._covered)
@@ -188,8 +184,6 @@ class ConsoleInterface:
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files; see `UI.show_changes`."""
-        from midstream.tui.changed_lines import changed_lines
-
         self._scrollback.add([*changed_lines(changes)])
 
     def hand(self, words: str) -> None:
@@ -203,8 +197,6 @@ class ConsoleInterface:
 
     def copy(self, text: str) -> bool:
         """Put a text into the clipboard; see `UI.copy`."""
-        from midstream.tui.desktop import copying
-
         sequence = copying(text, os.environ)
         self._display.signal(sequence)
         return bool(sequence)
@@ -267,8 +259,7 @@ class ConsoleInterface:
             loop.set_exception_handler(handled_before)
             self._scrollback.finish()
             self._display.give_back()
-            if self._draft is not None:
-                await self._draft.close()
+            await self._draft.close()
 
     async def close(self) -> None:
         """Let go of the terminal, with everything shown so far printed."""
@@ -310,15 +301,14 @@ class ConsoleInterface:
 
     def _take_draft(self) -> None:
         """Put back the line that a console which is no more had not sent."""
-        text = "" if self._draft is None else self._draft.open()
+        text = self._draft.open()
         if text and self.editor.restore(text):
             self.say("The line you had not sent is back.", kind="note")
         elif text:
             self.say("Up brings back the line you had not sent.", kind="note")
 
     def _edited(self) -> None:
-        if self._draft is not None:
-            self._draft.edited(is_empty=self.editor.is_empty)
+        self._draft.edited(is_empty=self.editor.is_empty)
 
     def _may_outlive(self, envelope: Envelope) -> None:
         """Take note that a workflow ends by itself, and lines go elsewhere: the next one may be for it.

@@ -31,7 +31,7 @@ class JsonFace:
             stdin, taking=lambda line: None, warn=lambda text: self.say(text, kind="warning")
         )
         self._writer = QueueWriter(stdout, on_broken=self._broken)
-        self._tell_lost: Callable[[], None] = _nobody
+        self._tell_lost: Callable[[], None] = lambda: None
 
     @property
     def lost(self) -> OSError | None:
@@ -111,10 +111,6 @@ class JsonFace:
             about = f"An event of type {value.get('type')} could not be written: {error}"
             text = json_line({"type": "console", "kind": "error", "text": about})
         self._writer.write(text)
-
-
-def _nobody() -> None:
-    """Hear that the output is lost, where nobody waits for it."""
 
 
 def json_line(value: dict[str, Json]) -> str:

@@ -106,7 +106,7 @@ class Draft:
     """One console's unsent line in a file.
 
     Args:
-        folder: where the files are; made if missing.
+        folder: where the files are, made if missing; None: no line is kept.
         workspace: the folder the console is in.
         text: returns the line as it stands, whole.
         on_trouble: hears, once, why the line is not kept any more.
@@ -114,14 +114,14 @@ class Draft:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         workspace: Path,
         *,
         text: Callable[[], str],
         on_trouble: Callable[[str], None],
     ) -> None:
-        name = os.fsencode(workspace.resolve())
-        self._stem = folder / "drafts" / hashlib.blake2b(name, digest_size=12).hexdigest()
+        self._folder = folder
+        self._workspace = workspace
         self._text = text
         self._on_trouble = on_trouble
         self._path: Path | None = None
@@ -132,11 +132,14 @@ class Draft:
 
     def open(self) -> str:
         """Return what a console that is no more had not sent, or "". From now on lines are kept."""
+        if self._folder is None:
+            return ""
         free: list[tuple[int, Path, str]] = []
+        name = hashlib.blake2b(os.fsencode(self._workspace.resolve()), digest_size=12).hexdigest()
         try:
-            make_private(self._stem.parent)
+            make_private(self._folder / "drafts")
             for number in range(_MOST):
-                path = self._stem.with_name(f"{self._stem.name}-{number}")
+                path = self._folder / "drafts" / f"{name}-{number}"
                 is_last = not path.with_suffix(".lock").exists()
                 if (lock := _locked(path.with_suffix(".lock"))) is not None:
                     free.append((lock, path, _read(path) if path.exists() else ""))

@@ -32,6 +32,13 @@ from midstream.views.amounts import span_words
 from midstream.views.lanes import about
 
 
+def forget(run: str, *memories: dict[Any, Any]) -> None:
+    """Take out of each memory what its keys, which begin with a run's id, say is of this run."""
+    for memory in memories:
+        for key in [key for key in memory if key[0] == run]:
+            del memory[key]
+
+
 class Branches:
     """The branches of all runs. Those that begin, or go on, together are told on one line."""
 
@@ -115,10 +122,7 @@ class Branches:
 
     def forget(self, run: str) -> None:
         """Forget the branches of a run that has ended."""
-        memories: tuple[dict[Any, Any], ...] = (self._about, self._since, self._states, self._done)
-        for memory in memories:
-            for key in [key for key in memory if key[0] == run]:
-                del memory[key]
+        forget(run, self._about, self._since, self._states, self._done)
 
     def _short(self, run: str, path: str) -> str:
         place = path.rpartition("/")[0]

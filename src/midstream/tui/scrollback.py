@@ -25,6 +25,7 @@ from midstream.core.notices import (
 )
 from midstream.core.question import Question
 from midstream.system.own_process import own_redactor
+from midstream.tui import markdown
 from midstream.tui.event_lines import Block, Kind, Words, own_words, plain_words
 from midstream.tui.event_renderer import Narrator
 from midstream.tui.live_region import LiveText
@@ -322,8 +323,6 @@ class Scrollback:
                 is_wide = block.is_code and is_wider(row, width)
                 self._rows.append(broken_there(text) if is_wide else text)
             return
-        from midstream.tui import markdown
-
         in_hurry = self._is_over or len(self._waiting) > _HURRY
         renders = not (in_hurry or block.is_verbatim) and markdown.has_markdown(block.text)
         if self._is_over or not (renders or len(block.text) > _LONG_CHARS):
@@ -338,8 +337,6 @@ class Scrollback:
         def laid() -> list[Line]:
             if not renders:
                 return plain_words(words)
-            from midstream.tui import markdown
-
             return markdown.rendered(words.text, width=width)
 
         future = self._loop.run_in_executor(None, laid)

@@ -5,7 +5,7 @@ that it stopped.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from midstream.core import events as e
 from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed
@@ -23,7 +23,7 @@ from midstream.tui.event_lines import (
     speech,
     typed,
 )
-from midstream.tui.run_memory import Branches, Halts
+from midstream.tui.run_memory import Branches, Halts, forget
 from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
 from midstream.views.amounts import counted, token_words
 from midstream.views.calls_in_words import question_summary
@@ -64,15 +64,7 @@ class TalkStory:
 
     def forget(self, run: str) -> None:
         """Forget what a run that has ended will not need any more."""
-        memories: tuple[dict[Any, Any], ...] = (
-            self._questions,
-            self._expired,
-            self._inputs,
-            self._epochs,
-        )
-        for memory in memories:
-            for key in [key for key in memory if key[0] == run]:
-                del memory[key]
+        forget(run, self._questions, self._expired, self._inputs, self._epochs)
 
     # --- questions --------------------------------------------------------------------------
 
