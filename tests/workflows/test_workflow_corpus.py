@@ -195,7 +195,7 @@ def test_every_message_is_said_of_some_file(module: Path) -> None:
 
 
 UNSAID = (
-    # A file of two million characters is written in `tests/language/test_jsontext.py`.
+    # A file of two million characters is written in `tests/language/test_json_text.py`.
     "characters, more than the",
 )
 

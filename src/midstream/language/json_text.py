@@ -146,6 +146,7 @@ class _GivenUp(Exception):
 
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$-]*")
+# What repeats is possessive: a file that is made to be slow has nowhere to go back to.
 _SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 _CHUNK = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*+')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*+)(\.\d++)?([eE][+-]?\d++)?", re.ASCII)
@@ -309,6 +310,7 @@ class _Reader:
             hint = _spelled(word.group() if word else "")
             self.give_up(path, f"expected a number, found {self.found()}.", hint)
         digits = match.group()
+        # Only so many digits are read as a whole number: reading takes the square of their count.
         is_whole = match.group(1) is None and match.group(2) is None
         if is_whole and len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**64:
             self.at = match.end()
@@ -358,7 +360,7 @@ class _Reader:
             low = self.hex_escape()
             if low is not None and 0xDC00 <= low < 0xE000:
                 return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
-            code = 0xDC00
+            code = 0xDC00  # a first half without its second one is told like a second one alone
         if 0xDC00 <= code < 0xE000:
             self.give_up(path, "half of a surrogate pair stands alone.", at=start)
         if code == 0:

@@ -156,7 +156,9 @@ def _check_collisions(state: Node, scope: Scope, report: Report) -> None:
         for path, where in first.items():
             others = index.touching(path)
             if others:
-                other = owners[(others & -others).bit_length() - 1]
+                other = owners[
+                    (others & -others).bit_length() - 1
+                ]  # the lowest bit: who wrote first
                 said = clip(".".join((ROOT, *path)))
                 message = f'the branches "{clip(other)}" and "{clip(name)}" both write {said}'
                 report.warning(
@@ -164,6 +166,7 @@ def _check_collisions(state: Node, scope: Scope, report: Report) -> None:
                     f"{message}: the later one of them wins.",
                     'Give each branch an "output", or a path of its own.',
                 )
+        # Only now: within one branch a state may well overwrite what another one wrote.
         for path in first:
             index.add(path)
         owners += [name] * (len(index.paths) - len(owners))
@@ -234,6 +237,7 @@ class _Flow:
         state, ways, done = scope.states[name], scope.ways, before | written
         caught = {id(catch.get("to")): catch for catch in state.objects("catch")}
         for way in (*ways.out[name], *ways.into_branches[name]):
+            # Work that failed has left nothing but its error; over words of the user it was cut.
             if way.key == "catch":
                 yield way.target, before | self.index.of(_saved(caught[id(way.node)]))
             else:

@@ -219,6 +219,7 @@ def _check_ending(ways: Ways, roots: tuple[str, ...], is_branch: bool, report: R
     for name in found:
         for target in following[name]:
             before.setdefault(target, []).append(name)
+    # Backwards from the ends, so that each state is looked at once and not once a way to it.
     todo = list(ends)
     while todo:
         for name in before.get(todo.pop(), ()):
@@ -299,11 +300,13 @@ def circles(ahead: Mapping[str, Sequence[str]]) -> list[list[str]]:
                 walk.pop()
                 if walk:
                     low[walk[-1][0]] = min(low[walk[-1][0]], low[name])
+                # Nothing in it leads back to what was entered before it: it begins a set of its own.
                 if low[name] == number[name]:
                     at = path.index(name)
                     found.append(path[at:])
                     on_path.difference_update(path[at:])
                     del path[at:]
+            # A file may have thousands of states in a row: more than Python's stack has frames.
             elif target in ahead and target not in number:
                 enter(target)
             elif target in on_path:

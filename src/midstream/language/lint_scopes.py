@@ -152,6 +152,7 @@ class Scope:
         self.outer = outer
         self.holder = None if outer is None else holder
         self.ways = Ways(self.states)
+        # By identity: two branches may well say the same.
         self._inner: dict[int, Scope] = {}
         for branch in (branch for state in self.nodes for branch in branches_of(state)):
             own = _by_name(branch.objects("contexts"), "context", report)

@@ -53,6 +53,7 @@ def plan_of(workflow: Workflow) -> Plan:
 
     Runs of one workflow share one plan: it is remembered for the workflows begun last.
     """
+    # Looked for by identity: to hash or compare a definition takes longer than to plan it.
     for known, plan in _PLANS:
         if known is workflow:
             return plan

@@ -120,6 +120,7 @@ def _rails(edges: Iterable[Edge], place: Mapping[str, int], most: int) -> dict[_
         spans[_rail_of(edge)] = (min(low, *ends), max(high, *ends))
     taken: list[list[tuple[int, int]]] = [[] for _ in range(most)]
     lanes: dict[_Rail, int] = {}
+    # A long rail that stood further in would be crossed by every short one behind it.
     for rail, (low, high) in sorted(
         spans.items(), key=lambda item: (item[1][1] - item[1][0], item[1])
     ):

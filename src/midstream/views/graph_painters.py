@@ -60,6 +60,7 @@ class _Canvas:
         left, top = frame.x, frame.y
         right, bottom = left + frame.width - 1, top + frame.height - 1
         corners = ((left, top), (right, top), (right, bottom), (left, bottom), (left, top))
+        # Lines meet: a corner that another frame has drawn already stays as light as that one.
         before = set(self._lines)
         for start, end in pairwise(corners):
             self._line(start, end, is_dashed=False)
