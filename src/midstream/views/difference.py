@@ -4,7 +4,8 @@ Structs are walked field by field, dicts key by key, tuples and lists item by it
 left out: it is worked out from the definition, which is compared itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import zip_longest
 
 import msgspec
 
@@ -45,7 +46,9 @@ def first_difference(expected: object, found: object) -> Difference | None:
         if parts is not None:
             waiting.append(parts)
         elif not _is_same(left, right):
-            return Difference(field=path, expected=_shown(left), found=_shown(right))
+            return Difference(
+                field=path.removeprefix("."), expected=_shown(left), found=_shown(right)
+            )
     return None
 
 
@@ -60,33 +63,18 @@ def _parts(path: str, left: object, right: object) -> Iterator[tuple[str, object
     """Return the parts of two values of one shape side by side, None if they are not."""
     match left, right:
         case msgspec.Struct(), msgspec.Struct() if type(left) is type(right):
-            return (
-                (f"{path}.{name}" if path else name, getattr(left, name), getattr(right, name))
-                for name in left.__struct_fields__
-                if name != _DERIVED
-            )
+            names = (name for name in left.__struct_fields__ if name != _DERIVED)
+            return ((f"{path}.{name}", getattr(left, name), getattr(right, name)) for name in names)
         case ((dict() | Book()), (dict() | Book())):
             keys = dict.fromkeys((*left, *right))
             return (
-                (
-                    f"{path}.{key}" if path else str(key),
-                    left.get(key, _MISSING),
-                    right.get(key, _MISSING),
-                )
-                for key in keys
+                (f"{path}.{key}", left.get(key, _MISSING), right.get(key, _MISSING)) for key in keys
             )
         case ((tuple() | list() | Log()), (tuple() | list() | Log())):
-            size = max(len(left), len(right))
-            return (
-                (f"{path}[{index}]", _item(left, index), _item(right, index))
-                for index in range(size)
-            )
+            pairs = zip_longest(left, right, fillvalue=_MISSING)
+            return ((f"{path}[{index}]", one, other) for index, (one, other) in enumerate(pairs))
         case _:
             return None
-
-
-def _item(items: Sequence[object], index: int) -> object:
-    return items[index] if index < len(items) else _MISSING
 
 
 def _is_same(left: object, right: object) -> bool:
