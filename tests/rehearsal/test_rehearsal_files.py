@@ -3,7 +3,6 @@
 import pytest
 
 from midstream.language.errors import AuthorMistake, UserMistake
-from midstream.rehearsal.disturbances import Point, point_named
 from midstream.rehearsal.format import (
     Called,
     Expected,
@@ -14,6 +13,7 @@ from midstream.rehearsal.format import (
     decoded,
     encoded,
 )
+from midstream.rehearsal.playback import Point, point_named
 
 SMALL = Rehearsal(
     rehearsal=1,

@@ -20,10 +20,9 @@ from midstream.core.events import InputDisposed, QuestionAsked, StateTransition,
 from midstream.core.run import Run
 from midstream.rehearsal.comparison import fits_all
 from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
-from midstream.rehearsal.disturbances import Point, point_named
 from midstream.rehearsal.fake_world import Puppet
 from midstream.rehearsal.invariants import broken_by, results_in
-from midstream.rehearsal.playback import Play
+from midstream.rehearsal.playback import Play, Point, point_named
 from midstream.runtime.handler_run import HandlerRun
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.ports import ModelRequest

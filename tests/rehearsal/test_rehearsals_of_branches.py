@@ -16,8 +16,8 @@ from midstream.core.run import Inbox, Run, Visit
 from midstream.rehearsal import format as form
 from midstream.rehearsal.comparison import replay
 from midstream.rehearsal.disturb_everywhere import Tried, everywhere
-from midstream.rehearsal.disturbances import point_named
 from midstream.rehearsal.invariants import broken_by, calls_of_states
+from midstream.rehearsal.playback import point_named
 
 
 def broken(*facts: e.AnyFact, run: Run | None = None) -> list[str]:

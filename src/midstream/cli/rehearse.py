@@ -28,8 +28,8 @@ from midstream.system.own_process import HANGUPS, STDERR, own_redactor, run_unti
 if TYPE_CHECKING:
     from midstream.core.run import Run
     from midstream.rehearsal.comparison import Difference, Replay
-    from midstream.rehearsal.disturbances import Kind
     from midstream.rehearsal.format import Rehearsal
+    from midstream.rehearsal.playback import Kind
     from midstream.runtime.workflow_library import WorkflowLibrary
 
 
@@ -287,7 +287,7 @@ def _disturb(
     """
     from midstream.rehearsal.comparison import Replay, replay
     from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
-    from midstream.rehearsal.disturbances import point_named
+    from midstream.rehearsal.playback import point_named
     from midstream.rehearsal.workspace import library_of
     from midstream.tools.validation import validate
 

@@ -15,9 +15,8 @@ from midstream.core.events import RunFailed
 from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
 from midstream.rehearsal.comparison import fits_all
-from midstream.rehearsal.disturbances import Kind, Point
 from midstream.rehearsal.fake_world import Puppet
-from midstream.rehearsal.playback import Play
+from midstream.rehearsal.playback import Kind, Play, Point
 from midstream.rehearsal.step_words import clipped
 from midstream.runtime.ports import Handlers, ModelRequest, Validator
 

@@ -22,11 +22,10 @@ from midstream.core.fold.apply import apply
 from midstream.core.inputs import EffectKey
 from midstream.core.notices import Envelope
 from midstream.core.pending import AwaitTime, pending
-from midstream.core.run import Run, owner_of
+from midstream.core.run import WITHIN, Run, owner_of
 from midstream.language.errors import JournalMoved, OurBug, WorldTrouble
 from midstream.language.names import Json
 from midstream.language.spec import Definition, ToolSpec
-from midstream.rehearsal.effect_keys import path_of, timer_of
 from midstream.runtime.effects import CHECKPOINT_S
 from midstream.runtime.ports import (
     HandlerResult,
@@ -452,3 +451,17 @@ class _Held:
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         """Return what the handler of that name did. See `midstream.runtime.ports.Handlers`."""
         return await self._life.handle(name, run, log)
+
+
+def path_of(key: EffectKey) -> str:
+    """Return the path of the branch an effect belongs to, "" for the run itself."""
+    names = []
+    while len(key) > 3 and key[1] == WITHIN:
+        names.append(str(key[2]))
+        key = key[3:]
+    return "/".join(names)
+
+
+def timer_of(key: EffectKey) -> str:
+    """Return the name of the timer an effect is about."""
+    return str(key[-1]).partition(" ")[0]

@@ -28,15 +28,22 @@ from midstream.core.pending import (
     timer_key,
 )
 from midstream.core.routing import Destination, branch_at, living
-from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, Run
+from midstream.core.run import DEADLINE, RETRY, TIMEOUT, WAITED, WITHIN, Run
 from midstream.core.summaries import summary_key
 from midstream.language.errors import UserMistake
 from midstream.language.names import Json, Policy
-from midstream.rehearsal.effect_keys import key_from
 
 _HANDLERS = ("pre", "post", "transition")
 _NOTHING = inputs.Withdraw(input_id="")
 _REFUSED = "The user refused this call. They said: "
+
+
+def _key_from(run: Run, path: str, key: inputs.EffectKey) -> inputs.EffectKey:
+    """Return the key that an effect of the branch at a path has for the whole run."""
+    if not path:
+        return key
+    name, _, rest = path.partition("/")
+    return (run.visit.step, WITHIN, name, *_key_from(run.visit.branches[name], rest, key))
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +159,7 @@ def _of_effects(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inpu
     fact = rest[0]
 
     def key(inner: inputs.EffectKey) -> inputs.EffectKey:
-        return key_from(run, here.branch.path, inner)
+        return _key_from(run, here.branch.path, inner)
 
     if here.visit.phase in _HANDLERS:
         yield from _of_handler(run, here, rest)
@@ -222,7 +229,7 @@ def _reviews(
     calls = () if here.visit.turn is None else here.visit.turn.calls
     if not any(call.call.id == fact.call_id and call.status == "new" for call in calls):
         return
-    key = key_from(run, here.branch.path, review_key(here, fact.call_id))
+    key = _key_from(run, here.branch.path, review_key(here, fact.call_id))
     match fact:
         case e.ToolCalled():
             kind: Literal["allow", "ask"] = "ask" if fact.granted else "allow"
@@ -240,7 +247,7 @@ def _reviews(
 
 
 def _of_handler(run: Run, here: Run, rest: Sequence[e.AnyFact]) -> Iterator[inputs.AnyInput]:
-    fact, key = rest[0], key_from(run, here.branch.path, handler_key(here))
+    fact, key = rest[0], _key_from(run, here.branch.path, handler_key(here))
     if isinstance(fact, e.HandlerRan):
         yield inputs.HandlerReturned(
             key=key,
@@ -279,7 +286,7 @@ def _replies(
 
     for with_problems in (False, True):
         yield inputs.ModelReplied(
-            key=key_from(run, here.branch.path, request_key(here)),
+            key=_key_from(run, here.branch.path, request_key(here)),
             text=fact.text,
             calls=tuple(
                 inputs.RequestedCall(
@@ -402,7 +409,7 @@ def _shown(
             cuts.setdefault(fact.branch, fact.partial)
     return tuple(
         inputs.Shown(
-            key=key_from(run, inner.branch.path, request_key(inner)),
+            key=_key_from(run, inner.branch.path, request_key(inner)),
             text=cuts.get(inner.branch.path, ""),
             has_calls=has_calls,
         )

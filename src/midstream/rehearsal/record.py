@@ -15,7 +15,7 @@ from midstream.core.run import Run, owner_of
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import UserMistake
 from midstream.rehearsal import format as form
-from midstream.rehearsal.effect_keys import path_of, timer_of
+from midstream.rehearsal.fake_world import path_of, timer_of
 from midstream.rehearsal.inputs_from_facts import Heard, inputs_of
 from midstream.runtime.agent import WorkflowAgent
 from midstream.runtime.summary_request import summary_request
@@ -102,7 +102,7 @@ def _has_handler_at_work(run: Run) -> bool:
 def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.AnyStep | None:
     """Return what happened from outside; None for what the workflow did, or what changed nothing."""
     match input:
-        case inputs.ToolFinished():
+        case inputs.ToolFinished() | inputs.CallReviewed(kind="deny"):
             return _tool_step(input, owner_of(run, input.key))
         case inputs.TimerRang():
             return _time_step(input, owner_of(run, input.key))
@@ -110,8 +110,6 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
             return _words_step(input, run, heard, began)
         case inputs.Approve():
             return _decided(input, run)
-        case inputs.CallReviewed(kind="deny"):
-            return _refused_step(input, owner_of(run, input.key))
         case inputs.Compact():
             return form.UserCompacted(note=input.note)
         case inputs.Rename():
@@ -145,26 +143,20 @@ def _step(input: inputs.AnyInput, run: Run, heard: Heard, began: float) -> form.
             return None
 
 
-def _tool_step(input: inputs.ToolFinished, here: Run) -> form.AnyStep:
+def _tool_step(input: inputs.ToolFinished | inputs.CallReviewed, here: Run) -> form.AnyStep:
+    """Return how a call ended, or that its review refused it."""
     assert here.visit.turn is not None
     made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
+    if isinstance(input, inputs.ToolFinished):
+        outcome, result = input.outcome, input.text
+    else:
+        outcome = "denied"
+        result = f"{REFUSED}{input.reason}{f' {input.hint}' if input.hint else ''}"
     return form.ToolReturned(
         tool=made.call.name,
         arguments=made.arguments,
-        outcome=input.outcome,
-        result=input.text,
-        branch=here.branch.path,
-    )
-
-
-def _refused_step(input: inputs.CallReviewed, here: Run) -> form.AnyStep:
-    assert here.visit.turn is not None
-    made = next(c for c in here.visit.turn.calls if c.call.id == input.key[-1])
-    return form.ToolReturned(
-        tool=made.call.name,
-        arguments=made.arguments,
-        outcome="denied",
-        result=f"{REFUSED}{input.reason}{f' {input.hint}' if input.hint else ''}",
+        outcome=outcome,
+        result=result,
         branch=here.branch.path,
     )
 
