@@ -20,7 +20,7 @@ from midstream.core.events import InputDisposed, QuestionAsked, StateTransition,
 from midstream.core.run import Run
 from midstream.rehearsal.comparison import fits_all
 from midstream.rehearsal.disturb_everywhere import Tried, everywhere, table
-from midstream.rehearsal.fake_world import Puppet
+from midstream.rehearsal.fake_world import FakeWorld
 from midstream.rehearsal.invariants import broken_by, results_in
 from midstream.rehearsal.playback import Play, Point, point_named
 from midstream.runtime.handler_run import HandlerRun
@@ -127,8 +127,8 @@ async def test_a_run_that_was_killed_ends_as_it_would_have(name: str) -> None:
     rehearsal = await recorded(known)
 
     async def played(point: Point | None) -> Play:
-        puppet = Puppet(known.definition, known.handlers, fits_all)
-        play = Play(rehearsal, puppet, point)
+        fake = FakeWorld(known.definition, known.handlers, fits_all)
+        play = Play(rehearsal, fake, point)
         async with asyncio.timeout(DEADLINE_S):
             await play.play()
         return play
@@ -147,7 +147,7 @@ def left_by(play: Play) -> dict[str, object]:
 
     Left out is what was kept of a reply that a kill cut.
     """
-    run = play.director.puppet.notebook.folded()
+    run = play.driver.fake.notebook.folded()
     ways: dict[str, list[str]] = {}
     for fact in play.facts():
         if isinstance(fact, StateTransition):

@@ -24,7 +24,7 @@ PLAIN = "Very well."
 """What a model says that has nothing recorded to say."""
 
 
-class Improviser:
+class Responder:
     """Answers from what is left of a rehearsal's steps, and from what is not.
 
     Args:

@@ -10,8 +10,8 @@ from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
-from midstream.rehearsal.fake_world import Puppet
-from midstream.rehearsal.scenario_driver import Director, Misfit, message_in_words
+from midstream.rehearsal.fake_world import FakeWorld
+from midstream.rehearsal.scenario_driver import Driver, Misfit, message_in_words
 from midstream.rehearsal.step_words import as_json, clipped, standing_in_words, step_in_words
 from midstream.runtime.ports import Handlers, Validator
 
@@ -62,15 +62,15 @@ async def replay(
     """
     if not compares:
         rehearsal = _unexpecting(rehearsal)
-    puppet = Puppet(definition, handlers, validate)
-    director = Director(rehearsal, puppet)
-    await director.begin()
+    fake = FakeWorld(definition, handlers, validate)
+    driver = Driver(rehearsal, fake)
+    await driver.begin()
     try:
-        difference = await _first_difference(rehearsal, director, compares=compares)
-        facts = tuple(puppet.notebook.envelopes())
-        return Replay(difference=difference, run=puppet.run, facts=facts)
+        difference = await _first_difference(rehearsal, driver, compares=compares)
+        facts = tuple(fake.notebook.envelopes())
+        return Replay(difference=difference, run=fake.run, facts=facts)
     finally:
-        await director.close()
+        await driver.close()
 
 
 def _unexpecting(rehearsal: form.Rehearsal) -> form.Rehearsal:
@@ -83,15 +83,15 @@ def _unexpecting(rehearsal: form.Rehearsal) -> form.Rehearsal:
 
 
 async def _first_difference(
-    rehearsal: form.Rehearsal, director: Director, *, compares: bool
+    rehearsal: form.Rehearsal, driver: Driver, *, compares: bool
 ) -> Difference | None:
     for number, step in enumerate(rehearsal.steps, 1):
-        await director.handlers_until(step)
-        if compares and (other := _other_states(rehearsal, director, number, is_end=False)):
+        await driver.handlers_until(step)
+        if compares and (other := _other_states(rehearsal, driver, number, is_end=False)):
             return other
-        misfit: Misfit | None = director.misfit(step)
-        if not director.puppet.life.is_over:
-            misfit = await director.do(step)
+        misfit: Misfit | None = driver.misfit(step)
+        if not driver.fake.life.is_over:
+            misfit = await driver.do(step)
         if misfit is not None:
             return Difference(
                 step=number,
@@ -100,30 +100,30 @@ async def _first_difference(
                 got=misfit.got,
             )
     if not rehearsal.expected.is_midway:
-        await director.handlers_until(None)
+        await driver.handlers_until(None)
     else:
-        await director.puppet.life.quiet()
-    if director.puppet.run.is_over:
-        await director.puppet.life.machine.wait()
-    return _other_end(rehearsal, director) if compares else None
+        await driver.fake.life.quiet()
+    if driver.fake.run.is_over:
+        await driver.fake.life.machine.wait()
+    return _other_end(rehearsal, driver) if compares else None
 
 
 def _other_states(
-    rehearsal: form.Rehearsal, director: Director, step: int | None, *, is_end: bool
+    rehearsal: form.Rehearsal, driver: Driver, step: int | None, *, is_end: bool
 ) -> Difference | None:
     asked = rehearsal.expected
     ways = dict(asked.branches) if asked.states is None else {"": asked.states, **asked.branches}
     for branch, expected in ways.items():
-        if other := _other_way(director, step, branch, expected, is_end=is_end):
+        if other := _other_way(driver, step, branch, expected, is_end=is_end):
             return other
     return None
 
 
 def _other_way(
-    director: Director, step: int | None, branch: str, expected: Sequence[str], *, is_end: bool
+    driver: Driver, step: int | None, branch: str, expected: Sequence[str], *, is_end: bool
 ) -> Difference | None:
     """Return how the states that the run, or a branch of it, has entered are others."""
-    got = director.puppet.states(branch)
+    got = driver.fake.states(branch)
     number = next(
         (n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]),
         min(len(expected), len(got)),
@@ -140,7 +140,7 @@ def _other_way(
         expected=_state(expected, number),
         got=_state(got, number)
         if number < len(got)
-        else standing_in_words(director.puppet.run, list(director.puppet.life.standing.values())),
+        else standing_in_words(driver.fake.run, list(driver.fake.life.standing.values())),
     )
 
 
@@ -148,13 +148,13 @@ def _state(states: Sequence[str], number: int) -> str:
     return states[number] if number < len(states) else "no further state"
 
 
-def _other_end(rehearsal: form.Rehearsal, director: Director) -> Difference | None:
-    expected, run = rehearsal.expected, director.puppet.run
-    if (other := _other_states(rehearsal, director, None, is_end=True)) is not None:
+def _other_end(rehearsal: form.Rehearsal, driver: Driver) -> Difference | None:
+    expected, run = rehearsal.expected, driver.fake.run
+    if (other := _other_states(rehearsal, driver, None, is_end=True)) is not None:
         return other
     if expected.is_midway:
         return None
-    now = standing_in_words(run, list(director.puppet.life.standing.values()))
+    now = standing_in_words(run, list(driver.fake.life.standing.values()))
     is_other_error = expected.error and form.without_places(run.error) != form.without_places(
         expected.error
     )

@@ -15,7 +15,7 @@ from midstream.core.events import RunFailed
 from midstream.language.spec import Definition
 from midstream.rehearsal import format as form
 from midstream.rehearsal.comparison import fits_all
-from midstream.rehearsal.fake_world import Puppet
+from midstream.rehearsal.fake_world import FakeWorld
 from midstream.rehearsal.playback import Kind, Play, Point
 from midstream.rehearsal.step_words import clipped
 from midstream.runtime.ports import Handlers, ModelRequest, Validator
@@ -64,7 +64,7 @@ async def everywhere(
     wanted = tuple(kinds)
 
     async def played(point: Point | None) -> Play:
-        play = Play(rehearsal, Puppet(definition, handlers, validate), point)
+        play = Play(rehearsal, FakeWorld(definition, handlers, validate), point)
         await play.play()
         return play
 
@@ -74,7 +74,7 @@ async def everywhere(
     def judged(play: Play, point: Point) -> Tried:
         broken = [*play.broken, *play.judged(base, may_fail=failed)]
         broken += [why for request in play.requests for why in refused(request)]
-        run = play.director.puppet.notebook.folded()
+        run = play.driver.fake.notebook.folded()
         end = run.error if run.status == "failed" else run.status
         return Tried(point=point, broken=tuple(broken), end=clipped(end))
 

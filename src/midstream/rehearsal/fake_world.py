@@ -1,8 +1,8 @@
-"""A world on strings: whatever a run is owed stands still until the director lets it end.
+"""A fake world: whatever a run is owed stands still until the driver lets it end.
 
 The machine is the real one, and so are the handlers of the script. Its model, its tools, its journal
-and its clock are the puppet's. So nothing happens by itself: the run is *quiet* when everything it is
-owed stands here, and what happens next is the director's to say. No time passes that is not said to.
+and its clock are fakes. So nothing happens by itself: the run is *quiet* when everything it is
+owed stands here, and what happens next is the driver's to say. No time passes that is not said to.
 
 A run can be killed: from then on its journal takes nothing, and another machine goes on with what was
 kept, read back from the very bytes.
@@ -126,14 +126,14 @@ class Notebook:
 
 
 class _Time:
-    """The time of a rehearsal, in seconds since 1970: the director moves it."""
+    """The time of a rehearsal, in seconds since 1970: the driver moves it."""
 
     def __init__(self) -> None:
         self.time = BEGAN_AT
 
 
 class _Clock:
-    """The clock of one life. Who waits for a time stands still until the director lets it come.
+    """The clock of one life. Who waits for a time stands still until the driver lets it come.
 
     However early or late that is by the clock: to whom waits it is never yet time, and then it is.
     """
@@ -146,18 +146,18 @@ class _Clock:
         """Return the time in seconds since 1970 (UTC)."""
         key = self._life.key_of_timer()
         if key is None:
-            return self._life.puppet.clock.time
+            return self._life.fake.clock.time
         return math.inf if key in self._rung else -math.inf
 
     def monotonic(self) -> float:
         """Return seconds that only grow."""
         key = self._life.key_of_timer()
         if key is None:
-            return self._life.puppet.clock.time
+            return self._life.fake.clock.time
         return math.inf if key in self._rung else 0.0
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the director says so; else never (checkpoints: `nap`)."""
+        """Return when the driver says so; else never (checkpoints: `nap`)."""
         key = self._life.key_of_timer()
         if key is None:
             await self._life.nap(seconds)
@@ -189,8 +189,8 @@ class _Blobs:
         return f"shelf:{key}"  # recorded rehearsals have it in their messages
 
 
-class Puppet:
-    """A run in a world on strings.
+class FakeWorld:
+    """A run in a fake world.
 
     Args:
         definition: what to run.
@@ -254,15 +254,15 @@ def _allowed(_name: str, _arguments: dict[str, Json], _branch: str) -> Review:
 class _Life:
     """One machine, from its birth to its end or to its being killed."""
 
-    def __init__(self, puppet: Puppet, handlers: Handlers, validate: Validator) -> None:
-        self.puppet = puppet
+    def __init__(self, fake: FakeWorld, handlers: Handlers, validate: Validator) -> None:
+        self.fake = fake
         self.standing: dict[EffectKey, Standing] = {}
         self._handlers = handlers
         self._is_killed = False
         self._at_work = 0
         self._rested = asyncio.Event()
         self._checkpoints: list[asyncio.Future[None]] = []
-        self._notebook = puppet.notebook
+        self._notebook = fake.notebook
         self._notebook.is_dead = False
         world = World(
             model=self,
@@ -274,16 +274,14 @@ class _Life:
             workspace=Path("/nowhere"),
             vault=Vault(is_verbatim=True),
         )
-        self.machine = WorkflowStateMachine(
-            puppet.definition, world, handlers=_Held(self), id=RUN_ID
-        )
+        self.machine = WorkflowStateMachine(fake.definition, world, handlers=_Held(self), id=RUN_ID)
 
     @property
     def is_over(self) -> bool:
         """Return whether this machine does nothing more: the run has ended, or was killed."""
         return self._is_killed or self.machine.is_closed or self.machine.run.is_over
 
-    # --- what the director does -------------------------------------------------------------
+    # --- what the driver does -------------------------------------------------------------
 
     async def quiet(self) -> None:
         """Return once nothing happens by itself any more: all that is owed stands, or it is over."""
@@ -304,7 +302,7 @@ class _Life:
         """Let an effect end; an exception as the result is raised in it."""
         del self.standing[standing.key]
         if standing.kind == "timer":
-            self.puppet.clock.time = max(self.puppet.clock.time, standing.until)
+            self.fake.clock.time = max(self.fake.clock.time, standing.until)
         if standing.done.done():
             return
         if isinstance(result, Exception):
@@ -342,8 +340,8 @@ class _Life:
     # --- the model, the tools and the handlers -------------------------------------------------
 
     async def request(self, request: ModelRequest, listener: ReplyListener) -> ModelReply:
-        """Return the reply the director gives. See `midstream.runtime.ports.Model`."""
-        self.puppet.requests.append(request)
+        """Return the reply the driver gives. See `midstream.runtime.ports.Model`."""
+        self.fake.requests.append(request)
         reply: ModelReply = await self._stand(
             kind="model",
             key=self._key(),
@@ -356,39 +354,39 @@ class _Life:
 
     def specs(self) -> dict[str, ToolSpec]:
         """Return what each tool is, by name."""
-        return self.puppet.definition.tools
+        return self.fake.definition.tools
 
     async def review(self, name: str, arguments: dict[str, Json], context: ToolContext) -> Review:
         """Return what the review of a call came to then. See `midstream.runtime.ports.Tools`."""
-        return self.puppet.foreseen(name, arguments, path_of(self._key()))
+        return self.fake.foreseen(name, arguments, path_of(self._key()))
 
     async def call(
         self, name: str, arguments: dict[str, Json], context: ToolContext
     ) -> ToolOutcome:
-        """Return the outcome the director gives. See `midstream.runtime.ports.Tools`."""
+        """Return the outcome the driver gives. See `midstream.runtime.ports.Tools`."""
         key = self._key()
         call_id = str(key[-1])
-        spec = self.puppet.definition.tools.get(name)
+        spec = self.fake.definition.tools.get(name)
         if spec is None or spec.effect == "once":
-            self.puppet.effects[call_id] = self.puppet.effects.get(call_id, 0) + 1
+            self.fake.effects[call_id] = self.fake.effects.get(call_id, 0) + 1
         outcome: ToolOutcome = await self._stand(
             kind="tool", key=key, name=name, arguments=arguments, call_id=call_id
         )
         return outcome
 
     async def handle(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
-        """Return what the script's handler did, once the director has let it run."""
+        """Return what the script's handler did, once the driver has let it run."""
         await self._stand(kind="handler", key=self._key(), name=name)
         self._at_work += 1
         try:
             return await self._handlers.call(name, run, log)
         finally:
             self._at_work -= 1
-            self.puppet.handled += 1
+            self.fake.handled += 1
             self._rested.set()
 
     async def wait(self, key: EffectKey) -> None:
-        """Return once the director lets the time come that a timer waits for."""
+        """Return once the driver lets the time come that a timer waits for."""
         owed = (each for each in pending(self.machine.run) if isinstance(each, AwaitTime))
         until = next((each.until for each in owed if each.key == key), None)
         await self._stand(kind="timer", key=key, name=timer_of(key), until=until or 0.0)
@@ -443,7 +441,7 @@ class _Life:
 
 
 class _Held:
-    """The handlers as the machine sees them: each waits for the director first."""
+    """The handlers as the machine sees them: each waits for the driver first."""
 
     def __init__(self, life: _Life) -> None:
         self._life = life

@@ -15,10 +15,10 @@ from midstream.core.routing import as_typed, living
 from midstream.core.run import RETRY, WAITED
 from midstream.language.errors import JournalMoved, MidstreamError, UserMistake
 from midstream.rehearsal import format as form
-from midstream.rehearsal.auto_responder import Improviser
-from midstream.rehearsal.fake_world import Puppet, Standing
+from midstream.rehearsal.auto_responder import Responder
+from midstream.rehearsal.fake_world import FakeWorld, Standing
 from midstream.rehearsal.invariants import broken_by
-from midstream.rehearsal.scenario_driver import Director, answer
+from midstream.rehearsal.scenario_driver import Driver, answer
 from midstream.rehearsal.step_words import clipped
 from midstream.runtime.ports import ModelRequest
 
@@ -127,17 +127,17 @@ class Play:
     `later` where a second disturbance could have followed the first.
     """
 
-    def __init__(self, rehearsal: form.Rehearsal, puppet: Puppet, point: Point | None) -> None:
-        self.director = Director(rehearsal, puppet)
+    def __init__(self, rehearsal: form.Rehearsal, fake: FakeWorld, point: Point | None) -> None:
+        self.driver = Driver(rehearsal, fake)
         self.broken: list[str] = []
         self.kept: list[int] = []
         self.later: list[Then] = []
-        self._puppet = puppet
+        self._fake = fake
         self._point = point
         self._steps = rehearsal.steps
         self._done = 0
         self._handled = 0
-        self._improviser: Improviser | None = None
+        self._responder: Responder | None = None
         self._fired = 0
         self._since: dict[Moment, int] = {"lost": 0, "kept": 0, "flying": 0}
         self._said: list[str] = []
@@ -145,18 +145,18 @@ class Play:
         self._kills_next = False
         self._flying: list[int] = []
         self._in_branches: list[int] = []
-        notebook = puppet.notebook
+        notebook = fake.notebook
         notebook.keeping = self._before_keeping
         notebook.kept = self._after_keeping
 
     @property
     def requests(self) -> list[ModelRequest]:
         """Return everything models were sent."""
-        return self._puppet.requests
+        return self._fake.requests
 
     def facts(self) -> list[AnyFact]:
         """Return all facts of the run."""
-        return [each.event for each in self._puppet.notebook.envelopes()]  # type: ignore[misc]
+        return [each.event for each in self._fake.notebook.envelopes()]  # type: ignore[misc]
 
     def points(self, kinds: Sequence[Kind]) -> list[Point]:
         """Return where this playing could have been disturbed."""
@@ -175,11 +175,11 @@ class Play:
 
     async def play(self) -> None:
         """Play to the end, or until nothing is left to happen."""
-        director = self.director
+        driver = self.driver
         try:
-            await director.begin()
+            await driver.begin()
             for _ in range(len(self._steps) + ACTS):
-                await self._puppet.life.quiet()
+                await self._fake.life.quiet()
                 if self._saying is not None:
                     # However long it takes, nothing else happens before the words are there.
                     await self._saying
@@ -187,14 +187,14 @@ class Play:
                     continue
                 if await self._went_on():
                     continue
-                if self._puppet.run.is_over or not await self._act():
+                if self._fake.run.is_over or not await self._act():
                     break
             else:
                 await self._end("the rehearsal has seen enough")
         except MidstreamError as error:
             self.broken.append(f"{type(error).__name__}: {error}")
         finally:
-            await director.close()
+            await driver.close()
 
     # --- the disturbance ------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Play:
         self._fire()
         if kind == "kill":
             raise JournalMoved("The rehearsal kills the run here.")
-        self._saying = self.director.soon(self._interrupt(kind))
+        self._saying = self.driver.soon(self._interrupt(kind))
 
     def _pass(self, moment: Moment, kinds: Sequence[Kind]) -> None:
         """Count a moment after the first disturbance: a second one could come there."""
@@ -233,10 +233,10 @@ class Play:
 
     def _fire(self) -> None:
         self._fired += 1
-        self._improviser = self._improviser or Improviser(self._steps, self._done)
+        self._responder = self._responder or Responder(self._steps, self._done)
 
     async def _interrupt(self, kind: Kind) -> None:
-        machine = self._puppet.life.machine
+        machine = self._fake.life.machine
         assert self._point is not None
         number = 0 if self._fired == 1 or self._point.then is None else self._point.then.nth
         text, id = (WORDS, INJECTED) if not number else (MORE_WORDS, INJECTED_NEXT)
@@ -251,7 +251,7 @@ class Play:
 
     async def _went_on(self) -> bool:
         """Disturb the run where it is due, and take it up where it was killed."""
-        life = self._puppet.life
+        life = self._fake.life
         if life.is_over and not life.machine.run.is_over:
             await self._revived()
             return True
@@ -277,7 +277,7 @@ class Play:
         self._fire()
         self._show_half()
         if kind == "kill":
-            await self._puppet.life.checkpoint()
+            await self._fake.life.checkpoint()
             await self._revived()
             return
         await self._interrupt(kind)
@@ -285,110 +285,110 @@ class Play:
 
     def _show_half(self) -> None:
         """Stream half of each reply, so that the disturbance comes in the middle of it."""
-        for standing in tuple(self._puppet.life.standing.values()):
+        for standing in tuple(self._fake.life.standing.values()):
             if standing.kind == "model":
                 standing.show("Half of a rep")
 
     async def _revived(self) -> None:
         """Let another process go on, from the bytes alone; they must tell of the same run."""
-        await self._puppet.life.kill()
-        before = self._puppet.run
-        after = self._puppet.notebook.folded()
+        await self._fake.life.kill()
+        before = self._fake.run
+        after = self._fake.notebook.folded()
         if after.seq == before.seq and after != before:
             self.broken.append(f"folding the facts gives another run than fact {after.seq} had")
         try:
-            await self.director.revive(was_cut=True)
+            await self.driver.revive(was_cut=True)
         except JournalMoved:
-            await self.director.revive(was_cut=True)  # it was killed as it was taken up
+            await self.driver.revive(was_cut=True)  # it was killed as it was taken up
 
     # --- what happens next ------------------------------------------------------------------------
 
     async def _act(self) -> bool:
         """Let the next thing happen; False: nothing is left that could."""
-        if self._improviser is None and self._done < len(self._steps):
+        if self._responder is None and self._done < len(self._steps):
             if await self._scripted(self._steps[self._done]):
                 return True
-            self._improviser = Improviser(self._steps, self._done)
-        improviser = self._improviser or Improviser(self._steps, self._done)
-        self._improviser = improviser
-        return await self._improvised(improviser)
+            self._responder = Responder(self._steps, self._done)
+        responder = self._responder or Responder(self._steps, self._done)
+        self._responder = responder
+        return await self._improvised(responder)
 
     async def _scripted(self, step: form.AnyStep) -> bool:
         """Let the next step of the script happen, or a handler before it; False: it does not fit."""
-        handler = self.director.handler_near(step.branch)
+        handler = self.driver.handler_near(step.branch)
         limit = step.after_handlers
         if handler is not None and (limit is None or self._handled < limit):
             self._handled += 1
-            self._puppet.life.finish(handler, None)
+            self._fake.life.finish(handler, None)
             return True
         self._handled = 0
-        if await self.director.do(step) is not None:
+        if await self.driver.do(step) is not None:
             return False
         self._done += 1
         return True
 
-    async def _improvised(self, improviser: Improviser) -> bool:
-        life, run = self._puppet.life, self._puppet.run
-        handler, model = self.director.standing("handler"), self.director.standing("model")
+    async def _improvised(self, responder: Responder) -> bool:
+        life, run = self._fake.life, self._fake.run
+        handler, model = self.driver.standing("handler"), self.driver.standing("model")
         if (handler or model) and (
-            said := improviser.unasked(run, in_handler=handler is not None)
+            said := responder.unasked(run, in_handler=handler is not None)
         ) is not None:
-            await self.director.do(said)
+            await self.driver.do(said)
         elif handler is not None:
             life.finish(handler, None)
         elif model is not None:
             assert model.request is not None
-            answer(self._puppet, model, improviser.reply(model.request, model.branch))
-        elif (tool := self.director.standing("tool")) is not None:
-            life.finish(tool, improviser.outcome(tool))
-        elif (timer := self._next_timer(improviser)) is not None:
+            answer(self._fake, model, responder.reply(model.request, model.branch))
+        elif (tool := self.driver.standing("tool")) is not None:
+            life.finish(tool, responder.outcome(tool))
+        elif (timer := self._next_timer(responder)) is not None:
             life.finish(timer, None)
         else:
-            return await self._of_person(improviser)
+            return await self._of_person(responder)
         return True
 
-    def _next_timer(self, improviser: Improviser) -> Standing | None:
+    def _next_timer(self, responder: Responder) -> Standing | None:
         """Return the timer that rings next: a person answers in time, unless they did not then."""
-        timers = [s for s in self._puppet.life.standing.values() if s.kind == "timer"]
+        timers = [s for s in self._fake.life.standing.values() if s.kind == "timer"]
         timers.sort(key=lambda standing: standing.until)
         for timer in timers:
-            if timer.name in (WAITED, RETRY) or improviser.was_late(timer):
+            if timer.name in (WAITED, RETRY) or responder.was_late(timer):
                 return timer
-        is_stuck = not self._puppet.run.inbox.open_questions and not self._puppet.run.is_parked
+        is_stuck = not self._fake.run.inbox.open_questions and not self._fake.run.is_parked
         return timers[0] if timers and is_stuck else None
 
-    async def _of_person(self, improviser: Improviser) -> bool:
-        machine, run = self._puppet.life.machine, self._puppet.run
+    async def _of_person(self, responder: Responder) -> bool:
+        machine, run = self._fake.life.machine, self._fake.run
         if not run.inbox.open_questions:
-            await machine.say("Go on.", unasked=True, id=self.director.next_id())
+            await machine.say("Go on.", unasked=True, id=self.driver.next_id())
             return True
         question = run.inbox.open_questions[0]
         if question.kind == "approval":
-            granted = improviser.decision(run, question)
+            granted = responder.decision(run, question)
             await machine.approve(question.id, Decision(granted=granted))
             return True
         if question.kind == "input":
-            line = improviser.line()
+            line = responder.line()
             if line is None:
                 await self._end("nothing is left to say")
             else:
-                await self.director.say(line)
+                await self.driver.say(line)
             return True
-        text = improviser.answer(question)
+        text = responder.answer(question)
         if text is None:
             await self._end("no answer fits")
         else:
-            await machine.say(text, question=question.id, id=self.director.next_id())
+            await machine.say(text, question=question.id, id=self.driver.next_id())
         return True
 
     async def _end(self, reason: str) -> None:
         """Stop the run; its running tools end as they would."""
-        await self.director.stop(reason)
-        await self._puppet.life.quiet()
-        while (tool := self.director.standing("tool")) is not None:
-            assert self._improviser is not None
-            self._puppet.life.finish(tool, self._improviser.outcome(tool))
-            await self._puppet.life.quiet()
+        await self.driver.stop(reason)
+        await self._fake.life.quiet()
+        while (tool := self.driver.standing("tool")) is not None:
+            assert self._responder is not None
+            self._fake.life.finish(tool, self._responder.outcome(tool))
+            await self._fake.life.quiet()
 
     # --- the judgement ------------------------------------------------------------------------------
 
@@ -399,8 +399,8 @@ class Play:
             base: the undisturbed playing.
             may_fail: the undisturbed one has failed too.
         """
-        facts, run = self.facts(), self._puppet.notebook.folded()
-        broken = list(broken_by(run, facts, self._puppet.requests, self._puppet.effects))
+        facts, run = self.facts(), self._fake.notebook.folded()
+        broken = list(broken_by(run, facts, self._fake.requests, self._fake.effects))
         assert self._point is not None
         if self._fired < 1 + (self._point.then is not None):
             broken.append("the point was not reached")
@@ -409,7 +409,7 @@ class Play:
         before = max(done, default=0)
         if facts[:before] != base.facts()[:before]:
             broken.append("the facts before the disturbance are not those of the undisturbed run")
-        if self._puppet.run.seq == run.seq and self._puppet.run != run:
+        if self._fake.run.seq == run.seq and self._fake.run != run:
             broken.append("folding the facts gives another run than the machine has")
         if not run.is_over:
             broken.append(f"the run did not come to an end: {run.visit.phase} in {run.visit.state}")

@@ -1,4 +1,4 @@
-"""The director: does to a run on strings what a step says, and tells where a step does not fit."""
+"""The driver: does to a run in a fake world what a step says, and tells where a step does not fit."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from midstream.core.summaries import why_not
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json
 from midstream.rehearsal import format as form
-from midstream.rehearsal.fake_world import BEGAN_AT, Puppet, Standing
+from midstream.rehearsal.fake_world import BEGAN_AT, FakeWorld, Standing
 from midstream.rehearsal.step_words import clipped, standing_in_words, step_in_words
 from midstream.runtime.ports import ModelReply, Review, ToolOutcome
 
@@ -28,26 +28,26 @@ class Misfit(msgspec.Struct, frozen=True, kw_only=True):
     got: str
 
 
-class Director:
-    """Plays one rehearsal in a puppet world.
+class Driver:
+    """Plays one rehearsal in a fake world.
 
     Args:
         rehearsal: what happens.
-        puppet: the world it happens in.
+        fake: the world it happens in.
     """
 
-    def __init__(self, rehearsal: form.Rehearsal, puppet: Puppet) -> None:
+    def __init__(self, rehearsal: form.Rehearsal, fake: FakeWorld) -> None:
         self.rehearsal = rehearsal
-        self.puppet = puppet
+        self.fake = fake
         self._tasks: list[asyncio.Task[None]] = []
         self._words = 0
         self._done = 0
-        puppet.foreseen = self._foreseen
+        fake.foreseen = self._foreseen
 
     async def begin(self) -> None:
         """Start the run."""
         told = self.rehearsal
-        life = self.puppet.born()
+        life = self.fake.born()
         await life.machine.start(
             told.input,
             variables=told.variables,
@@ -58,16 +58,16 @@ class Director:
 
     async def revive(self, *, was_cut: bool) -> None:
         """Go on with the run in a new machine, from the bytes of its facts."""
-        await self.puppet.life.kill()
-        run = self.puppet.notebook.folded()
+        await self.fake.life.kill()
+        run = self.fake.notebook.folded()
         if run.definition is None:
             await self.begin()  # nothing of the start was kept
         elif not run.is_over:
-            await self.puppet.born().machine.resume(run, was_cut=was_cut)
+            await self.fake.born().machine.resume(run, was_cut=was_cut)
 
     async def close(self) -> None:
         """Leave nothing behind."""
-        await self.puppet.life.kill()
+        await self.fake.life.kill()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -77,11 +77,11 @@ class Director:
         """Let the handlers run that ran before a step; None: all that stand."""
         limit = None if step is None else step.after_handlers
         ran = 0
-        await self.puppet.life.quiet()
+        await self.fake.life.quiet()
         branch = "" if step is None else step.branch
         while (handler := self.handler_near(branch)) is not None and (limit is None or ran < limit):
-            self.puppet.life.finish(handler, None)
-            await self.puppet.life.quiet()
+            self.fake.life.finish(handler, None)
+            await self.fake.life.quiet()
             ran += 1
 
     async def do(self, step: form.AnyStep) -> Misfit | None:
@@ -89,7 +89,7 @@ class Director:
         for number, each in enumerate(self.rehearsal.steps, 1):
             if each is step:
                 self._done = number
-        self.puppet.clock.time = max(self.puppet.clock.time, BEGAN_AT + step.after_s)
+        self.fake.clock.time = max(self.fake.clock.time, BEGAN_AT + step.after_s)
         match step:
             case form.ModelReplied() | form.ModelFailed():
                 return self._reply(step)
@@ -102,53 +102,53 @@ class Director:
                 question = self._question(step)
                 if question is None:
                     return self.misfit(step)
-                await self.puppet.life.machine.say(
+                await self.fake.life.machine.say(
                     step.text, question=question.id, source=step.source, id=self.next_id()
                 )
             case form.UserDecided():
                 return await self._decide(step)
             case form.UserHalted():
                 self._see(step.shown, step.shown_in)
-                await self.puppet.life.machine.halt()
+                await self.fake.life.machine.halt()
             case form.UserStopped():
                 self._see(step.shown, step.shown_in)
                 await self.stop(step.reason)
             case form.UserWithdrew():
-                waiting = [r for r in self.puppet.run.inbox.undelivered if r.text == step.text]
+                waiting = [r for r in self.fake.run.inbox.undelivered if r.text == step.text]
                 if not waiting:
                     return self.misfit(step)
-                await self.puppet.life.machine.withdraw(waiting[0].id)
+                await self.fake.life.machine.withdraw(waiting[0].id)
             case form.UserResumed():
-                await self.puppet.life.machine.unsuspend()
+                await self.fake.life.machine.unsuspend()
             case form.UserCompacted():
-                if why_not(self.puppet.run):
+                if why_not(self.fake.run):
                     return self.misfit(step)
                 with contextlib.suppress(UserMistake):  # should it be killed just then
-                    await self.puppet.life.machine.compact(step.note)
+                    await self.fake.life.machine.compact(step.note)
             case form.UserRenamed():
-                await self.puppet.life.machine.rename(step.name)
+                await self.fake.life.machine.rename(step.name)
             case form.UserRevoked():
-                await self.puppet.life.machine.revoke(step.permission)
+                await self.fake.life.machine.revoke(step.permission)
             case form.TimeCame():
                 return self._ring(step)
             case form.ProcessChanged():
                 self._see(step.shown, step.shown_in)
-                await self.puppet.life.checkpoint()
+                await self.fake.life.checkpoint()
                 await self.revive(was_cut=step.was_cut)
         return None
 
     async def say(self, step: form.UserSaid) -> None:
         """Say a step's words, at the time they were said."""
-        self.puppet.clock.time = max(self.puppet.clock.time, BEGAN_AT + step.after_s)
-        asked = next((q for q in self.puppet.run.inbox.open_questions if q.kind == "input"), None)
+        self.fake.clock.time = max(self.fake.clock.time, BEGAN_AT + step.after_s)
+        asked = next((q for q in self.fake.run.inbox.open_questions if q.kind == "input"), None)
         if asked is not None and step.branch:
-            of_it = [q for q in self.puppet.run.inbox.open_questions if q.branch == step.branch]
+            of_it = [q for q in self.fake.run.inbox.open_questions if q.branch == step.branch]
             asked = next((q for q in of_it if q.kind == "input"), asked)
-            await self.puppet.life.machine.say(
+            await self.fake.life.machine.say(
                 step.text, question=asked.id, source=step.source, id=self.next_id()
             )
             return
-        await self.puppet.life.machine.say(
+        await self.fake.life.machine.say(
             step.text, unasked=True, policy=step.policy, source=step.source, id=self.next_id()
         )
 
@@ -160,7 +160,7 @@ class Director:
 
     async def stop(self, reason: str) -> None:
         """Stop the run; it ends once its tools have been let end."""
-        life = self.puppet.life
+        life = self.fake.life
         self.soon(life.machine.stop(reason))
         while not (life.is_over or life.machine.run.halt.leads_to == "stop"):  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -176,7 +176,7 @@ class Director:
         self, kind: str, name: str | None = None, branch: str | None = None
     ) -> Standing | None:
         """Return the first effect of a kind that stands still, of that name and branch if given."""
-        for standing in self.puppet.life.standing.values():
+        for standing in self.fake.life.standing.values():
             is_it = name in (None, standing.name) and branch in (None, standing.branch)
             if standing.kind == kind and is_it:
                 return standing
@@ -193,11 +193,11 @@ class Director:
         """Return that a step does not fit how things are."""
         return Misfit(
             expected=step_in_words(step),
-            got=standing_in_words(self.puppet.run, list(self.puppet.life.standing.values())),
+            got=standing_in_words(self.fake.run, list(self.fake.life.standing.values())),
         )
 
     def _see(self, shown: str, inside: Mapping[str, str], *, calling: bool = False) -> None:
-        for standing in tuple(self.puppet.life.standing.values()):
+        for standing in tuple(self.fake.life.standing.values()):
             if standing.kind == "model":
                 text = inside.get(standing.branch, "") if standing.branch else shown
                 standing.show(text, calling=calling)
@@ -208,15 +208,15 @@ class Director:
             return self.misfit(step)
         if (other := self._other_messages(step, model)) is not None:
             return other
-        answer(self.puppet, model, step)
+        answer(self.fake, model, step)
         return None
 
     def _return(self, step: form.ToolReturned) -> Misfit | None:
-        for standing in self.puppet.life.standing.values():
+        for standing in self.fake.life.standing.values():
             is_it = standing.name == step.tool and standing.arguments == step.arguments
             if standing.kind == "tool" and is_it and standing.branch == step.branch:
                 outcome = ToolOutcome(outcome=step.outcome, text=step.result)
-                self.puppet.life.finish(standing, outcome)
+                self.fake.life.finish(standing, outcome)
                 return None
         return self.misfit(step)
 
@@ -225,11 +225,11 @@ class Director:
         if timer is None or timer.state != step.state:
             return self.misfit(step)
         self._see(step.shown, step.shown_in)
-        self.puppet.life.finish(timer, None)
+        self.fake.life.finish(timer, None)
         return None
 
     async def _decide(self, step: form.UserDecided) -> Misfit | None:
-        run = self.puppet.run
+        run = self.fake.run
         for question in run.inbox.open_questions:
             call = call_of(run, question)
             is_there = question.kind == "approval" and question.branch == step.branch
@@ -240,7 +240,7 @@ class Director:
                     note=step.note,
                     edited=step.edited,
                 )
-                await self.puppet.life.machine.approve(question.id, decision)
+                await self.fake.life.machine.approve(question.id, decision)
                 return None
         return self.misfit(step)
 
@@ -259,7 +259,7 @@ class Director:
         return Review()
 
     def _question(self, step: form.UserAnswered) -> Question | None:
-        for question in self.puppet.run.inbox.open_questions:
+        for question in self.fake.run.inbox.open_questions:
             if (question.text, question.branch) == (step.question, step.branch):
                 return question
         return None
@@ -271,7 +271,7 @@ class Director:
         assert model.request is not None
         if not step.seen or form.digest(model.request.messages) == step.seen:
             return None
-        here = branch_at(self.puppet.run, step.branch)
+        here = branch_at(self.fake.run, step.branch)
         assert here is not None
         context = here.plan.agents[step.agent].context
         is_own = not step.branch or context in here.branch.shared
@@ -290,18 +290,18 @@ class Director:
         )
 
 
-def answer(puppet: Puppet, model: Standing, step: form.ModelReplied | form.ModelFailed) -> None:
+def answer(fake: FakeWorld, model: Standing, step: form.ModelReplied | form.ModelFailed) -> None:
     """Let a model's request end as a step says."""
     if isinstance(step, form.ModelFailed):
         model.show(step.shown, calling=step.calling)
-        puppet.life.finish(model, WorldTrouble(step.error, hint=step.hint))
+        fake.life.finish(model, WorldTrouble(step.error, hint=step.hint))
         return
     model.show(step.text, calling=bool(step.calls))
     calls = tuple(
         RequestedCall(name=call.name, arguments=call.arguments, problem=call.problem)
         for call in step.calls
     )
-    puppet.life.finish(model, ModelReply(text=step.text, calls=calls))
+    fake.life.finish(model, ModelReply(text=step.text, calls=calls))
 
 
 def call_of(run: Run, question: Question) -> tuple[str, dict[str, Json]] | None:
