@@ -1,8 +1,8 @@
-"""MCP: tools of other programs. Nothing of a server counts before a person has approved it.
+"""Tools of other programs: MCP servers, through the official library, as tools of ours.
 
-Begin with `servers` (`McpServers`): which there are, started when one of their tools is first called.
-`connection` holds one of them from start to end, over `server_process` (a program of this machine) or
-HTTP: `transports` brings both through the strict decoder. `offers` makes what a server says of its tools
-fit to be shown, `approval` asks, `pins` keeps what was approved, and `mcp_tools` makes a tool of it, whose
-answers `mcp_results` bounds.
+Begin with `servers` (`McpServers`: started when a tool of theirs is first called) and `approval` (nothing
+of a server runs, and no tool of it is offered, without a person's yes). `pins` is what was approved, to
+the byte; `mcp_tools` makes tools of what is offered, and text of what is answered. `connection` is one
+conversation with one server, `transports` its messages through the strict decoder, `server_process` the
+program behind them.
 """
