@@ -25,20 +25,20 @@ from midstream.core.notices import AgentThinking, AnyNotice, Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Ask, Branch, Catch, ForEach, Retry, State, Wait, Workflow
 from midstream.tui.event_lines import Words, plain_words
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import to_plain
 
 
-def reader(*, with_cards: bool = True) -> Narrator:
-    return Narrator(with_cards=with_cards)
+def reader(*, with_cards: bool = True) -> EventRenderer:
+    return EventRenderer(with_cards=with_cards)
 
 
-def read(narrator: Narrator, *events: AnyFact | AnyNotice, at: float = 0.0) -> str:
-    """Return what a narrator tells of events, without the first two lines of every run."""
+def read(renderer: EventRenderer, *events: AnyFact | AnyNotice, at: float = 0.0) -> str:
+    """Return what a renderer tells of events, without the first two lines of every run."""
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += narrator.told(Envelope(run="r", at=at, event=event, seq=number))
-    blocks += narrator.settle()
+        blocks += renderer.told(Envelope(run="r", at=at, event=event, seq=number))
+    blocks += renderer.settle()
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
     ).removeprefix("▶ w  started, run r\n")
@@ -81,10 +81,10 @@ def test_the_end_of_the_last_branch_joins_them() -> None:
 
 def test_the_first_that_was_enough_stops_the_others_on_one_line_each() -> None:
     run, facts = tell(reviews("left", "right", join="any"))
-    narrator = reader()
-    read(narrator, *facts)
-    narrator.agents.streamed("r", "left", "dude", "I had just beg")
-    told = read(narrator, *go(run, within("right", replies("R")))[1])
+    renderer = reader()
+    read(renderer, *facts)
+    renderer.agents.streamed("r", "left", "dude", "I had just beg")
+    told = read(renderer, *go(run, within("right", replies("R")))[1])
 
     assert "▌ left ▌ dude\nI had just beg\n▌ [interrupted]\n" in told
     assert "■ left ▌ stopped: the others were enough · dude cut off\n" in told
@@ -116,10 +116,10 @@ def test_a_branch_for_each_item_is_called_by_it() -> None:
         state("two", "dude"),
     )
     run, facts = tell(workflow, input=["core.py", {"path": "ports.py", "lines": 500}])
-    narrator = reader()
+    renderer = reader()
 
-    assert read(narrator, *facts) == "▶ 1 core.py, 2 ports.py  begin\n"
-    told = read(narrator, *go(run, within("2", replies("Fine.")))[1])
+    assert read(renderer, *facts) == "▶ 1 core.py, 2 ports.py  begin\n"
+    told = read(renderer, *go(run, within("2", replies("Fine.")))[1])
     assert told == "▌ 2 ports.py ▌ dude\nFine.\n"
 
 
@@ -139,10 +139,10 @@ def test_branches_within_branches_have_the_whole_way_as_their_name() -> None:
 
 def test_how_long_a_branch_took_is_told() -> None:
     run, facts = tell(reviews("left", "right"))
-    narrator = reader()
-    read(narrator, *facts, at=100.0)
+    renderer = reader()
+    read(renderer, *facts, at=100.0)
 
-    told = read(narrator, *go(run, within("left", replies("L")))[1], at=165.0)
+    told = read(renderer, *go(run, within("left", replies("L")))[1], at=165.0)
 
     assert told.endswith("✓ left ▌ finished  after 1 min 5 s\n")
 
@@ -173,22 +173,22 @@ def test_a_branchs_tool_call_is_labelled_before_and_after() -> None:
 # --- halts ------------------------------------------------------------------------------------
 
 
-def halted(*steps: Step) -> tuple[Run, Narrator]:
+def halted(*steps: Step) -> tuple[Run, EventRenderer]:
     """Return a run of three branches, one of them using a tool, and who has told of it so far."""
     run, facts = tell(
         reviews("left", "right", "third"), within("third", replies("", call("look"))), *steps
     )
-    narrator = reader()
-    read(narrator, *facts)
-    return run, narrator
+    renderer = reader()
+    read(renderer, *facts)
+    return run, renderer
 
 
 def test_words_halt_all_branches_and_one_line_sums_it_up() -> None:
-    run, narrator = halted()
-    narrator.agents.streamed("r", "left", "dude", "Left wo")
-    narrator.agents.streamed("r", "right", "dude", "Right wo")
+    run, renderer = halted()
+    renderer.agents.streamed("r", "left", "dude", "Left wo")
+    renderer.agents.streamed("r", "right", "dude", "Right wo")
 
-    told = read(narrator, *go(run, says("hurry"))[1])
+    told = read(renderer, *go(run, says("hurry"))[1])
 
     assert told == (
         "▌ left ▌ dude\nLeft wo\n▌ [interrupted]\n"
@@ -198,42 +198,42 @@ def test_words_halt_all_branches_and_one_line_sums_it_up() -> None:
 
 
 def test_they_go_on_together_where_they_were() -> None:
-    run, narrator = halted()
+    run, renderer = halted()
     run, facts = go(run, says("hurry"))
-    read(narrator, *facts)
+    read(renderer, *facts)
 
-    told = read(narrator, *go(run, replies("I will."))[1])
+    told = read(renderer, *go(run, replies("I will."))[1])
 
     assert told.endswith("▶ left, right, third  go on\n")
 
 
 def test_a_bare_stop_says_that_it_waits_and_the_words_after_it_are_no_second_halt() -> None:
-    run, narrator = halted()
+    run, renderer = halted()
     run, facts = go(run, Halt())
-    told = read(narrator, *facts)
+    told = read(renderer, *facts)
     assert told == (
         "⏹ interrupted · left, right: dude cut off · third: stopped look · waiting for your words\n"
     )
 
-    assert read(narrator, *go(run, says("go on"))[1]) == ""
+    assert read(renderer, *go(run, says("go on"))[1]) == ""
 
 
 def test_words_to_one_branch_that_is_held_let_all_go_on() -> None:
-    run, narrator = halted()
+    run, renderer = halted()
     run, facts = go(run, Halt())
-    read(narrator, *facts)
+    read(renderer, *facts)
 
-    told = read(narrator, *go(run, says("@left shorter"))[1])
+    told = read(renderer, *go(run, says("@left shorter"))[1])
 
     assert told == "▶ right, third  go on\n"
 
 
 def test_a_halt_says_which_branches_had_finished_before() -> None:
-    narrator = reader()
+    renderer = reader()
     run, facts = tell(reviews("left", "right"), within("left", replies("Fine.")))
-    read(narrator, *facts)
+    read(renderer, *facts)
 
-    told = read(narrator, *go(run, says("stop"))[1])
+    told = read(renderer, *go(run, says("stop"))[1])
 
     assert told.startswith("⏹ interrupted · right: dude cut off · finished before: left\n")
 
@@ -250,10 +250,10 @@ def test_a_halt_of_a_handler_or_a_wait_names_the_state() -> None:
 
 
 def test_words_to_one_branch_halt_that_one_alone() -> None:
-    run, narrator = halted()
-    narrator.agents.streamed("r", "right", "dude", "Right wo")
+    run, renderer = halted()
+    renderer.agents.streamed("r", "right", "dude", "Right wo")
 
-    told = read(narrator, *go(run, says("@right shorter"))[1])
+    told = read(renderer, *go(run, says("@right shorter"))[1])
 
     assert told == (
         "▌ right ▌ dude\nRight wo\n▌ [interrupted]\n⏹ right ▌ interrupted · dude cut off\n"
@@ -264,12 +264,12 @@ def test_a_halt_that_waits_for_a_branchs_tool_is_told_when_that_has_ended() -> N
     run, facts = tell(
         reviews("left", "right"), within("left", replies("", call("shell", command="make")))
     )
-    narrator = reader()
-    read(narrator, *facts)
+    renderer = reader()
+    read(renderer, *facts)
     run, facts = go(run, says("hurry"))
-    assert read(narrator, *facts) == ""
+    assert read(renderer, *facts) == ""
 
-    told = read(narrator, *go(run, within("left", done("call_1", "killed", "stopped")))[1])
+    told = read(renderer, *go(run, within("left", done("call_1", "killed", "stopped")))[1])
 
     assert told.startswith("⏹ interrupted · left: stopped shell · right: dude cut off\n")
 
@@ -278,12 +278,12 @@ def test_a_halt_of_one_branch_waits_for_its_tool_whatever_the_others_do() -> Non
     run, facts = tell(
         reviews("left", "right"), within("left", replies("", call("shell", command="make")))
     )
-    narrator = reader()
-    read(narrator, *facts)
+    renderer = reader()
+    read(renderer, *facts)
     run, facts = go(run, says("@left hurry"), within("right", replies("R")))
-    assert read(narrator, *facts) == "▌ right ▌ dude\nR\n✓ right ▌ finished\n"
+    assert read(renderer, *facts) == "▌ right ▌ dude\nR\n✓ right ▌ finished\n"
 
-    told = read(narrator, *go(run, within("left", done("call_1", "killed", "stopped")))[1])
+    told = read(renderer, *go(run, within("left", done("call_1", "killed", "stopped")))[1])
 
     assert told.startswith("⏹ left ▌ interrupted · stopped: shell\n")
 
@@ -342,10 +342,10 @@ def test_a_state_that_ran_out_of_time_was_stopped_not_interrupted() -> None:
 def test_a_wait_says_until_when() -> None:
     workflow = flow(State(name="start", wait=Wait(seconds=90)))
     run, facts = tell(workflow)
-    narrator = reader()
-    read(narrator, *facts)
+    renderer = reader()
+    read(renderer, *facts)
 
-    told = read(narrator, *go(run, begins("wait", 1_000_090.0))[1], at=1_000_000.0)
+    told = read(renderer, *go(run, begins("wait", 1_000_090.0))[1], at=1_000_000.0)
 
     assert told.startswith("· start waits until ")
     assert told.endswith(" (1 min 30 s)\n")
@@ -384,10 +384,10 @@ def test_branches_that_began_where_nobody_listened_are_known_by_their_items() ->
         State(name="start", for_each=ForEach(items="input", state="one")), state("one", "dude")
     )
     run, _ = tell(workflow, input=["core.py", "ports.py"])
-    narrator = reader()
-    narrator.recall(run)
+    renderer = reader()
+    renderer.recall(run)
 
-    told = read(narrator, *go(run, within("1", replies("A")), within("2", replies("B")))[1])
+    told = read(renderer, *go(run, within("1", replies("A")), within("2", replies("B")))[1])
 
     assert told.startswith("▌ 1 core.py ▌ dude\nA\n✓ 1 core.py ▌ finished\n")
     assert "✓ start  2 branches joined\n" in told
@@ -409,10 +409,10 @@ def test_no_name_of_a_branch_reaches_the_first_column_or_leaves_its_line() -> No
 def test_many_branches_are_counted() -> None:
     names = [f"b{number}" for number in range(12)]
     run, facts = tell(reviews(*names))
-    narrator = reader()
+    renderer = reader()
 
-    assert read(narrator, *facts) == "▶ b0, b1, b2, b3, b4, b5, b6, b7 and 4 more  begin\n"
-    assert "⏹ interrupted · 12 branches: dude cut off\n" in read(narrator, *go(run, says("x"))[1])
+    assert read(renderer, *facts) == "▶ b0, b1, b2, b3, b4, b5, b6, b7 and 4 more  begin\n"
+    assert "⏹ interrupted · 12 branches: dude cut off\n" in read(renderer, *go(run, says("x"))[1])
 
 
 def test_the_questions_of_these_stories_are_real() -> None:

@@ -10,7 +10,7 @@ from midstream.core.question import Question
 from midstream.system.diff import MAX_TOLD_CHARS, MAX_TOLD_LINES, file_diff
 from midstream.tui.changed_lines import MAX_ROWS, diff_lines
 from midstream.tui.event_lines import Block
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import Line, to_plain, without_colour
 
 CALLED = ToolCalled(
@@ -27,8 +27,8 @@ RETURNED = ToolReturned(
 )
 
 
-def told(*events: AnyFact | AnyNotice, narrator: Narrator | None = None) -> str:
-    teller = Narrator(with_cards=True) if narrator is None else narrator
+def told(*events: AnyFact | AnyNotice, renderer: EventRenderer | None = None) -> str:
+    teller = EventRenderer(with_cards=True) if renderer is None else renderer
     blocks: list[Block] = []
     for event in events:
         blocks += teller.told(Envelope(run="r", at=0.0, event=event, seq=1))
@@ -54,19 +54,19 @@ def test_a_change_allowed_on_a_card_that_is_gone_is_shown_as_a_difference() -> N
 
 
 def test_a_change_asked_about_in_lines_that_stay_is_one_line() -> None:
-    text = told(*(ASKED, YES, CALLED, CHANGED, RETURNED), narrator=Narrator(with_cards=False))
+    text = told(*(ASKED, YES, CALLED, CHANGED, RETURNED), renderer=EventRenderer(with_cards=False))
 
     assert text.split("\n")[-2] == "✓ edit_file(a.py) · +1 -1"
     assert "x = 2" not in text
 
 
 def test_a_change_that_was_printed_whole_when_asked_about_is_not_printed_again() -> None:
-    narrator = Narrator(with_cards=True)
-    told(ASKED, narrator=narrator)
+    renderer = EventRenderer(with_cards=True)
+    told(ASKED, renderer=renderer)
     asked = Question(id="q1", number=1, kind=ASKED.kind, text=ASKED.text, call_id=ASKED.call_id)
-    narrator.printed("r", asked)
+    renderer.printed("r", asked)
 
-    text = told(YES, CALLED, CHANGED, RETURNED, narrator=narrator)
+    text = told(YES, CALLED, CHANGED, RETURNED, renderer=renderer)
 
     assert text.endswith("✓ edit_file(a.py) · +1 -1\n")
     assert "x = 2" not in text
@@ -101,16 +101,16 @@ def test_a_change_that_was_not_completed_says_why_and_shows_what_it_did() -> Non
 def test_a_long_difference_is_capped_and_whole_in_verbose_and_on_demand() -> None:
     diff = "\n".join(["@@ -0,0 +1,99 @@", *(f"+line {number}" for number in range(99))])
     long = FileChanged(call_id="c1", path="a.py", added=99, removed=0, diff=diff)
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
 
-    short = told(CALLED, long, RETURNED, narrator=narrator)
-    narrator.agents.is_verbose = True
-    whole = told(CALLED, long, RETURNED, narrator=narrator)
+    short = told(CALLED, long, RETURNED, renderer=renderer)
+    renderer.agents.is_verbose = True
+    whole = told(CALLED, long, RETURNED, renderer=renderer)
 
     assert short.count("\n") == 1 + MAX_ROWS
     assert short.endswith("[+81 more lines: Ctrl-O]\n")
     assert "line 98" in whole
-    assert "line 98" in str(narrator.last_in_full())
+    assert "line 98" in str(renderer.last_in_full())
 
 
 def test_what_differs_in_a_line_is_marked_without_colour_too() -> None:

@@ -14,9 +14,9 @@ from fake_desk import FakeDesk, asked
 from midstream.app.ui import UI, Submitted
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope, TextDelta
-from midstream.tui.jsonlines import JsonFace, json_line
+from midstream.tui.jsonlines import JsonUI, json_line
 from midstream.tui.pipes import QueueWriter, lines_from
-from midstream.tui.plain_lines import PlainFace
+from midstream.tui.plain_lines import PlainUI
 
 
 class Pipes:
@@ -29,13 +29,13 @@ class Pipes:
         self.desk = FakeDesk()
         self.read = b""
 
-    def plain(self) -> PlainFace:
-        face = PlainFace(stdin=self.stdin, stdout=self.stdout)
+    def plain(self) -> PlainUI:
+        face = PlainUI(stdin=self.stdin, stdout=self.stdout)
         self.desk.face = face
         return face
 
-    def json(self) -> JsonFace:
-        face = JsonFace(stdin=self.stdin, stdout=self.stdout)
+    def json(self) -> JsonUI:
+        face = JsonUI(stdin=self.stdin, stdout=self.stdout)
         self.desk.face = face
         return face
 
@@ -67,7 +67,7 @@ async def pipes() -> AsyncIterator[Pipes]:
     made.close()
 
 
-async def played(pipes: Pipes, face: PlainFace | JsonFace, text: str) -> str:
+async def played(pipes: Pipes, face: PlainUI | JsonUI, text: str) -> str:
     """Return what a face wrote for an input that ends."""
     pipes.type(text)
     pipes.end_input()
@@ -77,7 +77,7 @@ async def played(pipes: Pipes, face: PlainFace | JsonFace, text: str) -> str:
     return pipes.out()
 
 
-def both_are_faces(plain: PlainFace, lines: JsonFace) -> tuple[UI, UI]:
+def both_are_faces(plain: PlainUI, lines: JsonUI) -> tuple[UI, UI]:
     return plain, lines
 
 

@@ -14,15 +14,15 @@ from midstream.language.spec import Definition
 from midstream.testing.fakes import define
 from midstream.tui import graph_panel
 from midstream.tui.answering import Answering
-from midstream.tui.background_tasks import UnderWay
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.dialog import Dialog
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.frame_rows import look
 from midstream.tui.graph_panel import (
     LEAST,
     OVER,
     Drawn,
-    Following,
+    GraphPanel,
     drawn,
     graph_rows,
     standing,
@@ -175,7 +175,7 @@ def spare(lanes: int, *, kept: int, height: int = 24, cards: bool = False) -> tu
         desk,
         Dialog(answering=Answering(fresh_s=0.0)),
         live=live,
-        narrator=Narrator(with_cards=True),
+        renderer=EventRenderer(with_cards=True),
         text="",
         width=80,
         height=height,
@@ -230,8 +230,8 @@ class Watching:
         self.run = at("start", start=1)
         self.active = "r1"
         self.printed = Printed()
-        self.under_way = UnderWay(cast(Scrollback, self.printed))
-        self.following = Following(cast(Scrollback, self.printed), self.under_way)
+        self.under_way = BackgroundTasks(cast(Scrollback, self.printed))
+        self.following = GraphPanel(cast(Scrollback, self.printed), self.under_way)
         self.made = 0
 
         def counted(*args: Any, **named: Any) -> Drawn:

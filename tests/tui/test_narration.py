@@ -22,16 +22,16 @@ from midstream.language.names import Disposition, Outcome, QuestionKind
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition, Role, State, Workflow
 from midstream.tui.event_lines import Block, Words, plain_words
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import Line, rows, to_plain
 
 
 def narrated(*events: e.AnyFact | AnyNotice, with_cards: bool = False) -> str:
-    narrator = Narrator(with_cards=with_cards)
+    renderer = EventRenderer(with_cards=with_cards)
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += narrator.told(Envelope(run="r1", at=0.0, event=event, seq=number))
-    blocks += narrator.settle()
+        blocks += renderer.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+    blocks += renderer.settle()
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
     )
@@ -49,10 +49,10 @@ def returned(
 
 def test_a_transition_is_told_to_those_who_want_all() -> None:
     fact = e.StateTransition(source="write", target="review", reason="no transition given")
-    narrator = Narrator(with_cards=True)
-    narrator.agents.is_verbose = True
+    renderer = EventRenderer(with_cards=True)
+    renderer.agents.is_verbose = True
 
-    (line,) = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+    (line,) = renderer.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
     assert isinstance(line, Line)
     assert to_plain([line]) == "→ write → review  no transition given\n"
     assert narrated(fact) == ""
@@ -165,21 +165,21 @@ def test_words_that_were_cut_stay_in_view_and_are_marked() -> None:
 
 
 def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
-    narrator = Narrator(with_cards=True)
-    narrator.agents.streamed("r1", "", "ada", "I would like")
+    renderer = EventRenderer(with_cards=True)
+    renderer.agents.streamed("r1", "", "ada", "I would like")
     fact = e.Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
 
-    blocks = narrator.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+    blocks = renderer.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
 
     assert Words("I would like") in blocks
 
 
 def test_an_interruption_waits_for_the_tools_that_still_stop() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     for event in (called("execute_terminal"), e.Interrupted(epoch=1, text=None, leads_to="hold")):
-        narrator.told(Envelope(run="r1", at=0.0, event=event, seq=1))
+        renderer.told(Envelope(run="r1", at=0.0, event=event, seq=1))
 
-    assert narrator.settle() == []
+    assert renderer.settle() == []
 
 
 def test_a_failed_run_says_where_why_and_what_to_do() -> None:
@@ -254,12 +254,12 @@ def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed(
 
 
 def test_words_heard_take_one_row() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     received = e.InputReceived(input_id="i1", text="word " * 99, source="user", handling="queue")
-    narrator.told(Envelope(run="r1", at=0.0, event=received, seq=1))
+    renderer.told(Envelope(run="r1", at=0.0, event=received, seq=1))
     heard = e.InputDisposed(input_id="i1", disposition="queued")
 
-    (line,) = narrator.told(Envelope(run="r1", at=0.0, event=heard, seq=2))
+    (line,) = renderer.told(Envelope(run="r1", at=0.0, event=heard, seq=2))
 
     assert isinstance(line, Line)
     assert all(len(rows(line, width)) == 1 for width in (40, 80))
@@ -327,7 +327,7 @@ FLOW = Definition(workflow=Workflow(workflow_name="w", states=(State(name="start
 def taken_up(definition: Definition, fact: e.RunRecovered) -> str:
     """Return what is told once it is known what run it is, whichever comes first."""
     known = Run(id="r1", definition=definition)
-    late, early = Narrator(with_cards=True), Narrator(with_cards=True)
+    late, early = EventRenderer(with_cards=True), EventRenderer(with_cards=True)
     envelope = Envelope(run="r1", at=0.0, event=fact, seq=1)
     assert late.told(envelope) == []
     blocks = late.recall(known)
@@ -387,10 +387,10 @@ def test_a_new_definition_is_told_and_a_written_file_is_not() -> None:
 
 
 def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     question = Question(id="q1", number=1, kind="question", text="Which one?", call_id="c1")
     waiting = InputRecord(id="i1", text="and the tests?", handling="queue")
-    narrator.recall(
+    renderer.recall(
         Run(
             id="r1",
             definition=chat_definition("dude", Role(), {}),
@@ -404,7 +404,7 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
     ]
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += narrator.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+        blocks += renderer.told(Envelope(run="r1", at=0.0, event=event, seq=number))
 
     assert "".join(to_plain([b]) for b in blocks if not isinstance(b, Words)) == (
         "✓ #1 Which one?  blue\n! Not delivered: and the tests? (the run ended)\n"
@@ -435,42 +435,42 @@ def text_of(blocks: Sequence[Block]) -> str:
 
 
 def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     behind = (
         e.AgentResponded(agent="bob", text="Behind."),
         e.Interrupted(epoch=1, text=None, agent="bob", partial="half", leads_to="hold"),
     )
     for event in behind:
-        assert narrator.told(envelope(event), is_behind=True) == []
-    said = narrator.told(envelope(e.AgentResponded(agent="ada", text="Here."), run="r1"))
-    assert text_of([*said, *narrator.settle()]) == "▌ ada\nHere.\n"
+        assert renderer.told(envelope(event), is_behind=True) == []
+    said = renderer.told(envelope(e.AgentResponded(agent="ada", text="Here."), run="r1"))
+    assert text_of([*said, *renderer.settle()]) == "▌ ada\nHere.\n"
 
-    assert text_of(narrator.kept("r2")) == (
+    assert text_of(renderer.kept("r2")) == (
         "▌ bob\nBehind.\n▌ bob\nhalf\n▌ [interrupted]\n"
         "⏹ interrupted · bob cut off · waiting for your words\n"
     )
-    assert narrator.kept("r2") == []
+    assert renderer.kept("r2") == []
 
 
 def test_the_next_that_a_run_does_in_sight_comes_after_what_it_did_out_of_it() -> None:
-    narrator = Narrator(with_cards=True)
-    narrator.told(envelope(e.AgentResponded(agent="bob", text="One.")), is_behind=True)
+    renderer = EventRenderer(with_cards=True)
+    renderer.told(envelope(e.AgentResponded(agent="bob", text="One.")), is_behind=True)
 
-    said = narrator.told(envelope(e.AgentResponded(agent="bob", text="Two.")))
+    said = renderer.told(envelope(e.AgentResponded(agent="bob", text="Two.")))
     assert text_of(said) == "▌ bob\nOne.\n▌ bob\nTwo.\n"
 
 
 def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     for event in (e.AgentResponded(agent="bob", text="Done."), e.RunFinished()):
-        narrator.told(envelope(event), is_behind=True)
+        renderer.told(envelope(event), is_behind=True)
 
-    assert text_of(narrator.last_in_full()) == "▌ bob\nDone.\n✓ finished\n"
-    assert "no earlier tool result" in text_of(narrator.last_in_full())
+    assert text_of(renderer.last_in_full()) == "▌ bob\nDone.\n✓ finished\n"
+    assert "no earlier tool result" in text_of(renderer.last_in_full())
 
 
 def test_what_is_wrong_with_a_run_is_told_wherever_it_is() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
 
-    told = narrator.told(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
+    told = renderer.told(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
     assert "Run r2 is suspended" in text_of(told)

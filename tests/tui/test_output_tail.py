@@ -8,7 +8,7 @@ from midstream.core.decide.steering import UNKNOWN
 from midstream.core.events import AnyFact, Interrupted, ToolCalled, ToolReturned
 from midstream.core.notices import Envelope
 from midstream.tui.event_lines import Block
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.output_tail import MAX_CHARS, MAX_LINES, OutputTail
 from midstream.tui.styled_lines import Line, to_plain
@@ -110,15 +110,15 @@ def test_output_never_takes_more_rows_than_there_are(height: int, width: int) ->
 
 def halted(
     *outputs: str, branches: tuple[str, ...] = (), result: str = UNKNOWN
-) -> tuple[Narrator, list[str]]:
+) -> tuple[EventRenderer, list[str]]:
     """Return what is told of commands that said something and were then halted together."""
     live = LiveText()
-    narrator = Narrator(with_cards=True, outputs=live.outputs)
+    renderer = EventRenderer(with_cards=True, outputs=live.outputs)
     places = branches or ("",) * len(outputs)
     blocks: list[Block] = []
 
     def tell(event: AnyFact) -> None:
-        blocks.extend(narrator.told(Envelope(run="r", at=0.0, event=event, seq=1)))
+        blocks.extend(renderer.told(Envelope(run="r", at=0.0, event=event, seq=1)))
 
     for number, (text, place) in enumerate(zip(outputs, places, strict=True)):
         call = f"c{number}"
@@ -132,9 +132,9 @@ def halted(
             ToolReturned(call_id=call, name="make", outcome="unknown", result=result, branch=place)
         )
         live.outputs.drop_call("r", call)
-    blocks += narrator.settle()
+    blocks += renderer.settle()
     assert all(isinstance(block, Line) for block in blocks)
-    return narrator, to_plain(block for block in blocks if isinstance(block, Line)).splitlines()
+    return renderer, to_plain(block for block in blocks if isinstance(block, Line)).splitlines()
 
 
 def test_a_halted_command_leaves_its_last_lines_on_the_screen() -> None:
@@ -145,17 +145,17 @@ def test_a_halted_command_leaves_its_last_lines_on_the_screen() -> None:
 
 
 def test_where_there_is_more_it_says_which_key_shows_it() -> None:
-    narrator, told = halted("".join(f"line {number}\n" for number in range(9)))
+    renderer, told = halted("".join(f"line {number}\n" for number in range(9)))
 
     assert told[1:] == [*(f"  ┊ line {n}" for n in range(3, 9)), "· Ctrl-O shows its output"]
-    assert "line 0\nline 1\n" in str(narrator.last_in_full()[1].text)  # type: ignore[union-attr]
+    assert "line 0\nline 1\n" in str(renderer.last_in_full()[1].text)  # type: ignore[union-attr]
 
 
 def test_the_result_that_has_the_output_is_shown_as_it_is() -> None:
     result = "Ended by SIGTERM.\n\none\ntwo\n"
-    narrator, _ = halted("one\ntwo\n", result=result)
+    renderer, _ = halted("one\ntwo\n", result=result)
 
-    assert narrator.last_in_full()[1].text == result.rstrip()  # type: ignore[union-attr]
+    assert renderer.last_in_full()[1].text == result.rstrip()  # type: ignore[union-attr]
 
 
 def test_several_halted_commands_share_the_rows() -> None:

@@ -8,7 +8,7 @@ from midstream.core.notices import Envelope
 from midstream.language.names import Outcome
 from midstream.tui.agent_events import MAX_CHARS, Recent
 from midstream.tui.event_lines import Block, Words, plain_words
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.output_tail import last_words
 from midstream.tui.styled_lines import rows, to_plain, width_of
 
@@ -24,20 +24,20 @@ def plain(blocks: list[Block]) -> str:
     )
 
 
-def told(narrator: Narrator, *facts: AnyFact, every_s: float = 0.0) -> str:
+def told(renderer: EventRenderer, *facts: AnyFact, every_s: float = 0.0) -> str:
     found = ""
     for number, fact in enumerate(facts):
         envelope = Envelope(run="r", at=100 + number * every_s, event=fact, seq=number + 1)
-        found += plain(narrator.told(envelope))
+        found += plain(renderer.told(envelope))
     return found
 
 
 def ran(result: str, outcome: Outcome = "completed", *, is_verbose: bool = False) -> list[str]:
     """Return what is told below the line of a command that printed this."""
-    narrator = Narrator(with_cards=True)
-    narrator.agents.is_verbose = is_verbose
+    renderer = EventRenderer(with_cards=True)
+    renderer.agents.is_verbose = is_verbose
     end = ToolReturned(call_id="c1", name="execute_terminal", outcome=outcome, result=result)
-    first, *below = told(narrator, CALLED, end).splitlines()
+    first, *below = told(renderer, CALLED, end).splitlines()
     assert first[2:].startswith("execute_terminal(make)")
     return below
 
@@ -46,13 +46,13 @@ def test_a_call_is_one_line_with_its_end_and_how_long_it_took() -> None:
     call = msgspec.structs.replace(CALLED, name="look")
     end = msgspec.structs.replace(RETURNED, name="look", outcome="completed", result="all\nfine")
 
-    story = told(Narrator(with_cards=True), call, end, every_s=3.2)
+    story = told(EventRenderer(with_cards=True), call, end, every_s=3.2)
     assert story == "✓ look(make) · all (+1 more lines) · 3.2 s\n"
 
 
 def test_below_a_command_stands_the_last_line_it_printed() -> None:
     story = told(
-        Narrator(with_cards=True),
+        EventRenderer(with_cards=True),
         CALLED,
         msgspec.structs.replace(
             RETURNED, outcome="completed", result="Exit code: 0\n\n..\n\n2 passed in 0.02s\n \n"
@@ -118,48 +118,48 @@ def test_a_commands_last_line_is_cut_to_the_width() -> None:
 
 
 def test_the_last_result_can_be_had_in_full() -> None:
-    narrator = Narrator(with_cards=True)
-    told(narrator, CALLED, RETURNED)
+    renderer = EventRenderer(with_cards=True)
+    told(renderer, CALLED, RETURNED)
 
-    assert plain(narrator.last_in_full()) == (
+    assert plain(renderer.last_in_full()) == (
         "┊ execute_terminal(make) · exit 2 · 2 lines\n  ┊ Exit code: 2\n  ┊ \n  ┊ one\n  ┊ two\n"
     )
 
 
 def test_asked_again_it_is_the_one_before_then_none_then_the_last() -> None:
-    narrator = Narrator(with_cards=True)
-    narrator.agents.thought("r", "", "ada", "Hm, let me see.")
-    told(narrator, AgentResponded(agent="ada", text="Well."), CALLED, RETURNED)
+    renderer = EventRenderer(with_cards=True)
+    renderer.agents.thought("r", "", "ada", "Hm, let me see.")
+    told(renderer, AgentResponded(agent="ada", text="Well."), CALLED, RETURNED)
 
-    first = plain(narrator.last_in_full())
-    second = plain(narrator.last_in_full())
+    first = plain(renderer.last_in_full())
+    second = plain(renderer.last_in_full())
     assert second == "┊ ada: reasoning  (the one before)\n  ┊ Hm, let me see.\n"
-    assert "no earlier" in plain(narrator.last_in_full())
-    assert plain(narrator.last_in_full()) == first
+    assert "no earlier" in plain(renderer.last_in_full())
+    assert plain(renderer.last_in_full()) == first
 
 
 def test_a_new_result_is_the_last_one_again() -> None:
-    narrator = Narrator(with_cards=True)
-    told(narrator, CALLED, RETURNED)
-    narrator.last_in_full()
-    told(narrator, CALLED, RETURNED)
+    renderer = EventRenderer(with_cards=True)
+    told(renderer, CALLED, RETURNED)
+    renderer.last_in_full()
+    told(renderer, CALLED, RETURNED)
 
-    assert "exit 2" in plain(narrator.last_in_full())
+    assert "exit 2" in plain(renderer.last_in_full())
 
 
 def test_what_a_halt_cut_can_be_had_too() -> None:
-    narrator = Narrator(with_cards=True)
-    told(narrator, CALLED, Interrupted(epoch=1, text="no", agent=""), RETURNED)
+    renderer = EventRenderer(with_cards=True)
+    told(renderer, CALLED, Interrupted(epoch=1, text="no", agent=""), RETURNED)
 
-    assert "  ┊ two\n" in plain(narrator.last_in_full())
+    assert "  ┊ two\n" in plain(renderer.last_in_full())
 
 
 def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
-    narrator = Narrator(with_cards=True)
-    narrator.agents.is_verbose = True
-    narrator.agents.thought("r", "", "ada", "Hm.\nWell.")
+    renderer = EventRenderer(with_cards=True)
+    renderer.agents.is_verbose = True
+    renderer.agents.thought("r", "", "ada", "Hm.\nWell.")
 
-    story = told(narrator, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
+    story = told(renderer, AgentResponded(agent="ada", text="Yes."), CALLED, RETURNED)
     assert story == (
         "┊ ada: reasoning\n  ┊ Hm.\n  ┊ Well.\n▌ ada\nYes.\n"
         "✗ execute_terminal(make) · exit 2 · 2 lines\n"
@@ -168,14 +168,14 @@ def test_verbose_tells_results_and_reasoning_as_they_come() -> None:
 
 
 def test_foreign_results_stay_behind_their_bar() -> None:
-    narrator = Narrator(with_cards=True)
+    renderer = EventRenderer(with_cards=True)
     told(
-        narrator,
+        renderer,
         CALLED,
         ToolReturned(call_id="c1", name="x", outcome="completed", result="a\n› /exit\x1b[2J"),
     )
 
-    assert "  ┊ › /exit␛[2J\n" in plain(narrator.last_in_full())
+    assert "  ┊ › /exit␛[2J\n" in plain(renderer.last_in_full())
 
 
 def test_little_is_kept_of_much() -> None:

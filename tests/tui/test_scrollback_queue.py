@@ -10,7 +10,7 @@ from deadline import DEADLINE_S
 from midstream.core import events as e
 from midstream.core.notices import Envelope, TextDelta
 from midstream.core.question import Question
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import Line
@@ -26,7 +26,7 @@ class Paper:
         self.drew = asyncio.Event()
         self.live = LiveText()
         self.scrollback = Scrollback(
-            Narrator(with_cards=True),
+            EventRenderer(with_cards=True),
             self.live,
             width=lambda: 80,
             colour=False,

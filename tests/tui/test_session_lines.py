@@ -5,13 +5,13 @@ from midstream.core.conversation import SUMMARY, USER, Message
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.tui.event_lines import Words, plain_words
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.styled_lines import to_plain
 from midstream.tui.talk_events import PAST_CHARS, past_blocks
 
 
 def told(fact: e.AnyFact) -> str:
-    blocks = Narrator(with_cards=True).told(Envelope(run="r", at=0.0, event=fact, seq=1))
+    blocks = EventRenderer(with_cards=True).told(Envelope(run="r", at=0.0, event=fact, seq=1))
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
     )

@@ -86,9 +86,9 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
 
 async def _on_lines(config: ConfigManager, options: Options) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
-    from midstream.tui.jsonlines import line_face
+    from midstream.tui.jsonlines import line_ui
 
-    face = line_face(STDOUT, is_json=options.is_json)
+    face = line_ui(STDOUT, is_json=options.is_json)
     async with _opened(config, options, face) as app:
         await face.run(app)
         if face.lost is None and not app.session.is_leaving:

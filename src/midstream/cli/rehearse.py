@@ -138,9 +138,9 @@ async def _ran(
 ) -> tuple[list[Envelope], str | None]:
     """Return the facts of a run of the workflow, and what is to be said of an answer it lacks."""
     from midstream.cli.headless import Given, loaded, play, unanswered
-    from midstream.tui.jsonlines import line_face
+    from midstream.tui.jsonlines import line_ui
 
-    face = line_face(STDERR, is_json=options.is_json)
+    face = line_ui(STDERR, is_json=options.is_json)
     facts: list[Envelope] = []
 
     def hear(envelope: Envelope) -> None:

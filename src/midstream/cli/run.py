@@ -32,8 +32,8 @@ from midstream.system.own_process import (
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
-    from midstream.tui.jsonlines import JsonFace
-    from midstream.tui.plain_lines import PlainFace
+    from midstream.tui.jsonlines import JsonUI
+    from midstream.tui.plain_lines import PlainUI
 
 
 Work: TypeAlias = "Callable[[Parts], Awaitable[Run]]"
@@ -152,10 +152,10 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     """Return the run as it stood when nothing more could be done for it, everything closed."""
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.cli.headless import loaded, unanswered, unapproved
-    from midstream.tui.jsonlines import line_face
+    from midstream.tui.jsonlines import line_ui
     from midstream.tui.stdio_capture import redirected
 
-    face = line_face(STDERR, is_json=options.is_json)
+    face = line_ui(STDERR, is_json=options.is_json)
     told: set[str] = set()
     made: Parts | None = None
 
@@ -191,7 +191,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
 
 
 def _hear(
-    made: Parts, face: "JsonFace | PlainFace", tell: Callable[[], None], envelope: Envelope
+    made: Parts, face: "JsonUI | PlainUI", tell: Callable[[], None], envelope: Envelope
 ) -> None:
     if isinstance(envelope.event, e.RunStarted):
         tell()
@@ -201,14 +201,14 @@ def _hear(
             face.recall(taken_up.run)
 
 
-async def _shown(made: Parts, work: Work, face: "JsonFace | PlainFace", options: Options) -> "Run":
+async def _shown(made: Parts, work: Work, face: "JsonUI | PlainUI", options: Options) -> "Run":
     """Return the run of the work, its events shown. It ends when nobody can read them any more.
 
     Raises:
         OutputLost: stdout takes no more events.
         WorldTrouble: the journal was lost meanwhile; the runs are in files of their own.
     """
-    from midstream.tui.jsonlines import JsonFace
+    from midstream.tui.jsonlines import JsonUI
 
     working = asyncio.ensure_future(work(made))
     lost: list[JournalStalled] = []
@@ -225,7 +225,7 @@ async def _shown(made: Parts, work: Work, face: "JsonFace | PlainFace", options:
             if isinstance(envelope.event, e.AnswerRefused):
                 face.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
 
-    if isinstance(face, JsonFace):
+    if isinstance(face, JsonUI):
         face.when_lost(partial(call_soon, asyncio.get_running_loop(), working.cancel))
     made.engine.listen(show)
     try:

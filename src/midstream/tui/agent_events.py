@@ -30,7 +30,7 @@ from midstream.tui.run_memory import Branches, Halts, forget
 from midstream.tui.styled_lines import DIM, Line
 
 
-class AgentStory:
+class AgentEvents:
     """The agents of all runs, and the calls that no agent makes."""
 
     def __init__(self, branches: Branches, halts: Halts, outputs: Outputs) -> None:

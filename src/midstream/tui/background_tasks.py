@@ -10,7 +10,7 @@ from midstream.tui.scrollback import Scrollback
 _LEAVING_S: Final = 2.0
 
 
-class UnderWay:
+class BackgroundTasks:
     """The tasks that keys began. Leaving waits for them, but not for long."""
 
     def __init__(self, scrollback: Scrollback) -> None:

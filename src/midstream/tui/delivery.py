@@ -14,7 +14,7 @@ from midstream.core.notices import Envelope
 from midstream.core.routing import Destination, Returned, Route, Unclear, as_typed
 from midstream.language.names import Policy
 from midstream.tui.answering import Answered
-from midstream.tui.background_tasks import UnderWay
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.completion import words_of
 from midstream.tui.dialog import Dialog, UnclearLine
 from midstream.tui.editor import Editor, Typed
@@ -55,7 +55,7 @@ class Delivery:
         editor: Editor,
         *,
         scrollback: Scrollback,
-        under_way: UnderWay,
+        under_way: BackgroundTasks,
         leave: Callable[[], None],
     ) -> None:
         """Make one. `leave` is what a line that says so does."""

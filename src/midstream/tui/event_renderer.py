@@ -25,7 +25,7 @@ from midstream.core.question import Question
 from midstream.core.run import WAITED, Run
 from midstream.language.errors import with_hint
 from midstream.language.names import REQUEST_USERS_INPUT, STOP
-from midstream.tui.agent_events import AgentStory
+from midstream.tui.agent_events import AgentEvents
 from midstream.tui.event_lines import (
     SPEAKER,
     Block,
@@ -42,7 +42,7 @@ from midstream.tui.event_lines import (
 from midstream.tui.output_tail import Outputs
 from midstream.tui.run_memory import Branches, Halt, Halts, Tally, forget
 from midstream.tui.styled_lines import DIM, Line
-from midstream.tui.talk_events import TalkStory, past_blocks, session_lines
+from midstream.tui.talk_events import TalkEvents, past_blocks, session_lines
 from midstream.views.calls_in_words import beginning
 
 _BETWEEN = (
@@ -64,7 +64,7 @@ _MAX_KEPT = 2_000
 """Blocks that are kept of a run out of sight; the journal has them all."""
 
 
-class Narrator:
+class EventRenderer:
     """Turns events into blocks, in order. Call `settle` when no more events are there for now."""
 
     def __init__(self, *, with_cards: bool, outputs: Outputs | None = None) -> None:
@@ -77,9 +77,9 @@ class Narrator:
         self._halts = Halts()
         self._branches = Branches()
         outputs = Outputs() if outputs is None else outputs
-        self.agents = AgentStory(self._branches, self._halts, outputs)
+        self.agents = AgentEvents(self._branches, self._halts, outputs)
         """What is told of agents; it is told what streams, too."""
-        self._talk = TalkStory(
+        self._talk = TalkEvents(
             self._branches, self._halts, with_cards=with_cards, cut=self.agents.cut
         )
         self._broken: dict[tuple[str, str], str] = {}

@@ -18,7 +18,7 @@ from midstream.tui.completion import is_command, is_own, words_of
 from midstream.tui.dialog import Dialog
 from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import DIM, MAGENTA, Fragment, Line, Row, clipped, rows, width_of
 from midstream.tui.turn_list import keys_for, turn_rows
@@ -58,7 +58,7 @@ def look(
     dialog: Dialog,
     *,
     live: LiveText,
-    narrator: Narrator,
+    renderer: EventRenderer,
     text: str,
     width: int,
     height: int,
@@ -83,7 +83,7 @@ def look(
             cards.APPROVAL_WAITS if text else cards.approval_keys(approval, dialog.marked(approval))
         )
         card_rows += cards.key_rows(text, width)
-    calls = narrator.open_calls()
+    calls = renderer.open_calls()
     most = min(height // 3 if height >= 6 else 0, height if most is None else max(0, most))
     kept = max(kept, most // 3) if kept and most >= 2 * kept and not card_rows else 0
     # Beside words that stream half of the rows are for those at work.

@@ -54,7 +54,7 @@ class Frames:
             at.desk,
             at.dialog,
             live=at.live,
-            narrator=at.narrator,
+            renderer=at.renderer,
             text=at.editor.buffer.text,
             width=width,
             height=height,

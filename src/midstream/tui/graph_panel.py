@@ -16,7 +16,7 @@ from midstream.core.run import Run
 from midstream.language.spec import Definition
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
-from midstream.tui.background_tasks import UnderWay
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.scrollback import Scrollback
 from midstream.tui.styled_lines import DIM, Line, Row, clipped, rows
 
@@ -107,10 +107,10 @@ def _holds(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
     return outer != inner and outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-class Following:
+class GraphPanel:
     """The run whose graph is followed, and what was last drawn of it."""
 
-    def __init__(self, scrollback: Scrollback, under_way: UnderWay) -> None:
+    def __init__(self, scrollback: Scrollback, under_way: BackgroundTasks) -> None:
         self._scrollback = scrollback
         self._under_way = under_way
         self._run: Callable[[], Run] | None = None

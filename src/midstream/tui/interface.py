@@ -30,7 +30,7 @@ from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.system.own_process import HANGUPS
 from midstream.tui.answering import Answering
-from midstream.tui.background_tasks import UnderWay
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.changed_lines import changed_lines
 from midstream.tui.delivery import Delivery, Undelivered
 from midstream.tui.desktop import AWAY_S, Calls, copying, folder_name
@@ -38,11 +38,11 @@ from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.editor import Editor
 from midstream.tui.event_lines import Kind
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.exit_keys import Leaving
 from midstream.tui.external_editor import Outside
 from midstream.tui.frames import Frames
-from midstream.tui.graph_panel import Following
+from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.keys import bindings, interrupt
 from midstream.tui.line_history import Draft, history_in
 from midstream.tui.live_region import LiveText
@@ -107,16 +107,16 @@ class ConsoleInterface:
             output=output,
         )
         self._live = LiveText()
-        self._narrator = Narrator(with_cards=True, outputs=self._live.outputs)
+        self._renderer = EventRenderer(with_cards=True, outputs=self._live.outputs)
         self._scrollback = Scrollback(
-            self._narrator,
+            self._renderer,
             self._live,
             width=self._display.width,
             colour=colour,
             draw=self._display.draw,
         )
-        self._under_way = UnderWay(self._scrollback)
-        self._following = Following(self._scrollback, self._under_way)
+        self._under_way = BackgroundTasks(self._scrollback)
+        self._following = GraphPanel(self._scrollback, self._under_way)
         self.editor = Editor(
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
             on_screen=lambda: self._dialog.begun(now=now()),
@@ -163,24 +163,24 @@ class ConsoleInterface:
 
     def recall(self, run: Run) -> None:
         """Know how a run stands; see `UI.recall`."""
-        self._scrollback.add(self._narrator.recall(run))
+        self._scrollback.add(self._renderer.recall(run))
         self._calls.recall(run)
 
     def past(self, run: Run) -> None:
         """Show the last turns of a chat; see `UI.past`."""
-        self._scrollback.add(self._narrator.past(run))
+        self._scrollback.add(self._renderer.past(run))
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
         """Print what a run did meanwhile, and again what no card can hold; see `UI.turned_to`."""
-        self._scrollback.add(self._narrator.kept(run))
+        self._scrollback.add(self._renderer.kept(run))
         self._scrollback.covered()
 
     def show_in_full(self, what: InFull) -> None:
         """Show results and reasoning in full; see `UI.show_in_full`."""
         if what == "last":
-            self._scrollback.add(self._narrator.last_in_full())
+            self._scrollback.add(self._renderer.last_in_full())
         else:
-            self._narrator.agents.is_verbose = what == "on"
+            self._renderer.agents.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Show what became of files; see `UI.show_changes`."""
@@ -287,7 +287,7 @@ class ConsoleInterface:
             display=self._display,
             scrollback=self._scrollback,
             live=self._live,
-            narrator=self._narrator,
+            renderer=self._renderer,
             following=self._following,
             under_way=self._under_way,
             fresh_s=self._fresh_s,

@@ -1,4 +1,4 @@
-"""JsonFace: every fact and notice as one ASCII JSON object a line, for programs that read along."""
+"""JsonUI: every fact and notice as one ASCII JSON object a line, for programs that read along."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from midstream.safety.sanitize import scrubbed
 from midstream.system.own_process import own_redactor
 from midstream.tui.event_lines import Kind
 from midstream.tui.pipes import STDIN, STDOUT, LineReader, QueueWriter
-from midstream.tui.plain_lines import PlainFace
+from midstream.tui.plain_lines import PlainUI
 from midstream.views.side_effects import ChangedFile
 
 
-class JsonFace:
+class JsonUI:
     """Prints events as they are (see `midstream.core.notices.to_dict`) and reads stdin as it comes.
 
     The console's own words are `{"type": "console", "kind": ..., "text": ...}`.
@@ -126,7 +126,7 @@ def json_line(value: dict[str, Json]) -> str:
     return text + "\n"
 
 
-def line_face(stdout: int, *, is_json: bool) -> JsonFace | PlainFace:
+def line_ui(stdout: int, *, is_json: bool) -> JsonUI | PlainUI:
     """Return the face without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
     # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
-    return JsonFace(stdout=os.dup(STDOUT)) if is_json else PlainFace(stdout=os.dup(stdout))
+    return JsonUI(stdout=os.dup(STDOUT)) if is_json else PlainUI(stdout=os.dup(stdout))

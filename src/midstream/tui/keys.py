@@ -111,7 +111,7 @@ def handlers(at: Prompt) -> dict[str, Handler]:
         "begin_anew": lambda event: editor.begin_anew(event.data),
         "paste": lambda event: editor.paste(event.data),
         "show_keys": lambda _: show_keys(at),
-        "show_last": lambda _: at.scrollback.add(at.narrator.last_in_full()),
+        "show_last": lambda _: at.scrollback.add(at.renderer.last_in_full()),
         "redraw": lambda _: redraw(at),
         "unfold": lambda _: unfold(at),
         "edit_outside": lambda _: edit_outside(at),

@@ -1,4 +1,4 @@
-"""PlainFace: lines in, plain lines out, for pipes, files, logs and terminals without any skill."""
+"""PlainUI: lines in, plain lines out, for pipes, files, logs and terminals without any skill."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from midstream.tui.event_lines import (
     question_lines,
     typed,
 )
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.pipes import STDIN, STDOUT, LineReader, QueueWriter
 from midstream.tui.styled_lines import Line, rows, to_plain
 from midstream.views.side_effects import ChangedFile
 
 
-class PlainFace:
+class PlainUI:
     """Prints what happens as plain lines and reads stdin as it comes.
 
     Nothing here is drawn twice: streaming words come when they are whole, tools when they end.
@@ -35,7 +35,7 @@ class PlainFace:
 
     def __init__(self, *, stdin: int = STDIN, stdout: int = STDOUT) -> None:
         """Make one over two file descriptors, which stay open."""
-        self._narrator = Narrator(with_cards=False)
+        self._renderer = EventRenderer(with_cards=False)
         self._reader = LineReader(
             stdin, taking=self._taking, warn=lambda text: self.say(text, kind="warning")
         )
@@ -51,7 +51,7 @@ class PlainFace:
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `UI.show`."""
-        self._print(self._narrator.told(envelope, is_behind=is_behind))
+        self._print(self._renderer.told(envelope, is_behind=is_behind))
         if not self._settles:
             self._settles = True
             # What an interruption ended is told in the same breath of the loop as the interruption.
@@ -60,29 +60,29 @@ class PlainFace:
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `UI.say`."""
         # What is said comes after what was heard: an interruption is summed up first.
-        self._print(self._narrator.settle())
+        self._print(self._renderer.settle())
         self._writer.write(self._laid(own_words(own_redactor().redacted(text), kind)))
 
     def recall(self, run: Run) -> None:
         """Know how a run stands; see `UI.recall`."""
-        self._print(self._narrator.recall(run))
+        self._print(self._renderer.recall(run))
 
     def past(self, run: Run) -> None:
         """Print the last turns of a chat; see `UI.past`."""
-        self._print(self._narrator.past(run))
+        self._print(self._renderer.past(run))
 
     def turned_to(self, run: str, questions: Sequence[Question]) -> None:
         """Print what a run did meanwhile, and asks; see `UI.turned_to`."""
-        self._print(self._narrator.kept(run))
+        self._print(self._renderer.kept(run))
         for question in questions:
             self._print([*question_lines(question)])
 
     def show_in_full(self, what: InFull) -> None:
         """Print results and reasoning in full; see `UI.show_in_full`."""
         if what == "last":
-            self._print(self._narrator.last_in_full())
+            self._print(self._renderer.last_in_full())
         else:
-            self._narrator.agents.is_verbose = what == "on"
+            self._renderer.agents.is_verbose = what == "on"
 
     def show_changes(self, changes: Sequence[ChangedFile]) -> None:
         """Print what became of files; see `UI.show_changes`."""
@@ -118,7 +118,7 @@ class PlainFace:
 
     def _settle(self) -> None:
         self._settles = False
-        self._print(self._narrator.settle())
+        self._print(self._renderer.settle())
 
     def _taking(self, line: str) -> None:
         if not (self._is_terminal and self._is_typed):

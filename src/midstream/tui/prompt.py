@@ -10,16 +10,16 @@ from collections.abc import Callable
 import msgspec
 
 from midstream.app.ui import Console
-from midstream.tui.background_tasks import UnderWay
+from midstream.tui.background_tasks import BackgroundTasks
 from midstream.tui.delivery import Delivery
 from midstream.tui.dialog import Dialog
 from midstream.tui.display import Display
 from midstream.tui.editor import Editor
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.exit_keys import Leaving
 from midstream.tui.external_editor import Outside
 from midstream.tui.frame_rows import Screen
-from midstream.tui.graph_panel import Following
+from midstream.tui.graph_panel import GraphPanel
 from midstream.tui.live_region import LiveText
 from midstream.tui.own_shell import OwnShell
 from midstream.tui.scrollback import Scrollback
@@ -44,9 +44,9 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     display: Display
     scrollback: Scrollback
     live: LiveText
-    narrator: Narrator
-    following: Following
-    under_way: UnderWay
+    renderer: EventRenderer
+    following: GraphPanel
+    under_way: BackgroundTasks
     fresh_s: float
     covered: Callable[[], None]
     screen: Screen | None = None

@@ -27,7 +27,7 @@ from midstream.core.question import Question
 from midstream.system.own_process import own_redactor
 from midstream.tui import markdown
 from midstream.tui.event_lines import Block, Kind, Words, own_words, plain_words
-from midstream.tui.event_renderer import Narrator
+from midstream.tui.event_renderer import EventRenderer
 from midstream.tui.live_region import LiveText
 from midstream.tui.styled_lines import Line, broken_there, is_wider, rows, to_ansi, without_end
 
@@ -64,7 +64,7 @@ class Scrollback:
 
     def __init__(
         self,
-        narrator: Narrator,
+        renderer: EventRenderer,
         live: LiveText,
         *,
         width: Callable[[], int],
@@ -76,7 +76,7 @@ class Scrollback:
         `draw` prints text above the prompt and draws the prompt anew; with an empty text it does
         the latter alone. It returns False if the terminal cannot take a frame now.
         """
-        self._narrator = narrator
+        self._renderer = renderer
         self._live = live
         self._width = width
         self._colour = colour
@@ -173,14 +173,14 @@ class Scrollback:
         while len(self._waiting) > _MAX_WAITING // 2:
             entry = self._waiting.popleft()
             if isinstance(entry, Behind):
-                self._narrator.told(entry.envelope, is_behind=True)
+                self._renderer.told(entry.envelope, is_behind=True)
                 self._follow(entry.envelope)
             elif isinstance(entry, InFull):
                 self._in_full.pop(entry.question.id, None)  # and so printed by a later frame
             elif isinstance(entry, Envelope):
                 # A request's status has no line here: it lives and goes with the live region.
                 is_line = not isinstance(entry.event, AgentThinking)
-                self._left_out += is_line and len(self._narrator.told(entry)) > 0
+                self._left_out += is_line and len(self._renderer.told(entry)) > 0
                 self._follow(entry)
 
     def _hurry(self) -> None:
@@ -252,7 +252,7 @@ class Scrollback:
             if self._waiting:
                 self._begin(self._waiting.popleft())
                 continue
-            self._blocks += self._narrator.settle()
+            self._blocks += self._renderer.settle()
             if not self._blocks:
                 return
 
@@ -262,23 +262,23 @@ class Scrollback:
             self._blocks += own_words(text, "note")
             self._left_out = 0
         if isinstance(entry, InFull):
-            self._narrator.printed(entry.run, entry.question)
-            self._blocks += [*self._narrator.settle(), *entry.lines, entry]
+            self._renderer.printed(entry.run, entry.question)
+            self._blocks += [*self._renderer.settle(), *entry.lines, entry]
             return
         is_behind = isinstance(entry, Behind)
         if isinstance(entry, Behind):
             entry = entry.envelope
         if not isinstance(entry, Envelope):
             # What is said comes after what was heard: an interruption is summed up first.
-            self._blocks += [*self._narrator.settle(), *entry]
+            self._blocks += [*self._renderer.settle(), *entry]
             return
         event = entry.event
         match event:
             case TextDelta():
-                self._narrator.agents.streamed(entry.run, event.branch, event.agent, event.text)
+                self._renderer.agents.streamed(entry.run, event.branch, event.agent, event.text)
                 self._live.add_words(entry.run, event.agent, event.text, branch=event.branch)
             case ThinkingDelta():
-                self._narrator.agents.thought(entry.run, event.branch, event.agent, event.text)
+                self._renderer.agents.thought(entry.run, event.branch, event.agent, event.text)
                 self._live.add_thought(entry.run, event.agent, event.text, branch=event.branch)
             case AgentThinking():
                 if event.status:
@@ -289,7 +289,7 @@ class Scrollback:
             case ToolProgress():
                 self._live.outputs.add(entry.run, event.call_id, event.text)
             case _:
-                self._blocks += self._narrator.told(entry, is_behind=is_behind)
+                self._blocks += self._renderer.told(entry, is_behind=is_behind)
         self._after = entry
         self._is_dirty = True
 

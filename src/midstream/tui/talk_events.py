@@ -34,7 +34,7 @@ Cut: TypeAlias = Callable[[str, str, str, str], Sequence[Block]]
 """Tells what an agent had said: of a run, a branch and an agent, with what the run knows of it."""
 
 
-class TalkStory:
+class TalkEvents:
     """The questions and the lines of all runs."""
 
     def __init__(self, branches: Branches, halts: Halts, *, with_cards: bool, cut: Cut) -> None:
