@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from midstream.api.engine import Engine, RunInfo, open
+    from midstream.api.python_workflow import StateRun, Workflow, stop
     from midstream.api.run_handle import RunHandle
     from midstream.api.sync import SyncEngine, SyncRun, open_sync, run
     from midstream.app.ai_coder_console import AICoderConsole
@@ -109,6 +110,7 @@ __version__ = "0.1.0"
 
 _EXPORTS = {
     "api.engine": ("Engine", "RunInfo", "open"),
+    "api.python_workflow": ("StateRun", "Workflow", "stop"),
     "api.run_handle": ("RunHandle",),
     "api.sync": ("SyncEngine", "SyncRun", "open_sync", "run"),
     "app.ai_coder_console": ("AICoderConsole",),
@@ -269,6 +271,7 @@ __all__ = [
     "RunTaken",
     "StateFailed",
     "StateRetried",
+    "StateRun",
     "StateTransition",
     "SyncEngine",
     "SyncRun",
@@ -283,6 +286,7 @@ __all__ = [
     "UserMistake",
     "WordsJoined",
     "WorkDone",
+    "Workflow",
     "WorkflowAgent",
     "WorkflowContext",
     "WorkflowOutput",
@@ -293,6 +297,7 @@ __all__ = [
     "open",
     "open_sync",
     "run",
+    "stop",
     "tool",
 ]
 

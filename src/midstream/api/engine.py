@@ -10,24 +10,26 @@ them: those that had not ended go on where another engine, or a console, resumes
 """
 
 import json
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from midstream.api.python_workflow import Workflow
 from midstream.api.run_handle import RunHandle, Status
 from midstream.app.assembly import Options, Parts, configured, parts
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import require_trust
 from midstream.config.private_files import FileMissing
 from midstream.core.notices import Envelope
+from midstream.core.run import definition_of
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Json, Mode
 from midstream.language.plan import chat_definition
 from midstream.language.spec import Definition
-from midstream.runtime.engine.open_run import found
+from midstream.runtime.engine.open_run import found, opened
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import Choice, mail_taken, take_up
 from midstream.runtime.engine.time_travel import fork
@@ -48,8 +50,10 @@ IN_MEMORY = ":memory:"
 Tools: TypeAlias = "Sequence[Tool | Callable[..., Any]]"
 """Tools of a program: functions marked with `midstream.tool`, or plain ones, which count as `once`."""
 
-RunnableWorkflow: TypeAlias = str | Path | Mapping[str, Json] | Definition
-"""A workflow: a name, a path that ends in `.json`, or what stands in such a file. `role:NAME` is a chat."""
+RunnableWorkflow: TypeAlias = str | Path | Mapping[str, Json] | Definition | Workflow
+"""A workflow: a name, a path that ends in `.json`, what stands in such a file, or one written in Python.
+`role:NAME` is a chat.
+"""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +173,7 @@ class Engine:
         self._parts = made
         self.local = made.engine
         self._followed: set[RemoteMachine] = set()
+        self._built: dict[str, tuple[Definition, ScriptHandlers]] = {}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -199,8 +204,8 @@ class Engine:
         the end of it is stopped.
 
         Args:
-            workflow: a name, a path that ends in `.json`, or what would stand in such a file;
-                `role:NAME` is a chat with that role.
+            workflow: a name, a path that ends in `.json`, what would stand in such a file, or a
+                `midstream.Workflow`; `role:NAME` is a chat with that role.
             input: the workflow's input; of a chat, the first line.
             variables: values that override the workflow's `variables`.
             allowed: tools, or capabilities such as `exec: make test`, that need no approval.
@@ -226,6 +231,7 @@ class Engine:
     async def resume(
         self,
         id: str,
+        workflow: Workflow | None = None,
         *,
         choice: Choice = "ask",
         handlers: Mapping[str, Handler] | None = None,
@@ -234,6 +240,7 @@ class Engine:
 
         Args:
             id: its id, the beginning of it, or its name.
+            workflow: what it runs, where that was written in Python.
             choice: where its workflow has changed since: `old` goes on with the copy it is pinned to,
                 `new` with what it is now, `ask` raises.
             handlers: as of `start`, for a workflow that is no file.
@@ -244,10 +251,17 @@ class Engine:
             UserMistake: there is no such run, it has ended, or it belongs to another folder.
         """
         kept = await found(self.local.store, id)
-        if handlers is not None:
-            machine = await self.local.resume(kept.id, handlers=_script(handlers))
-        else:
-            machine = await take_up(self.local, self._parts.library, kept.id, choice=choice)
+        built = self._built.get(kept.id)
+        if workflow is not None:
+            built = await self._written(workflow)
+        elif handlers is not None:
+            run = await opened(self.local.store, kept.id)
+            built = definition_of(run), _script(handlers)
+        machine = await take_up(
+            self.local, self._parts.library, kept.id, choice=choice, built=built
+        )
+        if built is not None:
+            self._built[kept.id] = built
         await mail_taken(machine, self.local.store)
         return RunHandle(self, machine)
 
@@ -322,6 +336,8 @@ class Engine:
         """
         kept = await found(self.local.store, id)
         made = await fork(self.local.store, kept.id, at)
+        if kept.id in self._built:
+            self._built[made.id] = self._built[kept.id]
         return await self.resume(made.id, choice="old")
 
     async def close(self) -> None:
@@ -360,6 +376,8 @@ class Engine:
             allowed=allowed,
             approvals=approvals,
         )
+        if definition.kind == "workflow" and not definition.found_as:
+            self._built[machine.id] = definition, found or _script({})
         run = RunHandle(self, machine)
         if is_chat and input is not None:
             await machine.settled()
@@ -370,6 +388,8 @@ class Engine:
         self, workflow: RunnableWorkflow, handlers: Mapping[str, Handler] | None
     ) -> tuple[Definition, ScriptHandlers | None]:
         library = self._parts.library
+        if isinstance(workflow, Workflow):
+            return await self._written(workflow)
         if isinstance(workflow, Definition):
             return workflow, _script(handlers or {})
         if isinstance(workflow, Mapping):
@@ -390,6 +410,30 @@ class Engine:
             )
         role, guidance = roles[mode.name], library.guidance()
         return chat_definition(mode.name, role, self._parts.tools, guidance), None
+
+    async def _written(self, workflow: Workflow) -> tuple[Definition, ScriptHandlers]:
+        """Return the definition of a workflow written in Python, checked, and its functions."""
+        self._take_in(tuple(map(_as_tool, workflow.tools)))
+        workflow.check()
+        inner = {name: await self._written(each) for name, each in workflow.inner.items()}
+        path = Path(f"{workflow.name}.json")
+        definition, handlers = await self._parts.library.load_file(
+            path,
+            read=partial(_given, path, json.dumps(workflow.document).encode()),
+            functions=workflow.handlers,
+            roles=workflow.roles,
+            inner=inner,
+        )
+        return msgspec.structs.replace(definition, digest=workflow.digest), handlers
+
+    def _take_in(self, tools: "Sequence[Tool]") -> None:
+        """Let agents use the tools of a workflow from now on; the same one again changes nothing."""
+        known = self._parts.tools
+        _require_free(
+            each.spec.name for each in tools if known.get(each.spec.name, each.spec) != each.spec
+        )
+        self._parts.manager.put(tools)
+        known.update({each.spec.name: each.spec for each in tools})
 
     def _info(self, kept: KeptRun) -> RunInfo:
         summary = kept.summary
@@ -440,11 +484,13 @@ def _as_tool(given: "Tool | Callable[..., Any]") -> "Tool":
 def _require_free_names(tools: "Sequence[Tool]") -> None:
     from midstream.tools.manager import built_in_tools
 
-    taken = {tool.spec.name for tool in built_in_tools()}
-    for tool in tools:
-        if tool.spec.name in taken:
-            raise UserMistake(
-                f"The name of the tool {tool.spec.name} is taken.",
-                hint="Give it another: @midstream.tool(name=...).",
-            )
-        taken.add(tool.spec.name)
+    names = [tool.spec.name for tool in (*built_in_tools(), *tools)]
+    _require_free(name for number, name in enumerate(names) if name in names[:number])
+
+
+def _require_free(taken: Iterable[str]) -> None:
+    for name in taken:
+        raise UserMistake(
+            f"The name of the tool {name} is taken.",
+            hint="Give it another: @midstream.tool(name=...).",
+        )

@@ -29,11 +29,15 @@ class ResponseCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The reply that ended the last agent's turn. Both parts are empty before the first."""
+    """The reply that ended the last agent's turn. All is empty before the first.
+
+    `value` is a structured reply, or what the work of a state without an agent came to.
+    """
 
     agent: str = ""
     text: str = ""
     tool_calls: tuple[ResponseCall, ...] = ()
+    value: Json = None
 
 
 class HandlerRun:
@@ -201,4 +205,9 @@ def _last_response(response: Response | None) -> LastResponse:
     calls = tuple(
         ResponseCall(name=call.name, arguments=copied(call.arguments)) for call in response.calls
     )
-    return LastResponse(agent=response.agent, text=response.text, tool_calls=calls)
+    return LastResponse(
+        agent=response.agent,
+        text=response.text,
+        tool_calls=calls,
+        value=copied(response.value),
+    )

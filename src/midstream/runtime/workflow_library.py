@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -28,6 +30,13 @@ from midstream.runtime.script_outline import every_state, source_of
 from midstream.system.offloop import in_thread
 
 UNTRUSTED = "not trusted as it stands: /trust shows it"
+
+
+Inner: TypeAlias = Mapping[str, tuple[Definition, ScriptHandlers]]
+"""Workflows that others run, by name, each with the handlers of its script."""
+
+NOTHING_INNER: Final[Inner] = MappingProxyType({})
+NO_ROLES: Final[Mapping[str, Role]] = MappingProxyType({})
 
 
 class WorkflowLibrary:
@@ -98,6 +107,8 @@ class WorkflowLibrary:
         *,
         read: Callable[[Path], bytes] = read_capped,
         functions: Mapping[str, Handler] | None = None,
+        roles: Mapping[str, Role] = NO_ROLES,
+        inner: Inner = NOTHING_INNER,
     ) -> tuple[Definition, ScriptHandlers]:
         """Return the workflow of a file that a program names, and its handlers.
 
@@ -105,6 +116,8 @@ class WorkflowLibrary:
             path: the file `NAME.json`, with `NAME/script.py` beside it if it has a script.
             read: returns the bytes of a file.
             functions: its handlers by name, in place of a script.
+            roles: roles beside those of the settings.
+            inner: workflows it may run beside those of the settings, by name, with their handlers.
 
         Raises:
             UserMistake: there is no such file.
@@ -112,11 +125,11 @@ class WorkflowLibrary:
         """
 
         def loaded() -> tuple[Definition, LoadedWorkflow]:
-            found = self._checked(path, read, functions)
+            found = self._checked(path, read, functions, roles, inner)
             return with_guidance(found.definition, self.guidance()), found
 
         definition, found = await in_thread(loaded)
-        return await self._with_handlers(definition, found, (), functions)
+        return await self._with_handlers(definition, found, (), functions, inner)
 
     async def _load(self, name: str, above: tuple[str, ...]) -> tuple[Definition, ScriptHandlers]:
         definition, loaded = await in_thread(lambda: self._definition(name, above))
@@ -128,6 +141,7 @@ class WorkflowLibrary:
         loaded: LoadedWorkflow,
         above: tuple[str, ...],
         functions: Mapping[str, Handler] | None = None,
+        given: Inner = NOTHING_INNER,
     ) -> tuple[Definition, ScriptHandlers]:
         """Return a workflow with those it runs, and the handlers of all of them."""
         if functions is not None:
@@ -139,7 +153,10 @@ class WorkflowLibrary:
         names = _subs(definition)
         if not names:
             return definition, handlers
-        inner = {other: await self._load(other, above) for other in names}
+        inner = {
+            other: given[other] if other in given else await self._load(other, above)
+            for other in names
+        }
         workflows = {other: found[0] for other, found in inner.items()}
         definition = msgspec.structs.replace(definition, workflows=workflows)
         return definition, handlers.around({other: found[1] for other, found in inner.items()})
@@ -185,13 +202,15 @@ class WorkflowLibrary:
         path: Path,
         read: Callable[[Path], bytes],
         functions: Collection[str] | None = None,
+        roles: Mapping[str, Role] = NO_ROLES,
+        inner: Collection[str] = (),
     ) -> LoadedWorkflow:
         return load_workflow(
             path,
-            roles=self._config.roles(),
+            roles={**self._config.roles(), **roles},
             tools=self._tools,
             read=read,
-            workflows=list(self._config.workflows()),
+            workflows=[*self._config.workflows(), *inner],
             functions=functions,
         )
 

@@ -51,7 +51,12 @@ class _Now(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def take_up(
-    engine: LocalEngine, library: WorkflowLibrary, id: str, *, choice: Choice = "ask"
+    engine: LocalEngine,
+    library: WorkflowLibrary,
+    id: str,
+    *,
+    choice: Choice = "ask",
+    built: tuple[Definition, Handlers] | None = None,
 ) -> WorkflowStateMachine:
     """Return a run of the store that goes on in this process.
 
@@ -60,6 +65,7 @@ async def take_up(
         library: what its workflow, or its role, is now.
         id: the run's whole id.
         choice: what to do where that is not what the run is pinned to.
+        built: of a workflow that a program built, what it is now, and its handlers.
 
     Raises:
         DefinitionDiffers: it is not, and nobody has chosen; the run is as it was.
@@ -80,7 +86,10 @@ async def take_up(
         _refuse_foreign_powers(run)
         if not pinned.found_as and pinned.kind != "chat":
             raise _foreign_copy(id)
-    now = await _now(engine, library, pinned)
+    if built is not None:
+        now = _Now(definition=built[0], handlers=built[1])
+    else:
+        now = await _now(engine, library, pinned)
     differences = _differences(pinned, now)
     if not differences:
         handlers = now.handlers or await library.pinned(pinned)
@@ -96,6 +105,8 @@ async def take_up(
     if choice == "old":
         if is_of_import:
             raise _foreign_copy(id)
+        if built is not None:
+            _built_in_code(pinned)
         return await engine.resume(id, handlers=await library.pinned(pinned), known=run)
     if now.definition is None:
         assert now.error is not None
@@ -305,7 +316,7 @@ def _built_in_code(pinned: Definition) -> _Now:
         raise UserMistake(
             f"The workflow {pinned.workflow.workflow_name} was built in code, and so were its "
             "handlers.",
-            hint="Resume it in that program: LocalEngine.resume(id, handlers=...).",
+            hint="Resume it in that program: Engine.resume(id, workflow) or (id, handlers=...).",
         )
     return _Now(definition=pinned)
 

@@ -1,0 +1,592 @@
+"""Workflows written in Python: the same definition as a file, made of functions.
+
+    flow = midstream.Workflow("haiku", input=str)
+    poet = flow.agent("poet", system="You write haiku.")
+    critic = flow.agent("critic", system="You judge haiku.", sees="user")
+
+    @flow.start(ask=poet, prompt="A haiku about ${input}")
+    def write(run):
+        run.data["haiku"] = run.reply
+        return look
+
+    @flow.state(ask=critic, prompt="${common_data.haiku}", output=Verdict, max_visits=4)
+    def look(run):
+        return midstream.stop(run.data["haiku"]) if run.result.is_good else write
+
+A state declares its work (one turn of an agent, one call of a tool, a question, a wait, branches, another
+workflow), and its function runs once that is done: it reads what came of it, changes the data, and says
+where to go. So code never stands in the middle of a state with an effect under way. That is the whole
+of durability here: each effect is journaled by itself, a halt cuts an effect and not a function, and
+after a crash at most the function of the state at hand runs again, from its beginning, with the very
+result it was given before. Nothing is replayed, so nothing can go another way when it is.
+
+What runs is made of it by `Workflow.document`: what would stand in the file. The checker, graphs, pinning
+and everything else are the file's.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, overload
+
+import msgspec
+
+from midstream.language import spec
+from midstream.language.errors import AuthorMistake
+from midstream.language.names import Json
+from midstream.language.spec import Definition, Role
+from midstream.runtime.handler_run import HandlerRun
+from midstream.runtime.handlers import Handler
+
+OUTPUT: Final = "output"
+"""Where in `common_data` what `stop(value)` gives is kept."""
+
+INTERRUPTED: Final = "$interrupted"
+
+_TYPES: Final[dict[Any, str]] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+}
+
+Function: TypeAlias = Callable[..., Any]
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The end of a workflow, with its output. Made by `stop`."""
+
+    output: Any = None
+
+
+def stop(output: Any = None) -> Stop:
+    """Return what a state's function returns to end the workflow, or its branch, with this output.
+
+    Any JSON value, dataclass, or msgspec or pydantic model. A function that ends it without one leaves
+    what its state's work came to.
+    """
+    return Stop(output)
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of a workflow. Made by `Workflow.agent`."""
+
+    name: str
+
+
+class State:
+    """A state of a workflow: its name, and the function that says where to go. Made by `Workflow`."""
+
+    def __init__(self, name: str, function: Function, spec: dict[str, Json]) -> None:
+        self.name = name
+        self.function = function
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return f"<State {self.name}>"
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function itself, as its own test does."""
+        return self.function(*arguments)
+
+
+class StateRun:
+    """The run as a state's function sees it. Its changes take effect when the function returns."""
+
+    def __init__(self, run: HandlerRun, output: Any) -> None:
+        self._run = run
+        self._output = output
+
+    @property
+    def data(self) -> dict[str, Json]:
+        """Return the run's data (`common_data`): JSON values, to read and to change."""
+        return self._run.common_data
+
+    @property
+    def input(self) -> Json:
+        """Return what the workflow was started with."""
+        return self._run.input
+
+    @property
+    def variables(self) -> dict[str, Json]:
+        """Return the workflow's variables, to read and to change."""
+        return self._run.variables
+
+    @property
+    def contexts(self) -> Mapping[str, Any]:
+        """Return the conversations by name; see `WorkflowContext`."""
+        return self._run.contexts
+
+    @property
+    def reply(self) -> str:
+        """Return the words of the agent's reply, "" where the state asked none."""
+        return self._run.last_response.text
+
+    @property
+    def result(self) -> Any:
+        """Return what the state's work came to: with `output` a value of that type, else plain JSON.
+
+        Of a question it is the answer, of a tool what it returned, of branches their results by name.
+        """
+        value = self._run.last_response.value
+        return value if self._output is None else _typed(value, self._output)
+
+    @property
+    def state(self) -> str:
+        """Return the state's name."""
+        return self._run.state
+
+    @property
+    def interrupted(self) -> str:
+        """Return what leads back to where the last unasked words cut the run."""
+        return INTERRUPTED
+
+    @property
+    def interrupted_state(self) -> str | None:
+        """Return the state that was cut, None before any was."""
+        return self._run.interrupted_state
+
+    def log(self, text: object) -> None:
+        """Show a line to the user, at once."""
+        self._run.log(text)
+
+
+class Workflow:
+    """A workflow made of functions. See the module for the shape of it.
+
+    Args:
+        name: its name.
+        input: the type of its input: `str`, `int`, `float`, `bool`, `list` or `dict`.
+        description: what it is for, in a line.
+        variables: JSON values by name; a start may override them.
+        on_input: what unasked words do: `interrupt`, `steer`, `queue` or `reject`.
+        awaits_input: it begins with a line of the user (`start_condition`), not at once.
+        budget: what a run may use, such as `{"usd": 1.0}`.
+        tools: functions its agents and states may call; see `midstream.tool`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        input: type | None = None,
+        description: str = "",
+        variables: Mapping[str, Json] | None = None,
+        on_input: Literal["interrupt", "steer", "queue", "reject"] = "interrupt",
+        awaits_input: bool = False,
+        budget: Mapping[str, Json] | None = None,
+        tools: Sequence[Function] = (),
+    ) -> None:
+        self.name = name
+        self.tools = tuple(tools)
+        self.roles: dict[str, Role] = {}
+        self.inner: dict[str, Workflow] = {}
+        self._head: dict[str, Json] = {"workflow_name": name, "on_input": on_input}
+        if description:
+            self._head["description"] = description
+        if input is not None:
+            if input not in _TYPES:
+                raise AuthorMistake(
+                    f"The input of the workflow {name} cannot be {input!r}.",
+                    hint="Use str, int, float, bool, list or dict.",
+                )
+            self._head["input"] = {"name": "input", "type": _TYPES[input]}
+        if awaits_input:
+            self._head["start_condition"] = "on_user_input"
+        if variables:
+            self._head["variables"] = dict(variables)
+        if budget:
+            self._head["budget"] = dict(budget)
+        self._agents: dict[str, dict[str, Json]] = {}
+        self._contexts: dict[str, dict[str, Json]] = {}
+        self._states: dict[str, State] = {}
+        self._special: dict[str, str] = {}
+        self._outputs: dict[str, Any] = {}
+
+    # --- what it is made of -----------------------------------------------------------------
+
+    def agent(
+        self,
+        name: str,
+        *,
+        role: str | None = None,
+        system: str | None = None,
+        level: Literal["base", "smart", "fast"] = "base",
+        tools: Sequence[str] | None = None,
+        context: str = "main",
+        max_length: int | None = None,
+        sees: Literal["assistant", "user"] = "assistant",
+    ) -> Agent:
+        """Return an agent: a role at work in a conversation that agents of one `context` share.
+
+        Args:
+            name: what states and people (`@name words`) call it.
+            role: a role of the settings; by default the one of this name, or with `system` a new one.
+            system: the system message of a role of its own.
+            level: of a role of its own, which of the configured models it asks.
+            tools: the names of the tools a role of its own may use; None: all.
+            context: the name of the conversation.
+            max_length: how many characters of that conversation are kept, the latest.
+            sees: `user` sees the conversation with its sides swapped.
+        """
+        if system is not None:
+            included = None if tools is None else tuple(tools)
+            self.roles[name] = Role(level=level, systemMessage=system, includedTools=included)
+        known = self._contexts.setdefault(context, {"name": context})
+        if max_length is not None:
+            known["max_length"] = max_length
+        self._agents[name] = {
+            "name": name,
+            "agent_role": role or name,
+            "context": context,
+            "role": sees,
+        }
+        return Agent(name=name)
+
+    @overload
+    def state(self, function: Function, /) -> State: ...
+
+    @overload
+    def state(self, function: None = None, /, **work: Any) -> Callable[[Function], State]: ...
+
+    def state(
+        self, function: Function | None = None, /, **work: Any
+    ) -> State | Callable[[Function], State]:
+        """Make a function a state of this workflow, bare or with its work: `@flow.state(ask=poet)`.
+
+        The work is one of these; without any the function is all there is.
+
+        Args:
+            function: takes the run (`StateRun`); returns a state, its name, `stop(value)`,
+                `run.interrupted`, or None for `next`, else the end.
+            work: `ask=` an agent, with `prompt=` (a template such as `"About ${input}"`) and `output=`
+                (a dataclass, a msgspec or pydantic model: the reply must fit it);
+                `call=` the name of a tool, with `arguments={...}`;
+                `question=`, with `choices=[...]` or `output=`, `deadline_s=`, `default=`;
+                `wait=` seconds; `parallel=[states]`; `for_each=` a path such as `"common_data.files"`,
+                with `do=` a state; `workflow=` a name or a `Workflow`, with `input=`.
+                Besides: `next`, `save_as`, `max_visits`, `timeout_s`, `retry`, `catch`, `on_failure`,
+                `on_input`, `resume`, `awaits_input`, `join`, `budget`, `description`, as in the file.
+        """
+        if function is not None:
+            return self._add(function, {})
+        return lambda function: self._add(function, work)
+
+    @overload
+    def start(self, function: Function, /) -> State: ...
+
+    @overload
+    def start(self, function: None = None, /, **work: Any) -> Callable[[Function], State]: ...
+
+    def start(
+        self, function: Function | None = None, /, **work: Any
+    ) -> State | Callable[[Function], State]:
+        """Make a function the first state; see `state`."""
+        return self._marked("start", function, work)
+
+    @overload
+    def resume(self, function: Function, /) -> State: ...
+
+    @overload
+    def resume(self, function: None = None, /, **work: Any) -> Callable[[Function], State]: ...
+
+    def resume(
+        self, function: Function | None = None, /, **work: Any
+    ) -> State | Callable[[Function], State]:
+        """Make a function the state unasked words lead to; it takes the run and the words. See `state`."""
+        return self._marked("resume", function, work)
+
+    # --- what is made of it -----------------------------------------------------------------
+
+    @property
+    def document(self) -> dict[str, Json]:
+        """Return what would stand in the file of this workflow."""
+        states: list[Json] = []
+        for special, name in self._special.items():
+            if special != name:
+                states.append({"name": special, "next": name})
+        for state in self._states.values():
+            handler: dict[str, Json] = {"transition_handler": state.name}
+            states.append({"name": state.name, **state.spec, **handler})
+        states.append({"name": "stop", "input": f"common_data.{OUTPUT}"})
+        return {
+            **self._head,
+            "contexts": [*self._contexts.values()],
+            "agents": [*self._agents.values()],
+            "states": states,
+        }
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """Return the functions by the names the document calls them by."""
+        return {name: self._handler(state) for name, state in self._states.items()}
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the document and of the text of every function: what a run is pinned to."""
+        whole = [json.dumps(self.document, sort_keys=True)]
+        whole += [_text(state.function) for state in self._states.values()]
+        whole += [inner.digest for inner in self.inner.values()]
+        return hashlib.sha256("\0".join(whole).encode()).hexdigest()
+
+    def check(self) -> None:
+        """Return if every function leads to states of this workflow, as far as its text tells.
+
+        Raises:
+            AuthorMistake: one does not; the message lists all of them.
+        """
+        known = {*self._states, *self._special, "stop", INTERRUPTED}
+        wrong = [
+            f"{state.name} returns {to}, which is no state of {self.name}."
+            for state in self._states.values()
+            for to in _targets(state.function)
+            if to is not None and to not in known
+        ]
+        if wrong:
+            raise AuthorMistake(
+                "\n".join(wrong), hint="Return a state, stop(value), run.interrupted, or None."
+            )
+
+    def graph(self, format: Literal["text", "mermaid", "dot", "svg"] = "text") -> str:
+        """Return a picture of the workflow.
+
+        Args:
+            format: text for a terminal, or the text of a Mermaid, DOT or SVG file.
+        """
+        from midstream.views.graph import graph_of
+        from midstream.views.graph_painters import dot, drawing, mermaid, svg
+
+        paint = {"text": drawing, "mermaid": mermaid, "dot": dot, "svg": svg}[format]
+        return paint(graph_of(self.definition))
+
+    @property
+    def definition(self) -> Definition:
+        """Return what is drawn: no roles, no tools, and a script that says where each function leads."""
+        document = msgspec.convert(self.document, spec.Workflow)
+        inner = {name: each.definition for name, each in self.inner.items()}
+        outline = "\n".join(map(_outlined, self._states.values()))
+        return Definition(workflow=document, roles={}, script=outline, workflows=inner)
+
+    # --- inside -----------------------------------------------------------------------------
+
+    def _marked(
+        self, special: str, function: Function | None, work: dict[str, Any]
+    ) -> State | Callable[[Function], State]:
+        def add(function: Function) -> State:
+            if special in self._special:
+                raise AuthorMistake(
+                    f"The workflow {self.name} has two states for {special}: "
+                    f"{self._special[special]} and {function.__name__}.",
+                    hint="Mark one of them with @flow.state.",
+                )
+            state = self._add(function, work)
+            self._special[special] = state.name
+            return state
+
+        return add if function is None else add(function)
+
+    def _add(self, function: Function, work: dict[str, Any]) -> State:
+        name = function.__name__
+        if name in self._states or name == "stop":
+            raise AuthorMistake(
+                f"The workflow {self.name} has a state {name} already.",
+                hint="A state is called as its function: give that another name.",
+            )
+        state = State(name, function, self._spec(name, dict(work)))
+        self._states[name] = state
+        return state
+
+    def _spec(self, name: str, work: dict[str, Any]) -> dict[str, Json]:
+        """Return a state's keys as they stand in a file."""
+        keys: dict[str, Any] = {}
+        output = work.pop("output", None)
+        if (agent := work.pop("ask", None)) is not None:
+            keys["agent"] = agent.name if isinstance(agent, Agent) else agent
+            if output is not None:
+                keys["output_schema"] = schema_of(output)
+        if (question := work.pop("question", None)) is not None:
+            ask = {"question": question}
+            for key in ("choices", "deadline_s", "default", "on_timeout", "to"):
+                if key in work:
+                    ask[key] = work.pop(key)
+            if "default" in ask:
+                ask.setdefault("on_timeout", "default")
+            if output is not None:
+                ask["schema"] = schema_of(output)
+            keys["ask"] = ask
+        if (tool := work.pop("call", None)) is not None:
+            keys["tool"] = tool
+        if (items := work.pop("for_each", None)) is not None:
+            keys["for_each"] = {"items": items, **_branch(work.pop("do", None))}
+            if "max_concurrency" in work:
+                keys["for_each"]["max_concurrency"] = work.pop("max_concurrency")
+        if (states := work.pop("parallel", None)) is not None:
+            keys["parallel"] = [{"name": _name_of(each), **_branch(each)} for each in states]
+        if isinstance(inner := work.get("workflow"), Workflow):
+            self.inner[inner.name] = inner
+            work["workflow"] = inner.name
+        if "workflow" in work and "input" in work:
+            keys["workflow"] = {"name": work.pop("workflow"), "input": work.pop("input")}
+        for key in ("next", "on_failure", "resume"):
+            if key in work:
+                work[key] = _name_of(work[key])
+        if output is not None:
+            self._outputs[name] = output
+        return {**keys, **work}
+
+    def _handler(self, state: State) -> Handler:
+        takes_words = self._special.get("resume") == state.name and _takes_two(state.function)
+        output = self._outputs.get(state.name)
+        goes_nowhere = not {"next", "transitions"} & state.spec.keys()
+
+        def leaving(run: HandlerRun, chosen: Any) -> Json:
+            if isinstance(chosen, Stop):
+                run.common_data[OUTPUT] = _plain(chosen.output)
+                return "stop"
+            if chosen == "stop" or (chosen is None and goes_nowhere):
+                run.common_data[OUTPUT] = run.last_response.value
+            return _name_of(chosen) if isinstance(chosen, State) else chosen
+
+        def arguments(run: HandlerRun) -> tuple[Any, ...]:
+            view = StateRun(run, output)
+            return (view, run.resume_input) if takes_words else (view,)
+
+        if inspect.iscoroutinefunction(state.function):
+
+            async def awaited(run: HandlerRun) -> Json:
+                return leaving(run, await state.function(*arguments(run)))
+
+            return awaited
+
+        def called(run: HandlerRun) -> Json:
+            return leaving(run, state.function(*arguments(run)))
+
+        return called
+
+
+def _name_of(state: Any) -> Any:
+    return state.name if isinstance(state, State) else state
+
+
+def _branch(state: Any) -> dict[str, Json]:
+    """Return a branch that begins at a state; its result is its output."""
+    return {"state": _name_of(state), "output": f"common_data.{OUTPUT}"}
+
+
+def _takes_two(function: Function) -> bool:
+    return len(inspect.signature(function).parameters) > 1
+
+
+def _text(function: Function) -> str:
+    """Return the text of a function, or what there is of one that has none, such as at a prompt."""
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return function.__code__.co_code.hex() if hasattr(function, "__code__") else repr(function)
+
+
+def _targets(function: Function) -> list[str | None]:
+    """Return the names of the states a function may return; None is an end that nothing can be told of."""
+    variables = inspect.getclosurevars(inspect.unwrap(function))
+    known = {**variables.globals, **variables.nonlocals}
+    found: list[str | None] = []
+    for value in _returned(function):
+        match value:
+            case ast.Constant(value=str(name)):
+                found.append(name)
+            case ast.Call(func=ast.Name(id=name)) if known.get(name) is stop:
+                found.append("stop")
+            case ast.Call(func=ast.Attribute(attr="stop")):
+                found.append("stop")
+            case ast.Attribute(attr="interrupted"):
+                found.append(INTERRUPTED)
+            case ast.Name(id=name) if isinstance(known.get(name), State):
+                found.append(known[name].name)
+            case ast.Name(id=name) if callable(known.get(name)):
+                found.append(name)
+            case _:
+                found.append(None)
+    return found
+
+
+def _outlined(state: State) -> str:
+    """Return a function that leads where a state's own does, and does nothing."""
+    lines = [
+        "    if run: return " + ("run" if to is None else repr(to))
+        for to in _targets(state.function)
+    ]
+    return "\n".join([f"def {state.name}(run):", *lines, "    return None"])
+
+
+def _returned(function: Function) -> list[ast.expr | None]:
+    """Return what a function's own returns say, both sides of `a if b else c` taken apart."""
+    try:
+        tree = ast.parse(_text(function))
+    except SyntaxError:
+        return [ast.Name(id="?")]
+    body = tree.body[0] if tree.body else None
+    if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [ast.Name(id="?")]
+    todo: list[ast.AST] = [*body.body]
+    found: list[ast.expr | None] = []
+    while todo:
+        node = todo.pop(0)
+        if isinstance(node, ast.Return):
+            found += _sides(node.value)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            todo = [*ast.iter_child_nodes(node), *todo]
+    return found
+
+
+def _sides(value: ast.expr | None) -> list[ast.expr | None]:
+    if isinstance(value, ast.IfExp):
+        return [*_sides(value.body), *_sides(value.orelse)]
+    return [ast.Constant(value=None) if value is None else value]
+
+
+# --- types and JSON -----------------------------------------------------------------------------
+
+
+def schema_of(wanted: Any) -> dict[str, Json]:
+    """Return the JSON Schema of a type: a dataclass, a msgspec or pydantic model, or a plain hint.
+
+    Raises:
+        AuthorMistake: it has none.
+    """
+    if isinstance(wanted, dict):
+        return wanted
+    if hasattr(wanted, "model_json_schema"):
+        schema: dict[str, Json] = wanted.model_json_schema()
+        return schema
+    try:
+        (schema,), parts = msgspec.json.schema_components((wanted,), ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise AuthorMistake(
+            f"{wanted!r} has no JSON Schema: {error}.",
+            hint="Use a dataclass, a msgspec.Struct, a pydantic model, or a plain type.",
+        ) from error
+    top = str(schema.get("$ref", "")).rpartition("/")[2]
+    if top in parts:  # an agent is told an object as such, not by a reference to one
+        schema = parts.pop(top)
+    return {**schema, "$defs": parts} if parts else schema
+
+
+def _typed(value: Json, wanted: Any) -> Any:
+    if isinstance(wanted, dict):
+        return value
+    if hasattr(wanted, "model_validate"):
+        return wanted.model_validate(value)
+    return msgspec.convert(value, wanted)
+
+
+def _plain(value: Any) -> Json:
+    """Return an output as JSON: pydantic's models, too."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    plain: Json = msgspec.to_builtins(value)
+    return plain
