@@ -9,10 +9,10 @@ import pytest
 from deadline import DEADLINE_S
 from scene_kit import scene
 
-from midstream.app.commands import diff_command
+from midstream.app.commands import history_commands
 from midstream.app.commands.cost_command import cost_lines, days_lines
-from midstream.app.commands.diff_command import MAX_FILES, capped, stat_lines
 from midstream.app.commands.handler import CommandHandler
+from midstream.app.commands.history_commands import MAX_FILES, capped, stat_lines
 from midstream.app.commands.permission_commands import CYCLE, next_mode
 from midstream.core.events import Usage
 from midstream.language.errors import UserMistake
@@ -141,7 +141,7 @@ def test_many_long_files_are_all_in_sight() -> None:
 
 @pytest.mark.parametrize("columns", WIDTHS)
 async def test_the_figures_fit_the_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diff_command, "columns", lambda: columns)
+    monkeypatch.setattr(history_commands, "columns", lambda: columns)
     files = (
         changed("src/a/very/long/path/to/some/where/deep.py", 1_234, "changed by others since"),
         changed("b.py", 2),

@@ -3,7 +3,7 @@
 import sys
 from types import FrameType
 
-from midstream.app.status_model import StatusModel
+from midstream.app.status_line import StatusModel
 from midstream.core.costs import costs
 from midstream.core.events import Usage
 from midstream.language.plan import chat_definition

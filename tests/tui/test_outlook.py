@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from midstream.app.status_model import StatusModel
+from midstream.app.status_line import StatusModel
 from midstream.core.events import RunStarted, StateTransition, Usage
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope

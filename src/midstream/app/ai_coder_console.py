@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from midstream.app.chats import GoesOn
 from midstream.app.commands.handler import CommandHandler, is_command
 from midstream.app.file_mentions import FileMentions
-from midstream.app.input import not_sent
-from midstream.app.open_questions import names, numbers, questions_on_screen
+from midstream.app.input import names, not_sent, numbers, questions_on_screen
 from midstream.app.run_sentences import is_chat, is_done, run_line
 from midstream.app.runs import Equipment
 from midstream.app.session import Session

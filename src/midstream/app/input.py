@@ -1,18 +1,52 @@
-"""Words on their way to a run: which question they answer, or which branch they are for."""
+"""Words on their way to a run, the lines that wait there, and the questions a person sees meanwhile."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+import msgspec
 
 from midstream.app.background_runs import Background
 from midstream.app.chats import Chats
 from midstream.app.run_sentences import way_past
 from midstream.app.switching import Switching
 from midstream.app.ui import Submitted
-from midstream.core.routing import Destination, Returned, Route, Unclear, route
+from midstream.core.question import Question
+from midstream.core.routing import Destination, Returned, Route, Unclear, route, screen_id
 from midstream.core.run import Run, question_of
 from midstream.language.errors import UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.ports import Machine, Receipt
-from midstream.views.run_status import Waiting, kept, waiting
+from midstream.views.run_status import Waiting, kept, waiting, what_addressing_does, where
+
+
+def questions_on_screen(machine: Machine | None) -> tuple[Question, ...]:
+    """Return a run's open questions a person sees as cards, with the ids they have there."""
+    if machine is None:
+        return ()
+    return tuple(
+        msgspec.structs.replace(question, id=screen_id(machine.run.id, question.id))
+        for question in where(machine.run).questions
+    )
+
+
+def numbers(questions: Sequence[Question], before: str) -> tuple[tuple[str, str], ...]:
+    """Return the questions a line that begins with `#` may answer, as completions."""
+    if " " in before:
+        return ()
+    cards = [question for question in questions if question.kind == "question"]
+    numbered = ((f"#{card.number}", " ".join(card.text.split())[:60]) for card in cards)
+    return tuple(pair for pair in numbered if pair[0].startswith(before))
+
+
+def names(machine: Machine | None, before: str) -> tuple[tuple[str, str], ...]:
+    """Return the branches a line that begins with `@` may be meant for, as completions."""
+    if machine is None or " " in before:
+        return ()
+    named = what_addressing_does(machine.run)
+    return tuple(
+        (f"@{name}", f"to one: {does}")
+        for name, does in named.items()
+        if f"@{name}".startswith(before)
+    )
 
 
 class Input:

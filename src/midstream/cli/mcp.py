@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from midstream.app.assembly import Options, configured, mcp_of
-from midstream.app.commands.mcp_commands import NONE, SLOW_S
+from midstream.app.commands.permission_commands import NONE, SLOW_S
 from midstream.cli.options import RUNS, takes
 from midstream.cli.output import FAILED, FINISHED, note, say, say_object
 from midstream.language.errors import UserMistake

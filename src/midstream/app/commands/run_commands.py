@@ -1,11 +1,15 @@
-"""Commands about runs: where they stand, what they cost, and words said to them with a policy."""
+"""Commands about runs and chats: words with a policy, the list of them, going on with one, their names."""
 
+from typing import cast
+
+from midstream.app.agents_file_draft import write_agents_file
 from midstream.app.commands.command import Command
 from midstream.app.commands.cost_command import COST_COMMAND
-from midstream.app.commands.graph_command import GRAPH_COMMAND
+from midstream.app.commands.look_commands import GRAPH_COMMAND
 from midstream.app.session import Session
-from midstream.language.errors import UserMistake
+from midstream.language.errors import UserMistake, did_you_mean
 from midstream.language.names import Policy
+from midstream.runtime.storage import Choice
 from midstream.views.run_status import is_at_work
 
 
@@ -58,4 +62,157 @@ RUN_COMMANDS = (
         action=_interrupt,
     ),
     Command(name="stop", summary="stop the current turn and hold (Esc)", action=_stop),
+)
+
+
+CHOICES = ("old", "new", "stop")
+
+
+async def _runs(session: Session, argument: str) -> None:
+    lines = await session.background.lines()
+    session.ui.say("\n".join(lines) or "Nothing has run yet.")
+
+
+async def _resume(session: Session, argument: str) -> None:
+    run, _, choice = argument.partition(" ")
+    if run in CHOICES and not choice:
+        run, choice = "", run
+    choice = choice.strip().casefold()
+    if choice and choice not in CHOICES:
+        # A name may be of several words, with a choice behind it.
+        name, _, last = argument.rpartition(" ")
+        for called, behind in ((argument, ""), (name, last.casefold())):
+            if behind in ("", *CHOICES) and await session.chats.is_name(called):
+                await session.background.resume(called, cast(Choice, behind))
+                return
+        hint = did_you_mean(choice, CHOICES)
+        raise UserMistake(f"{choice!r} is not old, new or stop.", hint=hint)
+    await session.background.resume(run, cast(Choice, choice))
+
+
+async def _attach(session: Session, argument: str) -> None:
+    if not argument:
+        raise UserMistake("Which run?", hint="/attach RUN; /runs lists them.")
+    await session.background.attach(argument)
+
+
+async def _detach(session: Session, argument: str) -> None:
+    await session.background.detach()
+
+
+async def _send(session: Session, argument: str) -> None:
+    run, _, text = argument.partition(" ")
+    if not text.strip():
+        raise UserMistake("The run and the text are missing.", hint="/send RUN TEXT")
+    await session.background.send(run, text.strip())
+
+
+async def _answer(session: Session, argument: str) -> None:
+    run, _, text = argument.partition(" ")
+    if run.startswith("#"):
+        run, text = "", argument
+    if not text.strip():
+        raise UserMistake("What is the answer?", hint="/answer RUN TEXT, or /answer #2 TEXT here.")
+    await session.background.answer(run, text.strip())
+
+
+def _names(session: Session) -> list[tuple[str, str]]:
+    return session.background.names()
+
+
+def _choices(_session: Session, before: str) -> list[tuple[str, str]]:
+    if " " in before or before in CHOICES:
+        return []
+    words = ("its workflow as it was", "its workflow as it is now", "end it")
+    return list(zip(CHOICES, words, strict=True))
+
+
+STORED_COMMANDS = (
+    Command(name="runs", summary="list the runs of this workspace", action=_runs),
+    Command(
+        name="resume",
+        arguments="[RUN] [old | new | stop]",
+        summary="go on with a run that was left or cut off",
+        action=_resume,
+        complete=_names,
+        then=_choices,
+    ),
+    Command(
+        name="attach",
+        arguments="RUN",
+        summary="send your lines to a run, also to one in another process",
+        action=_attach,
+        complete=_names,
+    ),
+    Command(
+        name="detach",
+        summary="send your lines to the chat again; the run goes on",
+        action=_detach,
+    ),
+    Command(
+        name="send",
+        arguments="RUN TEXT",
+        summary="send a message to any run",
+        action=_send,
+        complete=_names,
+    ),
+    Command(
+        name="answer",
+        arguments="RUN TEXT",
+        summary="answer a run's question without attaching to it",
+        action=_answer,
+        complete=_names,
+    ),
+)
+
+
+async def _sessions(session: Session, argument: str) -> None:
+    if argument:
+        await session.chats.go(argument)
+    else:
+        session.ui.say("\n".join(await session.chats.lines()))
+
+
+async def _rename(session: Session, argument: str) -> None:
+    await session.chats.rename(argument)
+
+
+async def _compact(session: Session, argument: str) -> None:
+    await session.chats.compact(argument)
+
+
+async def _init(session: Session, argument: str) -> None:
+    await write_agents_file(session, argument)
+
+
+def _chat_names(session: Session) -> list[tuple[str, str]]:
+    return session.chats.names()
+
+
+CHAT_COMMANDS = (
+    Command(
+        name="sessions",
+        arguments="[NUMBER | NAME]",
+        summary="list the chats of this folder, or go on with one",
+        action=_sessions,
+        complete=_chat_names,
+    ),
+    Command(
+        name="rename",
+        arguments="NAME",
+        summary="give this chat or run a name",
+        action=_rename,
+    ),
+    Command(
+        name="compact",
+        arguments="[WHAT TO KEEP IN MIND]",
+        summary="replace older turns by a summary; the journal keeps them",
+        action=_compact,
+    ),
+    Command(
+        name="init",
+        arguments="[WHAT MATTERS]",
+        summary="have an AGENTS.md written for this folder",
+        action=_init,
+    ),
 )

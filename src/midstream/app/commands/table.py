@@ -2,25 +2,20 @@
 
 from typing import Final
 
-from midstream.app.commands.chat_commands import CHAT_COMMANDS
 from midstream.app.commands.command import Command
-from midstream.app.commands.console_commands import SESSION_COMMANDS
-from midstream.app.commands.diff_command import DIFF_COMMANDS
+from midstream.app.commands.history_commands import DIFF_COMMANDS, HISTORY_COMMANDS
 from midstream.app.commands.look_commands import READING_COMMANDS
-from midstream.app.commands.mcp_commands import MCP_COMMANDS
-from midstream.app.commands.mode_commands import MODE_COMMANDS
-from midstream.app.commands.permission_commands import PERMISSION_COMMANDS
-from midstream.app.commands.run_commands import RUN_COMMANDS
-from midstream.app.commands.stored_runs_commands import KEPT_COMMANDS
-from midstream.app.commands.travel_commands import TRAVEL_COMMANDS
+from midstream.app.commands.mode_commands import MODE_COMMANDS, SESSION_COMMANDS
+from midstream.app.commands.permission_commands import MCP_COMMANDS, PERMISSION_COMMANDS
+from midstream.app.commands.run_commands import CHAT_COMMANDS, RUN_COMMANDS, STORED_COMMANDS
 
 COMMANDS: Final[tuple[Command, ...]] = (
     *MODE_COMMANDS,
     *RUN_COMMANDS,
     *READING_COMMANDS,
-    *KEPT_COMMANDS,
+    *STORED_COMMANDS,
     *CHAT_COMMANDS,
-    *TRAVEL_COMMANDS,
+    *HISTORY_COMMANDS,
     *DIFF_COMMANDS,
     *PERMISSION_COMMANDS,
     *MCP_COMMANDS,
