@@ -31,7 +31,7 @@ WITHOUT: Final = {
     ("runtime/engine/remote.py", "compact"): "the reason says what there is to wait for",
     ("runtime/state_machine.py", "compact"): "the reason says what there is to wait for",
     (
-        "runtime/engine/created_folders.py",
+        "runtime/engine/run_files.py",
         "place_of",
     ): "becomes the reason why one file is left as it is",
     ("system/workspace_paths.py", "require_allowed"): "the rule that forbids it, named",

@@ -7,7 +7,7 @@ from travel_kit import CHAT, DEADLINE_S
 
 from midstream.core.events import AnyFact, FileWritten, RunStarted, ToolReturned
 from midstream.core.notices import Envelope
-from midstream.runtime.engine.changed_files import changed_files
+from midstream.runtime.engine.run_files import changed_files
 from midstream.testing.fakes import FakeBlobStore, define
 from midstream.views.side_effects import PUT_BACK, ChangedFile
 

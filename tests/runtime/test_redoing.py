@@ -13,10 +13,10 @@ from midstream.core.notices import Envelope
 from midstream.language.errors import JournalFull, UserMistake
 from midstream.language.names import Json
 from midstream.language.spec import ToolSpec
-from midstream.runtime.engine.created_folders import folders_away
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.open_run import opened
 from midstream.runtime.engine.redo import REDONE, WayForward, way_forward
+from midstream.runtime.engine.run_files import Returned, folders_away
 from midstream.runtime.engine.run_repository import (
     Travelled,
     WorkspaceRuns,
@@ -24,7 +24,7 @@ from midstream.runtime.engine.run_repository import (
     redone_words,
     undone_in_chat,
 )
-from midstream.runtime.engine.time_travel import Fork, Returned, fork, undo
+from midstream.runtime.engine.time_travel import Fork, fork, undo
 from midstream.runtime.ports import ModelRequest, Review, ToolContext, ToolOutcome
 from midstream.runtime.state_machine import WorkflowStateMachine
 from midstream.runtime.workflow_library import WorkflowLibrary

@@ -9,9 +9,8 @@ from travel_kit import DEADLINE_S, chatted
 from midstream.core.codec import encode_run
 from midstream.core.notices import Envelope
 from midstream.language.errors import JournalDamaged, UserMistake
-from midstream.runtime.engine import replay as replaying
-from midstream.runtime.engine.open_run import keep, opened
-from midstream.runtime.engine.replay import replay
+from midstream.runtime.engine import open_run as replaying
+from midstream.runtime.engine.open_run import keep, opened, replay
 from midstream.runtime.engine.time_travel import fork
 from midstream.store.memory import MemoryStore
 

@@ -24,14 +24,8 @@ from travel_kit import (
 from midstream.core.events import ToolCalled
 from midstream.language.errors import UserMistake
 from midstream.runtime.engine.open_run import opened
-from midstream.runtime.engine.time_travel import (
-    Fork,
-    Returned,
-    before_last_turn,
-    fork,
-    put_back,
-    undo,
-)
+from midstream.runtime.engine.run_files import Returned, put_back
+from midstream.runtime.engine.time_travel import Fork, before_last_turn, fork, undo
 from midstream.store.memory import MemoryStore
 from midstream.testing.fakes import Chronicle, FakeBlobStore, Gate, ScriptedModel, call, calls, says
 from midstream.views.side_effects import FileChange

@@ -23,9 +23,9 @@ from midstream.tui.terminal_questions import is_yes
 
 if TYPE_CHECKING:
     from midstream.core.run import Run
-    from midstream.runtime.engine.replay import Replayed
-    from midstream.runtime.engine.time_travel import Fork, Returned
-
+    from midstream.runtime.engine.open_run import Replayed
+    from midstream.runtime.engine.time_travel import Fork
+from midstream.runtime.engine.run_files import Returned
 
 # --- going back and forward ---------------------------------------------------------------------
 
@@ -64,10 +64,10 @@ def fork(options: Options, run: str, at: int | None, put_back: bool) -> int:
 
 
 def _put_back(options: Options, made: "Fork") -> "Sequence[Returned]":
-    from midstream.runtime.engine import time_travel
+    from midstream.runtime.engine import run_files
 
     async def work(journal: Journal) -> "Sequence[Returned]":
-        return await time_travel.put_back(journal.store, made.effects.files, Path(made.workspace))
+        return await run_files.put_back(journal.store, made.effects.files, Path(made.workspace))
 
     return with_journal(options, work)
 
@@ -173,10 +173,10 @@ def _ended_at(options: Options, made: "Fork", stands: "Run", returned: "Sequence
 @takes(*JSON)
 def replay(options: Options, run: str) -> int:
     """Fold a run's facts again and compare; no model and no tool is called."""
-    from midstream.runtime.engine import replay
+    from midstream.runtime.engine import open_run
 
     async def work(journal: Journal) -> "Replayed":
-        return await replay.replay(journal.store, (await found(journal.store, run)).id)
+        return await open_run.replay(journal.store, (await found(journal.store, run)).id)
 
     begun = time.perf_counter()
     came = with_journal(options, work)

@@ -108,7 +108,8 @@ class LocalEngine:
             RunOwned: another process runs it.
             JournalDamaged: a fact is not what was written.
         """
-        # One at a time: whoever comes second gets the machine the first has made.
+        # The claim is by process: two tasks of ours would both get it. One at a time: whoever comes second
+        # gets the machine the first has made.
         async with self._doors.setdefault(id, asyncio.Lock()):
             machine = self._machines.get(id)
             if machine is not None and not machine.is_closed:
@@ -128,12 +129,16 @@ class LocalEngine:
         machine = WorkflowStateMachine(
             definition or run.definition, self.world, handlers=handlers, id=id, tap=self._tap
         )
+        # Its mail is handed over below, in order and before anything begins again: the dispatcher, which
+        # may be on its rounds, leaves it alone until then.
         self._taking_up.add(id)
         try:
             was_cut = await self._take_in(machine)
             # Until it was ours, its owner may have gone on.
             run = await opened(self.store, id, known=run)
             self._told[id] = run.seq
+            # A short run that is left again as it was writes no snapshot. A long one gets one with its next
+            # fact: its last may be old.
             if run.seq < SNAPSHOT_EVERY:
                 self._snapped[id] = run.seq
             await machine.resume(
@@ -145,6 +150,7 @@ class LocalEngine:
                 first=lambda: self._bring_up_to_date(machine),
             )
         except BaseException:
+            # Cancelled, too: a claim that nobody holds a machine for would keep every process out.
             await self._drop(machine)
             raise
         finally:
@@ -189,6 +195,7 @@ class LocalEngine:
     async def _take_in(self, machine: WorkflowStateMachine) -> bool:
         """Claim a run and have its messages looked for; return whether it was cut."""
         claim = await self.store.claim(machine.id)
+        # `close` has gone through the machines there were while the claim was waited for.
         if self._is_closing:
             raise UserMistake("The program is closing.", hint="Start it again.")
         self._machines[machine.id] = machine

@@ -1,20 +1,90 @@
-"""The dispatcher: takes messages of other processes to the runs of this one, in order and once each.
+"""What other processes have for the runs of this one: mail, and the socket that wakes its owner.
 
 A message is handed out until it is marked as delivered. It is marked after its effect is journaled,
-and its id makes the effect repeatable: dying in between, or two postmen, deliver it once.
+and its id makes the effect repeatable: dying in between, or two dispatchers, deliver it once.
+
+The wake-up is an empty datagram on a Unix socket named after the owner, beside the journal. It says nothing
+and may be lost: the message is in the journal, and the owner looks there now and then anyway.
 """
 
 import asyncio
 import contextlib
+import os
+import socket
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from midstream.core.question import Decision
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.runtime.engine.wakeup import WakeUpSocket
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import Mail, Store
+
+
+def _address(folder: Path, owner: str) -> str:
+    return str(folder / f"{owner}.bell")
+
+
+def wake(folder: Path | None, owner: str) -> bool:
+    """Wake an owner; return whether somebody is there to hear it."""
+    if folder is None or not owner or sys.platform == "win32":
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wake_up:
+        wake_up.setblocking(False)
+        try:
+            wake_up.sendto(b"", _address(folder, owner))
+        except BlockingIOError:
+            return True  # it is waking up already
+        except OSError:
+            return False
+    return True
+
+
+class WakeUpSocket:
+    """The socket this process hears at. Where there can be none, messages are found by looking."""
+
+    def __init__(self, folder: Path | None, owner: str, hear: Callable[[], None]) -> None:
+        """Open it; `hear` is called on the loop, once for any number of calls."""
+        self._hear = hear
+        self._address = "" if folder is None else _address(folder, owner)
+        self._socket: socket.socket | None = None
+        if folder is None or sys.platform == "win32":  # Its Python knows no sockets of this family.
+            return
+        wake_up = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            # A path may be too long for a socket, or on a disk that knows none.
+            wake_up.bind(self._address)
+            os.chmod(self._address, 0o600)
+        except OSError:
+            wake_up.close()
+            return
+        wake_up.setblocking(False)
+        self._socket = wake_up
+        asyncio.get_running_loop().add_reader(wake_up, self._called)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether calls are heard."""
+        return self._socket is not None
+
+    def _called(self) -> None:
+        assert self._socket is not None
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._socket.recv(16)
+        self._hear()
+
+    def close(self) -> None:
+        """Close it; may be called twice."""
+        if self._socket is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._socket = None
+        with contextlib.suppress(OSError):
+            os.unlink(self._address)
+
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks without a call: calls may be lost."""
@@ -142,8 +212,10 @@ async def deliver(
         with contextlib.suppress(UserMistake):
             # What cannot be done any more, such as an answer to nothing, is not tried again.
             await hand_over(machine, mail)
+        # Marked last, and only by whoever still owns the run: the effect on one that was let go of in
+        # between is perhaps not journaled. Its next owner delivers again, and the id makes once of twice.
         if addressee(mail.run) is not machine:
-            return  # let go of meanwhile: the next owner has it
+            return
         await store.delivered(mail.run, mail.id)
 
 

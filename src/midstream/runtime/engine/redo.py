@@ -16,17 +16,13 @@ import msgspec
 from midstream.core import events as e
 from midstream.core.notices import Envelope
 from midstream.language.errors import UserMistake
-from midstream.runtime.engine.created_folders import folders_again
+from midstream.runtime.engine.run_files import Found, Returned, folders_again, looked_at, put_back
 from midstream.runtime.engine.time_travel import (
     UNDONE,
     Fork,
-    Found,
-    Returned,
     ended,
     fork,
     last_open_point,
-    looked_at,
-    put_back,
     turn_began,
     whole_facts,
 )

@@ -32,8 +32,8 @@ from midstream.language.errors import MidstreamError, UserMistake
 from midstream.language.names import Policy
 from midstream.runtime.emitter import Stream
 from midstream.runtime.engine.live import Line, live_lines
+from midstream.runtime.engine.mailbox import wake
 from midstream.runtime.engine.open_run import opened
-from midstream.runtime.engine.wakeup import wake
 from midstream.runtime.ports import Clock, Receipt
 from midstream.runtime.storage import Mail, MailKind, Store
 from midstream.runtime.user_words import readable

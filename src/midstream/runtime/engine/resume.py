@@ -161,6 +161,7 @@ async def stop_here(store: Store, clock: Clock, id: str, *, reason: str) -> Run:
         raise _is_foreign(id)
     claim = await store.claim(id)
     try:
+        # Recovered first: what was shown is kept and a call that was cut is named, as if it had gone on.
         run = await opened(store, id)
         for input in (Recovered(was_cut=claim.was_cut), Stop(reason=reason)):
             run = await _made_true(store, clock, run, input)

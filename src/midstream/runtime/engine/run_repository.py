@@ -11,7 +11,6 @@ from midstream.config.directories import user_state_dir
 from midstream.config.private_files import make_private
 from midstream.core.notices import Envelope
 from midstream.language.errors import MidstreamError, UserMistake
-from midstream.runtime.engine.changed_files import changed_files
 from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.redo import (
     REDONE,
@@ -25,15 +24,8 @@ from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.engine.resume import cut_runs, stop_here, take_up
 from midstream.runtime.engine.run_costs import spent_here
 from midstream.runtime.engine.run_file import exported, write_new
-from midstream.runtime.engine.time_travel import (
-    UNDONE,
-    Fork,
-    Returned,
-    before_last_turn,
-    fork,
-    put_back,
-    whole_facts,
-)
+from midstream.runtime.engine.run_files import Returned, changed_files, put_back
+from midstream.runtime.engine.time_travel import UNDONE, Fork, before_last_turn, fork, whole_facts
 from midstream.runtime.ports import Machine
 from midstream.runtime.storage import Choice, KeptRun
 from midstream.runtime.workflow_library import WorkflowLibrary

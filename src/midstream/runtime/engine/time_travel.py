@@ -16,11 +16,8 @@ stays done; `Fork.effects` lists it, and `put_back` puts files back.
 `runtime/engine/redo.py` goes forward again.
 """
 
-import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -44,16 +41,12 @@ from midstream.core.events import (
 from midstream.core.fold.apply import apply
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
-from midstream.language.errors import JournalDamaged, MidstreamError, UserMistake
-from midstream.runtime.engine.created_folders import folders_away, place_of, standing
-from midstream.runtime.ports import BlobStore
+from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.runtime.state_machine import new_run_id
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
-from midstream.system.put_in_place import contents_of, put_in_place, take_away
-from midstream.system.workspace_paths import Place
 from midstream.views.amounts import counted
-from midstream.views.side_effects import PUT_BACK, FileChange, SideEffects, side_effects
+from midstream.views.side_effects import PUT_BACK, SideEffects, side_effects
 from midstream.views.turns import turns_of
 
 UNDONE = "undone"
@@ -81,35 +74,6 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     is_foreign: bool = False
     damaged: int | None = None
     words: str = ""
-
-
-class Returned(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a file that was to be put back.
-
-    `put_back`: it holds what it held before; `removed`: it had not been there, and is gone again;
-    `already`: it held that anyway; `left`: it is as it was found, for `why`. A `path` that ends with a
-    slash is a folder that was made for such files.
-    """
-
-    path: str
-    result: Literal["put_back", "removed", "already", "left"]
-    why: str = ""
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that can be put back: what becomes of it, where it is, and the key of what it holds.
-
-    `folders` are those that are there and go with it if they are empty then.
-    """
-
-    change: FileChange
-    place: Place
-    present: str | None
-    folders: tuple[str, ...] = ()
-
-
-Record: TypeAlias = Callable[[Sequence[Found]], Awaitable[None]]
-"""Writes down what is about to be put back; where it raises nothing is."""
 
 
 # --- forks ------------------------------------------------------------------------------------
@@ -281,112 +245,3 @@ def last_open_point(id: str, facts: Sequence[Envelope]) -> int:
         if not run.is_over and run.halt.leads_to != "stop":
             point = seq
     return point
-
-
-# --- files ------------------------------------------------------------------------------------
-
-
-async def put_back(
-    blobs: BlobStore,
-    files: Iterable[FileChange],
-    workspace: Path,
-    *,
-    record: Record | None = None,
-) -> tuple[Returned, ...]:
-    """Put files back to what they held before, and return what became of each.
-
-    Only a file that still holds exactly what the run left is touched, and only inside the workspace;
-    no link is followed. All are looked at before the first is changed. Each is changed at once or not
-    at all, and what it held is in the blob store first: nobody's work is lost. Folders that were made for
-    files which are gone again go last, unless something is in them.
-    """
-    files = tuple(files)
-    looked = await looked_at(blobs, files, workspace)
-    if record is not None:
-        looked = [await _kept(blobs, found) for found in looked]
-        await record([found for found in looked if isinstance(found, Found)])
-    back = [await _back(blobs, found) for found in looked]
-    gone: list[FileChange] = []
-    kept: list[FileChange] = []
-    for change, one in zip(files, back, strict=True):
-        (gone if change.before is None and one.result != "left" else kept).append(change)
-    away = await in_thread(partial(folders_away, gone, kept, workspace))
-    return (*back, *(_folder(path, why) for path, why in away))
-
-
-def _folder(path: str, why: str) -> Returned:
-    return Returned(path=f"{path}/", result="left" if why else "removed", why=why)
-
-
-async def looked_at(
-    blobs: BlobStore, files: Iterable[FileChange], workspace: Path
-) -> list[Found | Returned]:
-    """Return for each file where it is to be put back, or why it is not. Nothing is changed."""
-    return [await _looked_at(blobs, change, workspace) for change in files]
-
-
-async def _looked_at(blobs: BlobStore, change: FileChange, workspace: Path) -> Found | Returned:
-    try:
-        place = await in_thread(partial(place_of, change.path, workspace))
-        present = _hash(await in_thread(partial(contents_of, place)))
-        folders = await in_thread(partial(standing, change))
-        if present == change.before and not folders:
-            return Returned(path=change.path, result="already")
-        if present not in (change.before, change.after, *change.or_else):
-            return _left(change, "it has been changed since" if present else "it is gone")
-        if change.before is not None:
-            await blobs.get(change.before)
-    except MidstreamError as error:
-        return _left(change, error.what)
-    except OSError as error:
-        return _left(change, error.strerror or str(error))
-    return Found(change=change, place=place, present=present, folders=folders)
-
-
-async def _kept(blobs: BlobStore, looked: Found | Returned) -> Found | Returned:
-    """Put what a file holds in the blob store, so that what is recorded of it can be had again."""
-    if isinstance(looked, Returned) or looked.present is None:
-        return looked
-    try:
-        held = await in_thread(partial(contents_of, looked.place))
-        if held is None or _hash(held) != looked.present:
-            return _left(looked.change, "it has just been changed")
-        await blobs.put(held)
-    except MidstreamError as error:
-        return _left(looked.change, error.what)
-    except OSError as error:
-        return _left(looked.change, error.strerror or str(error))
-    return looked
-
-
-async def _back(blobs: BlobStore, looked: Found | Returned) -> Returned:
-    if isinstance(looked, Returned):
-        return looked
-    change, found = looked.change, looked.place
-    try:
-        present = await in_thread(partial(contents_of, found))
-        if _hash(present) == change.before:
-            return Returned(path=change.path, result="already")
-        if present is not None:
-            await blobs.put(present)
-        if _hash(present) not in (change.after, *change.or_else):
-            return _left(change, "it has just been changed")
-        if change.before is None:
-            assert present is not None, "it is not as it was before"
-            await in_thread(partial(take_away, found, expected=present))
-            return Returned(path=change.path, result="removed")
-        data = await blobs.get(change.before)
-        await in_thread(partial(put_in_place, found, data, expected=present))
-    except MidstreamError as error:
-        return _left(change, error.what)
-    except OSError as error:
-        return _left(change, error.strerror or str(error))
-    return Returned(path=change.path, result="put_back")
-
-
-def _hash(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _left(change: FileChange, why: str) -> Returned:
-    return Returned(path=change.path, result="left", why=why)
