@@ -26,11 +26,8 @@ def guidance_here(config: ConfigManager) -> tuple[Guidance, ...]:
             text = read().decode("utf-8-sig")
         except FileMissing:
             continue
-        except UnicodeDecodeError:
-            config.notice(f"{shown_path(path)}: not UTF-8 text; it is not read.")
-            continue
-        except MidstreamError as error:
-            config.notice(f"{error} It is not read.")
+        except (UnicodeDecodeError, MidstreamError) as error:
+            config.notice_unread(path, error, so="not read")
             continue
         if len(text) > MAX_GUIDANCE:
             left = f"{len(text) - MAX_GUIDANCE:,} characters"

@@ -393,11 +393,8 @@ class ConfigManager:
             text = self.read(path).decode("utf-8-sig")
         except FileMissing:
             return
-        except UnicodeDecodeError:
-            self.notice(f"{file}: not UTF-8 text; it is ignored.")
-            return
-        except MidstreamError as error:
-            self.notice(f"{error} It is ignored.")
+        except (UnicodeDecodeError, MidstreamError) as error:
+            self.notice_unread(path, error)
             return
         settings, problems = read_settings(text, file=file, is_workspace=layer == "workspace")
         for problem in problems:
@@ -412,6 +409,12 @@ class ConfigManager:
     def notice(self, text: str) -> None:
         """Add to the notices what else a person should hear of the files; again changes nothing."""
         self._notices[" ".join(text.split("\n"))] = None
+
+    def notice_unread(self, path: Path, error: Exception, *, so: str = "ignored") -> None:
+        """Add to the notices why a file could not be read, and what it is so."""
+        is_text = not isinstance(error, UnicodeDecodeError)
+        why = f"{error} It" if is_text else f"{shown_path(path)}: not UTF-8 text; it"
+        self.notice(f"{why} is {so}.")
 
     # --- files ---
 
@@ -462,11 +465,8 @@ class ConfigManager:
             if known is None or known[0] != stamp:
                 text = self.read(path).decode("utf-8-sig")
                 self._cache[path] = known = (stamp, reading(text, shown_path(path)))
-        except UnicodeDecodeError:
-            self.notice(f"{shown_path(path)}: not UTF-8 text; it is ignored.")
-            return None
-        except (MidstreamError, OSError) as error:
-            self.notice(f"{error} It is ignored.")
+        except (UnicodeDecodeError, MidstreamError, OSError) as error:
+            self.notice_unread(path, error)
             return None
         value: T = known[1]
         return value

@@ -167,36 +167,14 @@ _BEHIND: Final[Mapping[str, int]] = {
 }
 """What starts another program, and after how many words more it stands."""
 
-_ALL_ASKED: Final = frozenset(
-    {
-        *("uniq", "xxd", "sqlite3", "psql", "mysql", "ed", "ex", "vim", "vi", "nvim", "emacs"),
-        *(
-            "eval",
-            "rsync",
-            "scp",
-            "sftp",
-            "osascript",
-            "powershell",
-            "pwsh",
-            "cmd",
-            "crontab",
-            "at",
-        ),
-        *("uv", "poetry", "pdm", "hatch", "pipenv", "pnpm dlx", "yarn dlx", "kubectl", "helm"),
-        *("hyperfine", "valgrind", "fakeroot", "proot", "firejail", "bwrap", "xdg-open", "open"),
-        *("faketime", "taskset", "chrt", "prlimit", "nsenter", "expect", "direnv", "foreman"),
-        *(
-            "concurrently",
-            "nodemon",
-            "onchange",
-            "mosh",
-            "ansible",
-            "vagrant",
-            "proxychains",
-            "dotenv",
-        ),
-    }
-)
+_WRITES_OR_SENDS: Final = """
+uniq xxd sqlite3 psql mysql ed ex vim vi nvim emacs eval rsync scp sftp osascript
+powershell pwsh cmd crontab at uv poetry pdm hatch pipenv  kubectl helm
+hyperfine valgrind fakeroot proot firejail bwrap xdg-open open faketime taskset chrt
+prlimit nsenter expect direnv foreman concurrently nodemon onchange mosh ansible vagrant
+proxychains dotenv
+"""
+_ALL_ASKED: Final = frozenset({*_WRITES_OR_SENDS.split(), "pnpm dlx", "yarn dlx"})
 """Programs, beside those that start others, whose operands are written to, run or sent."""
 
 
