@@ -10,7 +10,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 PAGES = [
     path
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
-    if path.name not in ("glossary.md", "CHANGELOG.md", "design.md")
+    if path.name not in ("glossary.md", "CHANGELOG.md")
 ]
 ROWS = re.findall(r"^\| (\*\*.+?) \| (.+) \|$", text_of(GLOSSARY), re.MULTILINE)
 

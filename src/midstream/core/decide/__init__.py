@@ -1,8 +1,9 @@
 """decide(run, input): what does this make true? Judged once, live; replay folds the facts instead.
 
-A run is in one state, and there in one phase (`Visit.phase`). The phase says what the run is owed
-(`core/pending.py`, from the state alone) and which input ends it; what follows by itself is told in
-the same decision, by `states.run_to_completion`.
+Begin with `decide`: who judges which input. A run is in one state, and there in one phase
+(`Visit.phase`). The phase says what the run is owed (`core/pending.py`, from the state alone) and
+which input ends it; what follows by itself is told in the same decision, by
+`states.run_to_completion`.
 
 ===========  ==========================================  =======================================
 phase        what the run is owed                        what ends it, and what follows
