@@ -254,9 +254,14 @@ def is_read(values: Sequence[object]) -> bool:
     return not isinstance(values, Log) or values.is_read
 
 
-def logged(values: Sequence[T], value: T) -> Log[T]:
-    """Return a sequence of any kind with one more value, as a log."""
-    return (values if isinstance(values, Log) else Log(values)).and_also(value)
+def logged(values: Sequence[T], value: T) -> Sequence[T]:
+    """Return a sequence of any kind with one more value: a tuple, and a log once it is long.
+
+    Most runs are short: a tuple is a fraction of a log's memory, and copied as fast.
+    """
+    if isinstance(values, Log):
+        return values.and_also(value)
+    return (*values, value) if len(values) < RECENT else Log(values).and_also(value)
 
 
 def gathered(
@@ -268,9 +273,11 @@ def gathered(
     return more(nothing, values if isinstance(values, Sequence) else tuple(values))
 
 
-def relogged(values: Sequence[T], place: int, value: T) -> Log[T]:
-    """Return a sequence of any kind with another value at a place, as a log."""
-    return (values if isinstance(values, Log) else Log(values)).but(place, value)
+def relogged(values: Sequence[T], place: int, value: T) -> Sequence[T]:
+    """Return a sequence of any kind with another value at a place; see `logged`."""
+    if isinstance(values, Log):
+        return values.but(place, value)
+    return (*values[:place], value, *values[place + 1 :])
 
 
 class Book(Mapping[str, T], Generic[T]):
@@ -333,9 +340,11 @@ class Book(Mapping[str, T], Generic[T]):
         return repr(dict(self))
 
 
-def booked(values: Mapping[str, T], key: str, value: T) -> Book[T]:
-    """Return a mapping of any kind with a value for a key, as a book."""
-    return (values if isinstance(values, Book) else Book(values)).and_also(key, value)
+def booked(values: Mapping[str, T], key: str, value: T) -> Mapping[str, T]:
+    """Return a mapping of any kind with a value for a key: a dict, and a book once it is long."""
+    if isinstance(values, Book):
+        return values.and_also(key, value)
+    return {**values, key: value} if len(values) < RECENT else Book(values).and_also(key, value)
 
 
 def latest(values: Mapping[str, T]) -> Iterator[T]:

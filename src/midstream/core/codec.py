@@ -264,9 +264,9 @@ def _never_changed(run: Run) -> Run:
     cuts = tuple(replace(cut, branches=_never_changed_all(cut.branches)) for cut in run.halt.cuts)
     return replace(
         run,
-        contexts={name: Log(messages) for name, messages in run.contexts.items()},
-        inbox=replace(run.inbox, questions=Log(run.inbox.questions)),
-        usage=replace(run.usage, requests=Log(run.usage.requests)),
+        contexts={name: tuple(messages) for name, messages in run.contexts.items()},
+        inbox=replace(run.inbox, questions=tuple(run.inbox.questions)),
+        usage=replace(run.usage, requests=tuple(run.usage.requests)),
         visit=replace(run.visit, branches=_never_changed_all(run.visit.branches)),
         halt=replace(run.halt, cuts=cuts),
     )

@@ -6,6 +6,7 @@ changed is said whole instead (`HandlerRan.changed`): that is shorter, and easie
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -172,9 +173,15 @@ def _dropped(old: Sequence[Json], new: Sequence[Json]) -> int:
     """Return how many items went at the beginning, if all that follow are still there; else 0."""
     for count in range(1, min(len(old), _FAR + 1)):
         rest = len(old) - count
-        if rest <= len(new) and all(map(is_same, old[count:], new[:rest])):
+        if rest <= len(new) and _are_same(old[count:], new[:rest]):
             return count
     return 0 if new else len(old)
+
+
+def _are_same(one: Sequence[Json], other: Sequence[Json]) -> bool:
+    """Return whether two lists of one length hold the same."""
+    # Texts and numbers that were left alone are the very same objects, which is asked in no time.
+    return all(map(is_, one, other)) or all(map(is_same, one, other))
 
 
 def _alike(one: Sequence[Json], other: Sequence[Json]) -> int:
@@ -196,5 +203,5 @@ def is_same(one: Json, other: Json) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(is_same(one[k], other[k]) for k in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
+        return len(one) == len(other) and _are_same(one, other)
     return bool(one == other)

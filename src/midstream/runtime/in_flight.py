@@ -116,6 +116,10 @@ class InFlight:
                 self._stop_softly(effect.key, world)
         for key in gone:
             self.forget(key)
+        if not owed:
+            # A dict keeps the room it once had; a run that waits for a person may wait long.
+            tasks.clear()
+            self._streams.clear()
 
     def _begin(self, effect: AnyEffect, run: Run, world: World, handlers: Handlers) -> None:
         key, allowed, run = effect.key, run.allowed, owner_of(run, effect.key)
@@ -233,7 +237,13 @@ class InFlight:
         if self._closing is None:
             self._closing = set()
         self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        task.add_done_callback(self._cleaned_up)
+
+    def _cleaned_up(self, task: "asyncio.Task[None]") -> None:
+        if self._closing is not None:
+            self._closing.discard(task)
+            if not self._closing:
+                self._closing = None
 
     def close(self) -> None:
         """Cut off everything."""

@@ -16,9 +16,13 @@ from midstream.runtime.user_words import readable
 def copied(value: Json) -> Json:
     """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
-        return {k: v if type(v) in _JSON_TYPES else copied(v) for k, v in value.items()}
+        if _NEVER_CHANGED.issuperset(map(type, value.values())):
+            return value.copy()
+        return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [item if type(item) in _JSON_TYPES else copied(item) for item in value]
+        if _NEVER_CHANGED.issuperset(map(type, value)):
+            return value.copy()
+        return [copied(item) for item in value]
     return value
 
 
@@ -66,6 +70,10 @@ def _is_in(before: Mapping[str, Json], key: str, value: Json) -> bool:
 def _plain_edits(name: str, edits: Sequence[Edit]) -> Iterator[Edit]:
     """Give the edits as a journal gives them back; see `plain`."""
     for edit in edits:
+        if isinstance(edit, Splice) and _is_plain_text(edit.put):
+            # Texts are never changed, and the list was made for the edit: nothing is to be copied.
+            yield edit
+            continue
         place = name + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in edit.path)
         if isinstance(edit, Splice) and edit.put:
             yield msgspec.structs.replace(edit, put=plain(place, edit.put, first=edit.at))
@@ -73,6 +81,16 @@ def _plain_edits(name: str, edits: Sequence[Edit]) -> Iterator[Edit]:
             yield msgspec.structs.replace(edit, value=plain(place, edit.value))
         else:
             yield edit
+
+
+def _is_plain_text(value: list[Json] | str) -> bool:
+    """Return whether a value is text, or a list of some, and so is read as it is written."""
+    texts = (value,) if isinstance(value, str) else value
+    room = MAX_BYTES // _MOST_OF_A_LETTER
+    for text in texts:
+        if type(text) is not str or not text.isascii() or (room := room - len(text) - 1) < 0:
+            return False
+    return True
 
 
 def plain(name: str, value: Json, *, first: int = 0) -> Json:
@@ -144,6 +162,7 @@ def kept_choice(chosen: Json) -> Json:
 
 
 _JSON_TYPES = (str, int, float, bool, type(None))
+_NEVER_CHANGED = frozenset(_JSON_TYPES)
 
 MAX_DEPTH = 200
 """How deep lists and dicts may stand in each other; what holds itself is deeper than any."""
@@ -154,6 +173,9 @@ MAX_BITS = 4096
 
 MAX_BYTES = 16_000_000
 """Bytes of JSON one handler may add to a run, or one may be started with."""
+
+_MOST_OF_A_LETTER = 6
+"""Bytes that one letter of ASCII takes in JSON at most: a control is written as its number."""
 
 MAX_NAME = 200
 """Characters of the name of a tool or a state that are looked at."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from midstream.core.codec import decode_fact, encode_fact
+from midstream.core.data_edits import Splice
 from midstream.core.events import AnyFact, Fact, HandlerRan, StateTransition
 from midstream.core.notices import Envelope
 from midstream.language.errors import AuthorMistake, OurBug
@@ -64,10 +65,19 @@ def body_of(envelope: Envelope) -> bytes:
 
 
 def _is_plain(fact: AnyFact) -> bool:
-    """Return whether a fact of every transition holds names only: those read as they were written."""
+    """Return whether a fact of every transition holds names and texts only: these read as written."""
     if type(fact) is StateTransition:
         return True
-    return type(fact) is HandlerRan and not (fact.changed or fact.edits or fact.variables)
+    if type(fact) is not HandlerRan or fact.changed or fact.variables:
+        return False
+    for edit in fact.edits:
+        is_put = type(edit) is Splice and type(edit.put) in (str, list)
+        if not is_put or not _TEXT.issuperset(map(type, edit.put)):
+            return False
+    return True
+
+
+_TEXT = frozenset({str})
 
 
 def _refuse_strange(fact: AnyFact) -> None:

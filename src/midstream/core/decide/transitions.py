@@ -155,7 +155,11 @@ def enter(story: Story, target: str, reason: str) -> None:
             did_you_mean(target, states),
             fault="author",
         )
-    elif run.visit.state == "" or not _deliver_queue(story, target, resumes=resumes):
+    elif (
+        run.visit.state == ""
+        or not story.whole.run.inbox.undelivered
+        or not _deliver_queue(story, target, resumes=resumes)
+    ):
         most = states[target].max_visits
         if most is not None and not resumes and run.visits.get(target, 0) >= most:
             _too_often(story, states[target], most)

@@ -14,6 +14,9 @@ from midstream.language.spec import Definition, State
 
 _NONE: dict[str, Run] = {}
 
+_WITH_TURN: tuple[Phase, ...] = ("turn", "call")
+"""The phases that begin with a turn: an agent's, or that of the state's own call."""
+
 
 def started(run: Run, fact: RunStarted) -> Run:
     """Return the run as it begins."""
@@ -90,13 +93,15 @@ def entered(run: Run, fact: StateTransition) -> Run:
     phase = "leaving" if target == STOP else plan.flow[target][""]
     state = plan.states[target]
     leaves_for = state.next if phase == "leaving" and target != STOP else None
+    visits = run.visits.copy()
+    visits[target] = visits.get(target, 0) + 1
     visit = Visit(
         state=target,
         step=run.visit.step + 1,
         phase=phase,
         chosen=leaves_for,
         chosen_by="next" if leaves_for else "",
-        turn=_turn_in(run, state, phase),
+        turn=_turn_in(run, state, phase) if phase in _WITH_TURN else None,
         budget_baseline=_baseline(run),
         last_response=run.visit.last_response,
     )
@@ -104,7 +109,7 @@ def entered(run: Run, fact: StateTransition) -> Run:
         run,
         seq=run.seq + 1,
         visit=visit,
-        visits={**run.visits, target: run.visits.get(target, 0) + 1},
+        visits=visits,
         halt=halt,
         crashes=0,
     )
@@ -180,7 +185,7 @@ def _turn_in(run: Run, state: State, phase: Phase) -> Turn | None:
 def in_phase(run: Run, phase: Phase) -> Run:
     """Return the run at the beginning of a phase of its state."""
     state = run.plan.states[run.visit.state]
-    if phase in ("turn", "call"):
+    if phase in _WITH_TURN:
         return with_visit(run, phase=phase, turn=_turn_in(run, state, phase))
     if phase == "leaving" and run.visit.chosen is None:
         by = "next" if state.next else ""
@@ -213,7 +218,7 @@ def handler_ran(run: Run, fact: HandlerRan) -> Run:
         visit=replace(
             run.visit,
             phase=phase,
-            turn=_turn_in(run, state, phase),
+            turn=_turn_in(run, state, phase) if phase in _WITH_TURN else None,
             chosen=chosen,
             chosen_by=chosen_by,
         ),
