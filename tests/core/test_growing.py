@@ -226,7 +226,7 @@ def test_folding_a_long_chat_copies_its_past_at_no_fact() -> None:
         held += [run.inbox.lines._places] if isinstance(run.inbox.lines, Book) else []
 
     assert len(talk) > 9 * RECENT
-    assert len(held) > 4 * 3 * RECENT, "what is short is a tuple, and a dict"
+    assert len(held) > 4 * 2 * RECENT, "what is short is a tuple, and a dict"
     assert len({id(each) for each in held}) == 4
 
 

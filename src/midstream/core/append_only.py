@@ -261,7 +261,12 @@ def logged(values: Sequence[T], value: T) -> Sequence[T]:
     """
     if isinstance(values, Log):
         return values.and_also(value)
-    return (*values, value) if len(values) < RECENT else Log(values).and_also(value)
+    early = len(values) - 2 * RECENT
+    if early < 0:
+        return (*values, value)
+    # The last ones stand apart in a log, as they would if it had been one from the beginning.
+    shared = _Shared(values[:early])
+    return Log._with(shared, early, (*values[early:],)).and_also(value)
 
 
 def gathered(
@@ -344,7 +349,9 @@ def booked(values: Mapping[str, T], key: str, value: T) -> Mapping[str, T]:
     """Return a mapping of any kind with a value for a key: a dict, and a book once it is long."""
     if isinstance(values, Book):
         return values.and_also(key, value)
-    return {**values, key: value} if len(values) < RECENT else Book(values).and_also(key, value)
+    if len(values) < 2 * RECENT:
+        return {**values, key: value}
+    return Book(values).and_also(key, value)
 
 
 def latest(values: Mapping[str, T]) -> Iterator[T]:

@@ -71,8 +71,9 @@ def _is_plain(fact: AnyFact) -> bool:
     if type(fact) is not HandlerRan or fact.changed or fact.variables:
         return False
     for edit in fact.edits:
-        is_put = type(edit) is Splice and type(edit.put) in (str, list)
-        if not is_put or not _TEXT.issuperset(map(type, edit.put)):
+        if not isinstance(edit, Splice) or type(edit.put) not in (str, list):
+            return False
+        if not _TEXT.issuperset(map(type, edit.put)):
             return False
     return True
 
