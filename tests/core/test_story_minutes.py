@@ -17,7 +17,7 @@ from storytelling import (
     within,
 )
 
-from midstream.core.active_time import counts_minutes
+from midstream.core.decide.budgets import counts_minutes
 from midstream.core.events import BudgetReached, TimeSpent
 from midstream.core.inputs import Halt, HandlerLogged, Resume
 from midstream.core.pending import RunHandler, pending

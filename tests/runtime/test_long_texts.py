@@ -2,8 +2,8 @@
 
 import pytest
 
-from midstream.runtime import long_texts
-from midstream.runtime.long_texts import PIECE, long_text
+from midstream.runtime import text_limits
+from midstream.runtime.text_limits import PIECE, long_text
 from midstream.runtime.user_words import readable
 
 TEXTS = {
@@ -41,7 +41,7 @@ def test_no_piece_is_much_longer_than_the_loop_can_wait_for(
         lengths.append(len(text))
         return readable(text)
 
-    monkeypatch.setattr(long_texts, "readable", seen)
+    monkeypatch.setattr(text_limits, "readable", seen)
     for text in ("a\0" * 10 * PIECE, "\ud83d\ude00" * 10 * PIECE, "\ud83d" * 10 * PIECE):
         long_text(text, 1)
 

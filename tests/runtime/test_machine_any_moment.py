@@ -106,7 +106,7 @@ async def played(
     """Return the scene of a run played to its end, and the receipts of what was thrown in."""
     async with scene(workflow, Player(), tools=TOOLS, handlers=HANDLERS) as here:
         thrower = Thrower(here, moments)
-        here.machine._telling.tap = thrower
+        here.machine._events.tap = thrower
         await here.machine.start("tidy")
         while not (run := await here.machine.settled()).is_over:
             question = run.inbox.open_questions[0].id if run.inbox.open_questions else None
@@ -190,7 +190,7 @@ async def test_a_stop_at_a_random_moment_ends_the_run(seed: int) -> None:
             if len(here.told.events) == moment:
                 stopping.append(asyncio.ensure_future(here.machine.stop()))
 
-        here.machine._telling.tap = stop
+        here.machine._events.tap = stop
         await here.machine.start("tidy")
         await here.machine.settled()
         await asyncio.gather(*stopping)

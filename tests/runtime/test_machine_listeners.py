@@ -180,7 +180,7 @@ async def test_a_tap_that_raises_is_named_and_harms_nothing() -> None:
             tell(envelope)
             raise ValueError("no")
 
-        here.machine._telling.tap = broken
+        here.machine._events.tap = broken
         await here.machine.start()
         run = await here.machine.wait()
 

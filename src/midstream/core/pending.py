@@ -88,6 +88,14 @@ def pending(run: Run) -> tuple[AnyEffect, ...]:
     return owed if run.compacting is None else (*owed, _summary(run.compacting))
 
 
+def is_at_work(run: Run) -> bool:
+    """Return whether a model, a tool or a handler of the run is under way.
+
+    Else only a person, or a time that is waited for, can move it on.
+    """
+    return any(not isinstance(effect, AwaitTime) for effect in pending(run))
+
+
 def _summary(compacting: Compacting) -> AskModel:
     return AskModel(key=summary_key(compacting.number), agent=compacting.agent)
 

@@ -271,7 +271,7 @@ class RunUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
     `requests` are its model requests: who made it, and what it used. `calls_made` counts the tool calls
     that were planned and gives them their ids, `tool_calls` those that were made. `active_s` are the
-    seconds at work where a budget counts minutes (`core.active_time`). `limits` is what it may use,
+    seconds at work where a budget counts minutes (`core.decide.budgets`). `limits` is what it may use,
     whatever its workflow says; every budget counts `budget_times` (0: none counts); `is_over_budget`: it
     waits for one to be raised.
     """

@@ -17,8 +17,7 @@ from midstream.language.errors import UserMistake
 from midstream.rehearsal import format as form
 from midstream.rehearsal.fake_world import path_of, timer_of
 from midstream.rehearsal.inputs_from_facts import Heard, inputs_of
-from midstream.runtime.agent import WorkflowAgent
-from midstream.runtime.summary_request import summary_request
+from midstream.runtime.agent import WorkflowAgent, summary_request
 
 
 def from_facts(envelopes: Sequence[Envelope]) -> form.Rehearsal:

@@ -20,7 +20,7 @@ from midstream.core.run import Run
 from midstream.core.summaries import is_summary_key
 from midstream.language.errors import REPORT_BUG, MidstreamError, WorldTrouble
 from midstream.language.names import Json, Outcome
-from midstream.runtime.agent import WorkflowAgent
+from midstream.runtime.agent import WorkflowAgent, summarised
 from midstream.runtime.effect_handle import StreamingEffect
 from midstream.runtime.json_values import copied, kept_call, kept_choice, kept_usage
 from midstream.runtime.ports import BlobStore, Clock, Handlers, ToolContext
@@ -33,7 +33,6 @@ from midstream.runtime.redact_results import (
     exact_arguments,
     exact_grants,
 )
-from midstream.runtime.summary_request import summarised
 from midstream.runtime.text_limits import ends_of, kept, named, short
 from midstream.runtime.user_words import readable
 from midstream.safety.redaction import Redactor

@@ -1,4 +1,4 @@
-"""The emitter: events to listeners, which can be slow, raise or hang without harming the run.
+"""Events of a run to listeners, which can be slow, raise or hang without harming the run.
 
 Each listener has its own queue. An async one is awaited by a task of its own; a plain one runs in a
 daemon thread of its own, since nothing else can keep a plain function that hangs off the loop. Task
@@ -15,8 +15,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
 
-from midstream.core.notices import Envelope, ListenerFailed, Notice
-from midstream.runtime.ports import Listener
+import msgspec
+
+from midstream.core.notices import AnyNotice, Envelope, ListenerFailed, Notice
+from midstream.runtime.ports import Clock, Listener
+from midstream.runtime.user_words import readable
+from midstream.safety.redaction import Redactor
 from midstream.system.offloop import call_soon
 
 QUEUE_LIMIT = 10_000
@@ -27,6 +31,71 @@ DRAIN_S = 1.0
 
 EVERY = "*"
 """As an event name: every event."""
+
+MAX_ERROR = 10_000
+"""Characters of what a listener raised that are passed on."""
+
+
+class RunEvents:
+    """The events of a run, to all who listen. Its emitter is made when somebody first does.
+
+    Args:
+        run: the run's id.
+        clock: dates notices.
+        redactor: takes the secrets out of what listeners raise.
+        tap: a trusted, quick listener on the loop; what it raises is shown, too.
+    """
+
+    __slots__ = ("_clock", "_emitter", "_redactor", "_run", "tap")
+
+    def __init__(
+        self,
+        run: str,
+        clock: Clock,
+        redactor: Redactor,
+        tap: Callable[[Envelope], None] | None,
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._redactor = redactor
+        self._emitter: Emitter | None = None
+        self.tap = tap
+
+    def emit(self, envelope: Envelope) -> None:
+        """Hand an event to everyone who listens."""
+        if self.tap is not None:
+            try:
+                self.tap(envelope)
+            except Exception as error:
+                self._tap_failed(envelope, error)
+        if self._emitter is not None:
+            self._emitter.emit(envelope)
+
+    def notify(self, notice: AnyNotice) -> None:
+        """Show what is not kept."""
+        self.emit(Envelope(run=self._run, at=self._clock.now(), event=notice))
+
+    def notify_of(self, branch: str, notice: AnyNotice) -> None:
+        """Show it as of a branch, "" for the run itself."""
+        self.notify(msgspec.structs.replace(notice, branch=branch) if branch else notice)
+
+    def _tap_failed(self, envelope: Envelope, error: Exception) -> None:
+        """Say that the tap raised, unless it raised over hearing just that."""
+        if not isinstance(envelope.event, ListenerFailed):
+            words = f"{type(error).__name__}: {error}"
+            self._complain(ListenerFailed(listener="the tap", error=words))
+
+    def _complain(self, failure: ListenerFailed) -> None:
+        """Show that a listener raised."""
+        # A secret that is cut in two here is beyond what is shown.
+        error = self._redactor.redacted(readable(failure.error[: 2 * MAX_ERROR]))
+        self.notify(msgspec.structs.replace(failure, error=error[:MAX_ERROR]))
+
+    def listeners(self) -> "Emitter":
+        """Return the emitter, made if there is none."""
+        if self._emitter is None:
+            self._emitter = Emitter(self._complain)
+        return self._emitter
 
 
 class Emitter:

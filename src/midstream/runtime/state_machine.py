@@ -40,10 +40,10 @@ from midstream.language.errors import (
 from midstream.language.names import Json, Policy
 from midstream.language.spec import Budget, Definition
 from midstream.runtime.effect_handle import StreamingEffect
+from midstream.runtime.emitter import RunEvents
 from midstream.runtime.handlers import ScriptHandlers
 from midstream.runtime.in_flight import InFlight
 from midstream.runtime.json_values import kept_object, plain
-from midstream.runtime.notify import Telling
 from midstream.runtime.ports import Handlers, Listener, Receipt, World
 from midstream.runtime.stopwatch import Stopwatch
 from midstream.runtime.text_limits import capped
@@ -94,6 +94,7 @@ class WorkflowStateMachine:
     __slots__ = (
         "__weakref__",
         "_definition",
+        "_events",
         "_fault",
         "_handlers",
         "_in_flight",
@@ -109,7 +110,6 @@ class WorkflowStateMachine:
         "_stopwatch",
         "_taker",
         "_task",
-        "_telling",
         "_unkept",
         "_wake",
         "_was_held",
@@ -129,8 +129,8 @@ class WorkflowStateMachine:
         self._world = world
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
-        self._telling = Telling(self._run.id, world.clock, world.redactor, tap)
-        self._in_flight = InFlight(self._post, self._put, self._deliver, self._telling.notify_of)
+        self._events = RunEvents(self._run.id, world.clock, world.redactor, tap)
+        self._in_flight = InFlight(self._post, self._put, self._deliver, self._events.notify_of)
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False
@@ -420,7 +420,7 @@ class WorkflowStateMachine:
         An async listener is awaited in a task of its own, a plain one called in a thread of its own:
         one that raises or hangs never harms the run. Facts are never dropped.
         """
-        self._telling.listeners().on(name, listener)
+        self._events.listeners().on(name, listener)
 
     async def events(self, since: int = 0) -> AsyncIterator[Envelope]:
         """Yield the run's facts after number `since`, then everything live, until it has ended.
@@ -428,7 +428,7 @@ class WorkflowStateMachine:
         Facts come without a gap and once each, however late the reading begins or however slow it
         is; of notices those that fall behind are dropped. Any number of readers may read.
         """
-        emitter = self._telling.listeners()
+        emitter = self._events.listeners()
         stream = emitter.subscribe()
         last = since
         try:
@@ -540,7 +540,7 @@ class WorkflowStateMachine:
                         return
                 if self._stalled is not None:
                     self._stalled = None
-                    self._telling.notify(JournalWorks())
+                    self._events.notify(JournalWorks())
             if worked_s:
                 self._stopwatch.told(worked_s)
             if story.facts or self._was_held:
@@ -570,7 +570,7 @@ class WorkflowStateMachine:
         await self._world.journal.append(run.id, run.seq, envelopes)
         self._run = story.run
         for envelope in envelopes:
-            self._telling.tell(envelope)
+            self._events.emit(envelope)
 
     async def _recorded_later(
         self, story: Story, input: inputs.AnyInput, error: JournalFull
@@ -592,7 +592,7 @@ class WorkflowStateMachine:
         while True:
             if self._stalled is None:
                 is_lost = isinstance(error, JournalLost)
-                self._telling.notify(
+                self._events.notify(
                     JournalStalled(error=error.what, hint=error.hint, is_lost=is_lost)
                 )
             self._stalled = error
@@ -652,13 +652,13 @@ class WorkflowStateMachine:
             await self._in_flight.cleaned_up()
         finally:
             # Made if there was none: whoever asks for events() later finds it closed.
-            await self._telling.listeners().close()
+            await self._events.listeners().close()
 
     async def _give_up(self, error: Exception) -> None:
         """End the run over a fault of ours or of the journal; what was true before stays true."""
         if isinstance(error, JournalMoved):
             self._unkept = error
-            self._telling.notify(RunTaken())
+            self._events.notify(RunTaken())
             return
         story = Story(self._run)
         clean = self._world.redactor.redacted
@@ -678,7 +678,7 @@ class WorkflowStateMachine:
         self._run = story.run
         at = self._world.clock.now()
         for fact in story.facts:
-            self._telling.tell(Envelope(run=self.id, at=at, event=fact))
+            self._events.emit(Envelope(run=self.id, at=at, event=fact))
 
     # --- small parts ------------------------------------------------------------------------
 

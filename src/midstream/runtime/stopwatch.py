@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from midstream.core.active_time import counts_minutes, is_at_work
+from midstream.core.decide.budgets import counts_minutes
+from midstream.core.pending import is_at_work
 from midstream.core.run import Run
 from midstream.language.spec import Definition
 from midstream.runtime.ports import Clock

@@ -1,7 +1,15 @@
-"""Texts as a conversation and a journal can hold them: readable, redacted, and never endless."""
+"""Texts as a conversation and a journal can hold them: readable, redacted, and never endless.
+
+Those of models and tools may be very long, and are made readable piece by piece. A thread is not enough:
+while one call looks through 100 MB, no other thread runs, the event loop's neither. Between pieces it does.
+"""
+
+import io
+from collections.abc import Iterator
+
+import msgspec
 
 from midstream.language.errors import WorldTrouble
-from midstream.runtime.long_texts import PIECE, LongText, long_text
 from midstream.runtime.ports import BlobStore, World
 from midstream.runtime.redact_results import without_secrets
 from midstream.runtime.user_words import readable
@@ -13,6 +21,10 @@ MAX_TEXT = 1_000_000
 
 MAX_ERROR = 10_000
 """Characters of an error that are kept of it."""
+
+
+PIECE = 16_384
+"""Characters that are made readable at once: less than a millisecond, whatever they are."""
 
 
 async def capped(text: str, blobs: BlobStore) -> str:
@@ -43,7 +55,7 @@ async def kept(text: str, world: World) -> str:
         return _between(long, f"the whole could not be kept: {why}")
 
 
-def _between(long: LongText, where: str) -> str:
+def _between(long: "LongText", where: str) -> str:
     head, tail = long.start[: MAX_TEXT // 2], long.end[-MAX_TEXT // 2 :]
     return _joined(head, tail, long.length, where)
 
@@ -70,3 +82,50 @@ def short(text: str, redactor: Redactor) -> str:
 def named(error: BaseException, redactor: Redactor) -> str:
     """Return an error that is none of ours, by its kind and what it says."""
     return short(f"{type(error).__name__}: {error}", redactor)
+
+
+# --- very long ones, piece by piece ------------------------------------------------------------
+
+
+class LongText(msgspec.Struct, frozen=True):
+    """A readable text: its ends, how many characters it has, and all of it in UTF-8."""
+
+    start: str
+    end: str
+    length: int
+    whole: bytes
+
+
+def long_text(text: str, max_end: int) -> LongText:
+    """Return a text of which `max_end` characters of each end are wanted. Blocking: use a thread."""
+    length, whole = 0, io.BytesIO()
+    start: list[str] = []
+    end: list[str] = []
+    started = ended = 0
+    for piece in _pieces(text):
+        clean = readable(piece)
+        length += len(clean)
+        whole.write(clean.encode())
+        if started < max_end:
+            start.append(clean)
+            started += len(clean)
+        end.append(clean)
+        ended += len(clean)
+        if ended - len(end[0]) >= max_end:
+            ended -= len(end.pop(0))
+    # Of what was written, `getvalue` makes no copy.
+    return LongText("".join(start)[:max_end], "".join(end)[-max_end:], length, whole.getvalue())
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces. Two halves of one character, side by side, stay together."""
+    at = 0
+    while at < len(text):
+        end = at + PIECE
+        if (
+            "\ud800" <= text[end - 1 : end] <= "\udbff"
+            and "\udc00" <= text[end : end + 1] <= "\udfff"
+        ):
+            end += 1
+        yield text[at:end]
+        at = end

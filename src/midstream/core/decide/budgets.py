@@ -15,7 +15,7 @@ from midstream.core.events import BudgetReached, QuestionAsked, Usage
 from midstream.core.question import ANSWERS
 from midstream.core.run import Run, definition_of
 from midstream.language.names import ErrorKind
-from midstream.language.spec import Budget
+from midstream.language.spec import Branch, Budget, Definition, ForEach, State
 
 
 def exceeded(story: Story, *, is_call: bool = False, is_free: bool = False) -> str:
@@ -185,4 +185,30 @@ def _is_caught(story: Story) -> bool:
     kinds: tuple[ErrorKind, ...] = ("budget", "branch", "workflow")
     return catch_of(state, "budget") is not None or any(
         catch_of(each, kind) is not None for each in around for kind in kinds
+    )
+
+
+def counts_minutes(run: Run) -> bool:
+    """Return whether a budget of the run counts minutes; of a run that has started."""
+    own = run.usage.limits is not None and run.usage.limits.minutes is not None
+    return own or _counts(definition_of(run))
+
+
+def _counts(definition: Definition) -> bool:
+    workflow = definition.workflow
+    if workflow.budget is not None and workflow.budget.minutes is not None:
+        return True
+    inner = any(_counts(each) for each in definition.workflows.values())
+    return inner or any(_counts_in(state) for state in workflow.states)
+
+
+def _counts_in(state: State) -> bool:
+    if state.budget is not None and state.budget.minutes is not None:
+        return True
+    within = (*state.parallel, *(() if state.for_each is None else (state.for_each,)))
+    return any(
+        _counts_in(inner)
+        for branch in within
+        if isinstance(branch, Branch | ForEach)
+        for inner in branch.states
     )

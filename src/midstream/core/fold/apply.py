@@ -9,7 +9,6 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from midstream.core import events as e
-from midstream.core.active_time import worked
 from midstream.core.append_only import logged
 from midstream.core.conversation import USER, Message
 from midstream.core.fold.fold_branches import (
@@ -30,7 +29,7 @@ from midstream.core.fold.fold_turns import (
     returned,
     with_call,
 )
-from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done
+from midstream.core.fold.fold_work import planned, state_failed, tried_again, work_done, worked
 from midstream.core.run import Run, RunUsage, with_usage, with_visit
 
 _PROGRESS = (e.AgentResponded, e.ToolReturned, e.InputReceived, e.HandlerRan, e.StateTransition)

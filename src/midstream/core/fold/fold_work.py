@@ -1,10 +1,11 @@
-"""The work of states without an agent, and what comes of errors."""
+"""The work of states without an agent, what comes of errors, and time at work."""
 
 from msgspec.structs import replace
 
 from midstream.core.events import CallPlanned, StateFailed, WorkDone
 from midstream.core.fold.fold_halts import held_if_due, was_prompted
 from midstream.core.fold.fold_states import after_phase, in_phase, saved
+from midstream.core.pending import is_at_work
 from midstream.core.run import (
     OpenCall,
     Response,
@@ -98,3 +99,15 @@ def tried_again(run: Run) -> Run:
     if run.visit.turn is not None and is_prompted:
         run = with_visit(run, turn=replace(run.visit.turn, is_prompted=True))
     return run
+
+
+def worked(run: Run, seconds: float) -> Run:
+    """Return the run after so many seconds, which count where it, or a branch of it, is at work."""
+    if not is_at_work(run):
+        return run
+    branches = {
+        name: branch if branch.is_over else worked(branch, seconds)
+        for name, branch in run.visit.branches.items()
+    }
+    usage = replace(run.usage, active_s=run.usage.active_s + max(seconds, 0.0))
+    return replace(run, usage=usage, visit=replace(run.visit, branches=branches))
