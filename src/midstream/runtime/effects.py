@@ -193,6 +193,8 @@ async def _changing(
     /,
 ) -> None:
     """Keep what a file holds and journal that it is about to change; see `ToolContext`."""
+    # The order is that of undoing it after a crash: what the file held is kept, then that it will change
+    # is journaled, and only then may the tool write.
     name = readable(str(path))
     if name != str(path):
         raise WorldTrouble(
@@ -271,6 +273,7 @@ async def await_time(effect: AwaitTime, clock: Clock, post: Post) -> None:
     if effect.until is None:
         post(inputs.TimerStarted(key=effect.key, until=clock.now() + effect.seconds))
         return
+    # A clock may be set while it is waited for: forward, and a wait of a minute would end at once.
     until, now = effect.until, clock.now
     if effect.seconds:
         left, now = min(until - now(), effect.seconds), clock.monotonic

@@ -99,13 +99,15 @@ class InFlight:
 
         `begins` False: nothing new begins.
         """
+        # By keys alone: an effect is the same one as long as the run is owed it, however much else
+        # of the run has changed since it began.
         owed, tasks = pending(run), self._tasks
         gone: list[EffectKey] = []
         if tasks:
             keys = {effect.key for effect in owed}
             gone = [key for key in tasks if key not in keys]
-            # Nothing of them is shown from here on. So that they unwind can wait for what is new,
-            # which somebody waits for.
+            # Nothing of them is shown from here on, and what they still post has a key nobody is owed. So
+            # that they unwind can wait for what is new, which somebody waits for.
             for key in gone:
                 self._silence(key)
         for effect in owed:
@@ -234,6 +236,7 @@ class InFlight:
         if task is None or task.done():
             return
         task.cancel()
+        # Kept, and awaited in the end: what cleans up after itself has a while for it.
         if self._closing is None:
             self._closing = set()
         self._closing.add(task)

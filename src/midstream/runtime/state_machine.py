@@ -452,18 +452,22 @@ class WorkflowStateMachine:
         self._in_flight.run_here()
         try:
             while not (self._run.is_over or self._has_left()) and self._fault is None:
+                # A handler's own task may be taking (`_deliver`): one at a time, in the order they came.
                 if self._taker is None:
                     await self._take_all()
                     self._wake_settled()
+                # No await stands between looking and sleeping, so that nothing comes in unnoticed.
                 if self._has_nothing_to_do():
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
             if self._fault is not None:
                 raise self._fault
         except Exception as error:
+            # A run that could not be taken up here has not failed: it is as it was, for others to take.
             if error is not self._unkept:
                 await self._give_up(error)
         finally:
+            # Also where the loop of the program shuts down and cancels us: no task is left behind.
             await self._close()
 
     async def _deliver(self, key: inputs.EffectKey, input: inputs.AnyInput) -> None:
@@ -482,6 +486,7 @@ class WorkflowStateMachine:
         try:
             await self._take_all()
         except Exception as error:
+            # The handler's task is no place to end a run in: the main task is woken, and raises it.
             self._fault = error
         finally:
             self._taker = None
@@ -504,6 +509,8 @@ class WorkflowStateMachine:
             if not self._inputs or self._run.is_over:
                 return
             input, done = self._inputs.pop(0)
+            # Journaling awaits. Whatever ends or is said meanwhile waits behind this input, because it is
+            # judged against the run as this one leaves it.
             self._is_taking = True
             try:
                 await self._take(input)
@@ -543,6 +550,7 @@ class WorkflowStateMachine:
                     self._events.notify(JournalWorks())
             if worked_s:
                 self._stopwatch.told(worked_s)
+            # What made nothing true changes nothing that is owed.
             if story.facts or self._was_held:
                 self._reconcile()
         finally:
@@ -562,6 +570,8 @@ class WorkflowStateMachine:
 
     async def _record(self, story: Story) -> None:
         """Journal a story's facts; only then are they true, and told."""
+        # Killed before the append returns, none of it happened: the effect is owed still, and made again.
+        # Killed after it, all of it did. Nobody outside has seen anything of it before that.
         run, at = self._run, self._world.clock.now()
         envelopes = [
             Envelope(run=run.id, at=at, event=fact, seq=seq)
@@ -640,6 +650,7 @@ class WorkflowStateMachine:
 
     async def _close(self) -> None:
         """Leave nothing behind: no effect, no waiter, no listener's task."""
+        # First, so that what the cancelled effects still post or deliver is dropped.
         self._is_closing = True
         self._in_flight.cancel(self._taker)
         self._in_flight.close()

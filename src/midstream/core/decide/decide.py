@@ -68,6 +68,8 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
         if about is None:
             return story
     assert about is not None
+    # A request that is owed anew has not begun: budgets are looked at before it, and words that wait for
+    # it join it. One that is under way is let end.
     before = _request_owed(about.run)
     _judge(about, input)
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
@@ -120,6 +122,7 @@ def _addressee(story: Story, input: inputs.AnyInput) -> tuple[Story | None, inpu
     about = story
     key: inputs.EffectKey = getattr(input, "key", ())
     while len(key) > 3 and key[1] == WITHIN:
+        # The step tells this visit's branches from those of an earlier one, which have the same names.
         step, _, name, *rest = key
         inner = about.run.visit.branches.get(str(name))
         if step != about.run.visit.step or inner is None or inner.is_over:

@@ -158,6 +158,8 @@ def in_branch(run: Run, fact: e.AnyFact) -> Run:
     name, _, rest = fact.branch.partition("/")
     before = run.visit.branches[name]
     after = apply(before, replace(fact, branch=rest))
+    # What a branch used, asked and said counts in the run around it, too. Most facts touch none of that:
+    # then it is the same object as before.
     run = replace(
         run,
         seq=run.seq + 1,

@@ -81,6 +81,7 @@ def _redefined_all(
 
 def entered(run: Run, fact: StateTransition) -> Run:
     """Return the run in the state it went to, or back in one it was cut in."""
+    # Before the visit is replaced: its branches are gone with it.
     if run.visit.branches:
         run = _with_branches_kept(run)
     is_back = fact.resumes and bool(run.halt.cuts)
@@ -103,6 +104,7 @@ def entered(run: Run, fact: StateTransition) -> Run:
         chosen_by="next" if leaves_for else "",
         turn=_turn_in(run, state, phase) if phase in _WITH_TURN else None,
         budget_baseline=_baseline(run),
+        # All else of a visit begins anew; what was said last is what the next state's handlers read.
         last_response=run.visit.last_response,
     )
     return replace(
