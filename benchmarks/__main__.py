@@ -16,6 +16,7 @@ NAMES = (
     "durable_runs",
     "resume_latency",
     "send_latency",
+    "watching",
     "parked_memory",
     "long_runs",
     "first_prompt",
