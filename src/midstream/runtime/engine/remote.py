@@ -41,6 +41,9 @@ from midstream.runtime.user_words import readable
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
 
+JOIN_S = 2.0
+"""Seconds that who reads events waits at most to hear what streams; an owner may stand still."""
+
 GRACE_S = 0.05
 """Seconds that a fact in the journal waits for its place among what streams, where something does."""
 
@@ -76,6 +79,7 @@ class RemoteMachine:
         self._is_closed = False
         self._read_lock = asyncio.Lock()
         self._is_live = False
+        self._has_joined = asyncio.Event()
         self._heard: dict[tuple[str, str], int] = {}
         self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
         self._live = asyncio.create_task(self._hear_live(), name=f"hear {run.id}")
@@ -309,6 +313,9 @@ class RemoteMachine:
         """
         stream = Stream()
         self._streams.add(stream)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(JOIN_S):
+                await self._has_joined.wait()  # what streams right after this is heard
         if self._task.done():
             stream.put(None)
         last = since
@@ -419,6 +426,7 @@ class RemoteMachine:
                 async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
                     async for line in lines:
                         self._is_live = True
+                        self._has_joined.set()
                         if line.seq > self._run.seq:
                             await self._read()
                             self._wake()
@@ -428,6 +436,7 @@ class RemoteMachine:
                         if not is_whole:
                             break  # joining anew gives what is missing
             self._is_live = False
+            self._has_joined.set()
             if is_whole:
                 await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
 
@@ -465,6 +474,7 @@ class RemoteMachine:
             self._waiters.discard(waiter)
 
     def _end_streams(self) -> None:
+        self._has_joined.set()
         for stream in self._streams:
             stream.put(None)
 
