@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))  # for the package `su
 
 TORTURES: Final = {
     "kills": "processes killed at every point, and again while they recover: nothing lost or repeated",
+    "watchers": "owners killed in mid-reply, under watchers and senders: no line lost, no fact twice",
     "expressions": "conditions and templates of every kind: no crash, no work without end",
     "flips": "single bits of the journal flipped: noticed, never used",
     "power": "disks rebuilt as a power loss leaves them: what was acknowledged is there",

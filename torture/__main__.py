@@ -16,6 +16,7 @@ from torture.redaction import redaction_storm
 from torture.report import as_table
 from torture.safety import safety_storm
 from torture.sanitizer import sanitizer_storm
+from torture.watchers import watched_kills
 
 
 def main() -> int:
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--points", type=int, default=6000, help="kill points")
     parser.add_argument("--pairs", type=int, default=600, help="kills during a recovery")
+    parser.add_argument("--kills", type=int, default=300, help="owners killed that are watched")
     parser.add_argument("--images", type=int, default=5000, help="disks rebuilt after power loss")
     parser.add_argument("--flips", type=int, default=1000, help="bits flipped")
     parser.add_argument("--expressions", type=int, default=120_000, help="expressions tried")
@@ -54,6 +56,8 @@ def main() -> int:
     # Kills first: they fork, which costs more the more memory the others have left behind.
     if asked.name in (None, "kills"):
         reports += kills(asked.points, asked.pairs, asked.seed, only=asked.only, flows=asked.flow)
+    if asked.name in (None, "watchers"):
+        reports.append(watched_kills(asked.kills, asked.seed))
     if asked.name in (None, "expressions"):
         clock = not asked.no_clock
         reports.append(expressions_storm(asked.expressions, asked.seed, clock=clock))

@@ -32,6 +32,13 @@ def test_nothing_is_lost_or_repeated_wherever_a_process_is_killed() -> None:
     assert "pairs: killed recovering             30       30        0" in report
 
 
+def test_nothing_is_lost_or_seen_twice_where_a_watched_owner_is_killed() -> None:
+    report = tortured("watchers", "--kills", "6")
+
+    assert "watched kills                         6        6        0" in report
+    assert ", 0 lost, 0 doubled, " in report
+
+
 def test_what_was_acknowledged_survives_a_power_loss_at_any_write() -> None:
     assert "power loss                          400      400        0" in tortured(
         "power", "--images", "400"
