@@ -1,7 +1,7 @@
 """`@name words`: which branch of a run they are for, and what a line does where branches are at work."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     Step,
     approves,
     asks,

@@ -7,10 +7,10 @@ within runs within runs.
 from collections.abc import Sequence
 from typing import Any
 
+from decide_kit import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
+from decide_kit import state as plain
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from storytelling import OBJECT, ROLES, TOOLS, asks, call, check, flow, go, of, parts, replayed
-from storytelling import state as plain
 
 from midstream.core import events as e
 from midstream.core import inputs

@@ -6,10 +6,10 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from decide_kit import define, flow, state
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from storytelling import define, flow, state
 from test_core_invariants import RESUMES, RICH, told
 
 from midstream.core import append_only

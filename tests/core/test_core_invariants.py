@@ -7,9 +7,7 @@ happen to it: what the run waits for, what comes too late, what was never asked 
 from collections.abc import Sequence
 
 import msgspec
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
-from storytelling import (
+from decide_kit import (
     AGENTS,
     asks,
     call,
@@ -23,6 +21,8 @@ from storytelling import (
     state,
     tell,
 )
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
 
 from midstream.core import events as e
 from midstream.core import inputs

@@ -3,8 +3,7 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from storytelling import (
+from decide_kit import (
     AGENTS,
     ROLES,
     TOOLS,
@@ -26,6 +25,7 @@ from storytelling import (
     tell,
     words,
 )
+from msgspec.structs import replace
 
 from midstream.core.events import DefinitionChanged
 from midstream.core.inputs import Recovered, Stop

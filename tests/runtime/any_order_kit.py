@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 from deadline import DEADLINE_S as DEADLINE_S
-from storytelling import check
+from decide_kit import check
 
 from midstream.core.decide.decide import judged
 from midstream.core.events import AnyFact, RunStarted

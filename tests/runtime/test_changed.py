@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from travel_kit import CHAT, DEADLINE_S
+from time_travel_kit import CHAT, DEADLINE_S
 
 from midstream.core.events import AnyFact, FileWritten, RunStarted, ToolReturned
 from midstream.core.notices import Envelope

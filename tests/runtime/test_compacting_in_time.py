@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from travel_kit import DEADLINE_S
+from time_travel_kit import DEADLINE_S
 from two_processes import Place, place
 
 from midstream.core.conversation import SUMMARY

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from travel_kit import DEADLINE_S, chatted
+from time_travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import FORMAT
 from midstream.core.events import FileWritten

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from travel_kit import CHAT, DEADLINE_S, chatted, said, store_engine
+from time_travel_kit import CHAT, DEADLINE_S, chatted, said, store_engine
 
 from midstream.config.manager import ConfigManager
 from midstream.core.events import FileWritten

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from travel_kit import DEADLINE_S, chatted
+from time_travel_kit import DEADLINE_S, chatted
 
 from midstream.core.codec import encode_run
 from midstream.core.notices import Envelope

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from screen import Screen, Spawn
 
-PROGRAM = str(Path(__file__).with_name("fake_desk.py"))
+PROGRAM = str(Path(__file__).with_name("fake_session.py"))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Lists and forms under the keys: which key counts, and what becomes of what was typed."""
 
 import msgspec
-from fake_desk import FORM, SEVERAL, asked
+from fake_session import FORM, SEVERAL, asked
 
 from midstream.core.question import Question
 from midstream.tui.answering import Answering

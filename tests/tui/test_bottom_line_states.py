@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from fake_desk import FakeDesk, asked
+from fake_session import FakeSession, asked
 
 from midstream.app.ui import Status
 from midstream.core.question import Question
@@ -207,7 +207,7 @@ def test_the_bottom_line_is_true_in_every_state(
 ) -> None:
     drawn = frozenset(question.id for question in questions)
     focus = questions[0].id if questions else ""
-    desk = FakeDesk()
+    desk = FakeSession()
     desk.questions = [*questions]
     screen = Screen(
         status=status,

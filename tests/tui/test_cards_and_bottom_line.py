@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from fake_desk import asked
+from fake_session import asked
 
 from midstream.app.ui import Status
 from midstream.core.events import QuestionAsked, ToolCalled

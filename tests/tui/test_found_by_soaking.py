@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from fake_desk import FORM, asked
+from fake_session import FORM, asked
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line
 

@@ -1,7 +1,7 @@
 """Esc Esc: the list of earlier turns, by itself and in a real pty."""
 
 import pytest
-from fake_desk import turns
+from fake_session import turns
 from screen import DOWN, ENTER, ESC, UP, Screen, Spawn
 
 from midstream.tui.styled_lines import width_of

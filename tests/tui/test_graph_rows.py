@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from deadline import DEADLINE_S
-from fake_desk import FakeDesk, asked
+from fake_session import FakeSession, asked
 
 from midstream.app.ui import Status
 from midstream.core.run import BranchOf, Run, Visit, with_visit
@@ -149,7 +149,7 @@ def test_a_picture_depends_on_where_the_run_is_and_on_nothing_else() -> None:
 # --- room in a frame ------------------------------------------------------------------------------
 
 
-class Working(FakeDesk):
+class Working(FakeSession):
     """A desk with so many at work."""
 
     def __init__(self, lanes: int) -> None:

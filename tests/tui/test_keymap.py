@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deadline import DEADLINE_S
-from fake_desk import FakeDesk
+from fake_session import FakeSession
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.key_bindings import _parse_key
 from prompt_toolkit.keys import Keys
@@ -36,7 +36,7 @@ class Nobody:
 
 
 def prompt() -> Prompt:
-    return ConsoleInterface(colour=False)._at(FakeDesk())
+    return ConsoleInterface(colour=False)._at(FakeSession())
 
 
 def test_the_page_of_keys_is_what_the_table_says() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from screen import ENTER, Screen, pasted
 
-PROGRAM = str(Path(__file__).with_name("fake_desk.py"))
+PROGRAM = str(Path(__file__).with_name("fake_session.py"))
 SHIFT_TAB = "\x1b[Z"
 
 

@@ -1,7 +1,7 @@
 """A refused line: what comes back into the editor, and what is typed behind it. In a real pty."""
 
 import pytest
-from fake_desk import FakeDesk
+from fake_session import FakeSession
 from screen import CTRL_C, ENTER, UP, Screen, Spawn, editor_line, pasted
 
 from midstream.app.commands.handler import CommandHandler
@@ -92,7 +92,7 @@ def test_a_command_with_nothing_to_mend_is_for_up_only(screen: Screen) -> None:
     ],
 )
 def test_what_is_unknown_or_has_or_wants_an_argument_can_be_mended(line: str, can: bool) -> None:
-    session = FakeDesk()  # Nothing is asked of it.
+    session = FakeSession()  # Nothing is asked of it.
 
     assert CommandHandler(session).can_be_mended(line) is can  # type: ignore[arg-type]
 

@@ -139,7 +139,7 @@ def test_a_notification_holds_no_control_and_begins_with_our_name() -> None:
 
 @pytest.mark.parametrize(("env", "rings"), [({"BELL": "1"}, 1), ({}, 0)])
 def test_the_terminal_rings_for_a_question(env: dict[str, str], rings: int) -> None:
-    program = [sys.executable, str(Path(__file__).with_name("fake_desk.py")), "", "0"]
+    program = [sys.executable, str(Path(__file__).with_name("fake_session.py")), "", "0"]
     with Screen.spawn(program, env) as screen:
         screen.wait_for("chat ")
         screen.type("/ask\r")

@@ -1,7 +1,7 @@
 """Chats as rows, and the last turns of one: what a person finds an earlier chat by."""
 
 import pytest
-from storytelling import asks, call, done, replies, says, tell
+from decide_kit import asks, call, done, replies, says, tell
 
 from midstream.core.conversation import SUMMARY, Message
 from midstream.core.events import AgentResponded, AnyFact, InputDisposed, RunRenamed, Usage
@@ -126,7 +126,7 @@ def test_the_last_turns_say_what_was_asked_and_what_came_of_it() -> None:
 
 
 def test_tool_calls_are_counted_with_the_words_they_led_to() -> None:
-    from storytelling import TOOLS
+    from decide_kit import TOOLS
 
     run, _ = tell(
         chat_definition("dude", Role(), TOOLS),

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from storytelling import (
+from decide_kit import (
     Step,
     asks,
     call,

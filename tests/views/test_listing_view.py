@@ -1,8 +1,6 @@
 """A run on one line: kept up fact by fact, it says what the folded run says."""
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from storytelling import (
+from decide_kit import (
     asks,
     begins,
     define,
@@ -15,6 +13,8 @@ from storytelling import (
     tell,
     within,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from test_core_invariants import RESUMES, told
 
 from midstream.core.events import AnyFact

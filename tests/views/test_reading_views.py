@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from storytelling import (
+from decide_kit import (
     asks,
     call,
     done,

@@ -1,6 +1,6 @@
 """Which turns words began, and the fact to go back to."""
 
-from storytelling import TOOLS, Step, asks, call, done, replies, says, tell
+from decide_kit import TOOLS, Step, asks, call, done, replies, says, tell
 
 from midstream.core.events import AnyFact, InputDisposed, InputReceived
 from midstream.core.notices import Envelope

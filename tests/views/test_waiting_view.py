@@ -1,6 +1,6 @@
 """What lines that wait are waiting for, in words."""
 
-from storytelling import call, flow, go, replies, says, state, tell
+from decide_kit import call, flow, go, replies, says, state, tell
 
 from midstream.core.inputs import Halt
 from midstream.core.run import Run

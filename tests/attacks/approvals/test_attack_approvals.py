@@ -10,7 +10,8 @@ from typing import cast
 import msgspec
 import pytest
 from console_kit import run as run_on_pipes
-from fake_desk import FakeDesk, asked
+from decide_kit import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
+from fake_session import FakeSession, asked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipes_kit import MODEL, run, workspace_of
@@ -18,7 +19,6 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 from screen import Screen
-from storytelling import Step, approves, call, done, flow, go, kinds, of, replies, says, state, tell
 from support.openai_server import Call, OpenAIServer, Reply
 from tables import table
 
@@ -116,7 +116,7 @@ def test_what_an_agent_asks_for_again_after_a_no_is_asked_again() -> None:
 
 # --- at the keys --------------------------------------------------------------------------------
 
-DESK = str(Path(__file__).parents[2] / "tui" / "fake_desk.py")
+DESK = str(Path(__file__).parents[2] / "tui" / "fake_session.py")
 
 KEYS = {
     "typed ahead of the question": ("y/approve rm -rf build\r", 0.0),
@@ -363,7 +363,7 @@ class AtTheCards:
         loop = asyncio.get_running_loop()
         now = loop.time()
         loop.time = lambda: now  # type: ignore[method-assign]
-        self.desk = FakeDesk()
+        self.desk = FakeSession()
         self.desk.face = face = ConsoleInterface(colour=False)
         self.prompt = face._at(self.desk)
         self.dialog, self.under_way = face._dialog, face._under_way

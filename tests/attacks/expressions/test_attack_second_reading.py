@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from storytelling import call, define, done, flow, replies, says, state, tell
+from decide_kit import call, define, done, flow, replies, says, state, tell
 from tables import table
 
 from midstream.core.events import AnyFact, CallPlanned, Prompted, QuestionAsked, StateTransition

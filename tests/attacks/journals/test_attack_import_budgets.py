@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 from tables import table
-from test_foreign_pasts import ENTER, Here
-from travel_kit import DEADLINE_S
+from test_foreign_histories import ENTER, Here
+from time_travel_kit import DEADLINE_S
 
 from midstream.core import events as e
 from midstream.core.question import NO_LIMIT

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from tables import table
 from test_exchange import rechain, with_a_write, written
-from test_foreign_pasts import ENTER, FLOW, Here
-from travel_kit import DEADLINE_S
+from test_foreign_histories import ENTER, FLOW, Here
+from time_travel_kit import DEADLINE_S
 
 from midstream.core import events as e
 from midstream.core.conversation import ToolCall

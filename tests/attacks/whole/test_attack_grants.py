@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from deadline import DEADLINE_S as DEADLINE_S
-from storytelling import Step, approves, call, done, flow, go, of, replies, state, tell
+from decide_kit import Step, approves, call, done, flow, go, of, replies, state, tell
 from tables import table
 
 from midstream.cli.headless import Asking, Given, go_on, unapproved

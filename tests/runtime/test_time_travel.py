@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from travel_kit import (
+from time_travel_kit import (
     ASKING,
     CHAT,
     DEADLINE_S,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from deadline import DEADLINE_S
-from fake_desk import FakeDesk, asked
+from fake_session import FakeSession, asked
 
 from midstream.app.ui import UI, Submitted
 from midstream.core.events import AgentResponded, HandlerRan, Interrupted, ToolCalled, ToolReturned
@@ -26,7 +26,7 @@ class Pipes:
         self.stdin, self.keys = os.pipe()
         self.screen, self.stdout = os.pipe()
         os.set_blocking(self.screen, False)
-        self.desk = FakeDesk()
+        self.desk = FakeSession()
         self.read = b""
 
     def plain(self) -> PlainUI:

@@ -1,6 +1,6 @@
 """An agent's turn: requests, tool calls, parsing tools, and models that misbehave."""
 
-from storytelling import (
+from decide_kit import (
     call,
     done,
     flow,

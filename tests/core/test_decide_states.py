@@ -1,7 +1,7 @@
 """States: their order, their transitions, and how a run begins and ends."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     ROLES,
     STOP_STATE,
     check,

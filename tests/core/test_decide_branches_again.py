@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from storytelling import (
+from decide_kit import (
     approves,
     asks,
     at,

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from travel_kit import CHAT, DEADLINE_S, store_engine
+from time_travel_kit import CHAT, DEADLINE_S, store_engine
 
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e

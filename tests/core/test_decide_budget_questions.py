@@ -1,7 +1,7 @@
 """A budget is used up and nothing catches that: the run pauses and asks, and goes on when it may."""
 
 import pytest
-from storytelling import call, define, done, flow, go, of, replies, says, state, tell, within
+from decide_kit import call, define, done, flow, go, of, replies, says, state, tell, within
 
 from midstream.core.events import BudgetReached, Interrupted, QuestionAsked, Usage
 from midstream.core.inputs import Halt

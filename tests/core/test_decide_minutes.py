@@ -1,7 +1,7 @@
 """Budgets of minutes: what counts is time at work, once however much is under way."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     After,
     approves,
     call,

@@ -57,7 +57,7 @@ def asked(
     )
 
 
-class FakeDesk:
+class FakeSession:
     """Implements `Console`. Every call is kept in `calls`, and said."""
 
     def __init__(self) -> None:
@@ -429,7 +429,7 @@ def _wait_for_file(name: str) -> None:
         time.sleep(0.005)
 
 
-def _check(desk: FakeDesk) -> Console:
+def _check(desk: FakeSession) -> Console:
     return desk
 
 
@@ -445,7 +445,7 @@ async def _main(folder: str, fresh_s: float) -> int:
         away_s=0.0,
         editing="vi" if os.environ.get("EDITING") == "vi" else "emacs",
     )
-    desk = FakeDesk()
+    desk = FakeSession()
     desk.face = face
     face.say("welcome")
     await face.run(desk)

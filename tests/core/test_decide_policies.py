@@ -1,7 +1,7 @@
 """What unasked words do where they do not interrupt: steer, queue, reject, storms, withdrawing."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     call,
     dispositions,
     done,

@@ -1,7 +1,7 @@
 """Words that lead straight back: a state whose own `resume` is `$interrupted`."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     asks,
     at,
     begins,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from travel_kit import DEADLINE_S, store_engine
+from time_travel_kit import DEADLINE_S, store_engine
 
 from midstream.core.events import BranchFinished, ToolCalled
 from midstream.core.run import Run

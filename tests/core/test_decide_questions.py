@@ -1,7 +1,7 @@
 """Explicit input: questions as records, and approvals."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     approves,
     asks,
     call,

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from decide_kit import call, dispositions, done, go, of, replies, says, tell
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from storytelling import call, dispositions, done, go, of, replies, says, tell
 from test_core_invariants import Player, a_request_is_valid, reopened, to_the_end
 
 from midstream.core import events as e
@@ -33,7 +33,7 @@ LONG = "word " * 200
 
 
 def chat() -> Definition:
-    from storytelling import TOOLS
+    from decide_kit import TOOLS
 
     return chat_definition("dude", Role(systemMessage="Be kind."), TOOLS)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from storytelling import (
+from decide_kit import (
     Step,
     approves,
     asks,

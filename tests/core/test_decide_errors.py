@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from storytelling import (
+from decide_kit import (
     VERDICT,
     approves,
     at,

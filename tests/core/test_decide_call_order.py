@@ -1,8 +1,7 @@
 """The tool calls of one reply are made in the model's order; only those that read go side by side."""
 
 import pytest
-from msgspec.structs import replace
-from storytelling import (
+from decide_kit import (
     TOOLS,
     Step,
     approves,
@@ -23,6 +22,7 @@ from storytelling import (
     tell,
     within,
 )
+from msgspec.structs import replace
 
 from midstream.core import events as e
 from midstream.core.conversation import ToolCall

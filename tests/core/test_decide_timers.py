@@ -1,7 +1,7 @@
 """Waits, timeouts and deadlines: what comes when they ring, and when they do not count."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     approves,
     asks,
     at,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from travel_kit import DEADLINE_S
+from time_travel_kit import DEADLINE_S
 
 from midstream.config.manager import ConfigManager
 from midstream.core import events as e

@@ -1,7 +1,7 @@
 """Implicit input: what unasked words, Esc and stop do to each phase of a run."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     Step,
     asks,
     call,

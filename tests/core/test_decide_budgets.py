@@ -1,7 +1,7 @@
 """Budgets, to the last of them: what is begun before one is used up is let end, nothing after."""
 
 import pytest
-from storytelling import (
+from decide_kit import (
     at,
     call,
     comes,

@@ -1,6 +1,6 @@
 """Branches as the lines a person reads: whose words they are, how they end, what halts cut."""
 
-from storytelling import (
+from decide_kit import (
     Step,
     approves,
     asks,
