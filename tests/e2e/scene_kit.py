@@ -57,7 +57,7 @@ WORKFLOWS: dict[str, dict[str, Any]] = {
 
 
 class Listener(Chronicle):
-    """A face that remembers."""
+    """A UI that remembers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class Scene:
     ) -> None:
         self.rules = rules
         self.model = ScriptedModel(*script)
-        self.face = Listener()
+        self.ui = Listener()
         self.tools = tools or FakeTools()
         self.store = store or MemoryStore()
         self.store.is_lasting = True
@@ -220,7 +220,7 @@ class Scene:
         self.library = Library(self.tools)
         environ = {"MIDSTREAM_CONFIG_HOME": str(home), "MIDSTREAM_STATE_HOME": str(home)}
         config = ConfigManager(home, mode=mode, environ=environ)
-        self.console = AICoderConsole(config, self.face, goes_on=goes_on)
+        self.console = AICoderConsole(config, self.ui, goes_on=goes_on)
         self.session = self.console.session
 
     async def equip(self) -> None:
@@ -261,11 +261,11 @@ class Scene:
 
     async def thinking(self, count: int = 1) -> None:
         """Return when so many model requests have begun."""
-        await self.face.until("agent_thinking", count=count)
+        await self.ui.until("agent_thinking", count=count)
 
     async def asked(self, count: int = 1) -> None:
         """Return when so many questions have been asked."""
-        await self.face.until("question_asked", lambda event: event.kind != "input", count=count)
+        await self.ui.until("question_asked", lambda event: event.kind != "input", count=count)
 
 
 @asynccontextmanager

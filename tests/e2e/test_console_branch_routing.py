@@ -76,14 +76,14 @@ async def test_the_screen_is_told_of_each_branch_and_of_what_words_do(tmp_path: 
         assert made.console.completions("@left wo") == ()
 
         await made.type("@left shorter")
-        assert [fact.branch for fact in made.face.of(Interrupted)] == ["left"]
+        assert [fact.branch for fact in made.ui.of(Interrupted)] == ["left"]
         result = await made.type("@lefft shorter")
         assert (result.kind, result.reason) == (
             "returned",
             "No branch 'lefft' is at work. Did you mean @left?",
         )
         await made.type("/interrupt stop that")
-        assert [fact.branch for fact in made.face.of(Interrupted)] == ["left", "", "left", "right"]
+        assert [fact.branch for fact in made.ui.of(Interrupted)] == ["left", "", "left", "right"]
 
 
 async def test_a_question_on_the_screen_does_not_take_a_line_to_another_branch(
@@ -98,9 +98,9 @@ async def test_a_question_on_the_screen_does_not_take_a_line_to_another_branch(
         assert shown.branch == "left"
 
         await made.type("@right shorter")
-        assert made.face.of(QuestionAnswered) == []
+        assert made.ui.of(QuestionAnswered) == []
         await made.type("the first")
-        assert [fact.branch for fact in made.face.of(QuestionAnswered)] == ["left"]
+        assert [fact.branch for fact in made.ui.of(QuestionAnswered)] == ["left"]
 
 
 async def test_a_line_that_waits_for_a_branch_comes_back_as_it_was_typed(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_approvals_in_two_branches_are_decided_one_by_one(tmp_path: Path) 
         await made.asked(2)
         right = next(q for q in made.console.open_questions() if q.branch == "right")
         await made.console.approve(right.id, Decision(granted=True))
-        assert [fact.arguments for fact in made.face.of(ToolCalled)] == [{"at": "r"}]
+        assert [fact.arguments for fact in made.ui.of(ToolCalled)] == [{"at": "r"}]
         assert [q.branch for q in made.console.open_questions() if q.kind == "approval"][:1] == [
             "left"
         ]
@@ -131,5 +131,5 @@ async def test_a_question_asked_as_a_workflow_begins_is_no_background_news(tmp_p
     async with scene(tmp_path) as made:
         await made.type("/workflow asking")
         await made.asked()
-        assert not any("in the background" in words for words in made.face.said)
+        assert not any("in the background" in words for words in made.ui.said)
         assert [q.text for q in made.console.open_questions()] == ["Which?"]

@@ -179,7 +179,7 @@ async def test_the_console_shows_what_its_chat_has_written(tmp_path: Path) -> No
         await made.type("hello")
         await made.engine.machines()[0].settled()
         assert (await made.type("/diff")).kind == "taken"
-        assert "This run has written no file." in made.face.said[-1]
+        assert "This run has written no file." in made.ui.said[-1]
 
 
 # --- /cost ------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ async def test_what_was_undone_was_paid_for_and_counts_once(tmp_path: Path) -> N
 
         await made.type("/cost")
 
-        (total,) = [line for line in made.face.said[-1].split("\n") if line.startswith("total")]
+        (total,) = [line for line in made.ui.said[-1].split("\n") if line.startswith("total")]
         assert total.split() == ["total", "3", "30", "15", "$0.0300"]
         assert made.console.status().cost == "$0.0300"
-        assert made.face.said[-1].endswith("sets one for each run.")
+        assert made.ui.said[-1].endswith("sets one for each run.")
 
 
 # --- /model -----------------------------------------------------------------------------------

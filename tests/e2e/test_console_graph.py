@@ -117,21 +117,21 @@ async def test_a_workflow_that_has_ended_is_shown_until_something_else_is_spoken
         await machine.wait()
 
         await made.type("/state")
-        assert made.face.said[-1].startswith("No workflow is active; this is the last one:\n")
-        assert f"{machine.run.id}  review: finished" in made.face.said[-1]
+        assert made.ui.said[-1].startswith("No workflow is active; this is the last one:\n")
+        assert f"{machine.run.id}  review: finished" in made.ui.said[-1]
         await made.type("/graph")
-        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.ui.said[-1]
         await made.type("hello")
         await made.type("/state")
-        assert "role:dude" in made.face.said[-1]
+        assert "role:dude" in made.ui.said[-1]
         await made.type("/graph")
-        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.ui.said[-1]
 
     async with scene(tmp_path, store=store.beside()) as made:
         await made.type("/graph")
-        assert f"last one: {machine.run.id}  review: finished" in made.face.said[-1]
+        assert f"last one: {machine.run.id}  review: finished" in made.ui.said[-1]
         await made.type("/state")
-        assert "Nothing has been said yet. No workflow is active" in made.face.said[-1]
+        assert "Nothing has been said yet. No workflow is active" in made.ui.said[-1]
 
 
 async def test_where_no_workflow_ever_ran_there_is_none_to_show(tmp_path: Path) -> None:
@@ -139,4 +139,4 @@ async def test_where_no_workflow_ever_ran_there_is_none_to_show(tmp_path: Path) 
         told = await made.type("/graph")
         assert told.reason.startswith("No workflow is active.")
         await made.type("/state")
-        assert made.face.said[-1] == "Mode role:dude. Nothing has been said yet."
+        assert made.ui.said[-1] == "Mode role:dude. Nothing has been said yet."

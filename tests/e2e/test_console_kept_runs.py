@@ -35,11 +35,11 @@ async def test_leaving_says_which_runs_go_on_later_and_ends_none(tmp_path: Path)
         await made.type("/workflow review")
         await made.asked()
         id = made.engine.machines()[0].id
-    assert made.face.said[-1] == (
+    assert made.ui.said[-1] == (
         f"review ({id}) is kept: `midstream send {id[:4]} TEXT` answers it, and /resume {id[:4]} or "
         f"`midstream resume {id[:4]}` goes on."
     )
-    assert made.face.of(e.RunStopped) == []
+    assert made.ui.of(e.RunStopped) == []
     [kept] = await store.listing()
     assert (kept.summary.status, kept.summary.asking, kept.owner) == ("running", ("q1",), "")
 
@@ -51,9 +51,9 @@ async def test_a_chat_that_only_waits_is_left_without_a_word_and_found_without_o
     async with scene(tmp_path, "Hello.", store=store.beside()) as made:
         await made.type("hello")
         await made.engine.machines()[0].settled()
-    assert made.face.said == []
+    assert made.ui.said == []
     async with scene(tmp_path, store=store.beside()) as later:
-        assert later.face.said == []
+        assert later.ui.said == []
 
 
 async def test_a_once_tool_that_runs_is_stopped_softly_before_its_run_is_left(
@@ -62,9 +62,9 @@ async def test_a_once_tool_that_runs_is_stopped_softly_before_its_run_is_left(
     tools = FakeTools(FakeTool(name="shell", effect="once", gate=Gate()))
     async with scene(tmp_path, call("shell"), tools=tools) as made:
         await made.type("/workflow review")
-        await made.face.until("tool_called")
+        await made.ui.until("tool_called")
     assert [called.ended for called in tools.calls] == ["stopped"]
-    assert made.face.kinds()[-1] == "tool_returned"
+    assert made.ui.kinds()[-1] == "tool_returned"
 
 
 # --- starting ---------------------------------------------------------------------------------
@@ -74,11 +74,11 @@ async def test_a_run_that_was_left_is_announced_and_not_started_again(tmp_path: 
     store = MemoryStore()
     id = await left_at_a_question(tmp_path, store.beside())
     async with scene(tmp_path, store=store.beside()) as made:
-        assert made.face.said[0] == (
+        assert made.ui.said[0] == (
             f"{id}  review [start]: was left, waits for your answer: /resume {id[:4]} goes on."
         )
-        assert "The mode is role:dude: review is not started again" in made.face.said[1]
-        assert made.face.of(e.RunStarted) == []
+        assert "The mode is role:dude: review is not started again" in made.ui.said[1]
+        assert made.ui.of(e.RunStarted) == []
         assert str(made.session.switching.mode) == "role:dude"
 
 
@@ -90,9 +90,9 @@ async def test_a_run_of_another_console_is_not_started_a_second_time(tmp_path: P
         await owner.asked()
         id = owner.engine.machines()[0].id
         async with scene(tmp_path, store=store.beside()) as other:
-            assert other.face.of(e.RunStarted) == []
+            assert other.ui.of(e.RunStarted) == []
             assert str(other.session.switching.mode) == "role:dude"
-            assert f"/attach {id[:4]} sends your lines to it" in other.face.said[0]
+            assert f"/attach {id[:4]} sends your lines to it" in other.ui.said[0]
 
 
 async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ async def test_resume_opens_the_question_again_and_its_answer_counts(tmp_path: P
     id = await left_at_a_question(tmp_path, store.beside())
     async with scene(tmp_path, "The first it is.", store=store.beside()) as made:
         assert (await made.type(f"/resume {id[:4].upper()}")).kind == "taken"
-        assert "Which one?" in made.face.said
+        assert "Which one?" in made.ui.said
         assert str(made.session.switching.mode) == "workflow:review"
         assert made.console.status().enter == "answers #1"
         await made.type("the first")
-        await made.face.until("run_finished")
-        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the first"]
+        await made.ui.until("run_finished")
+        assert [fact.answer for fact in made.ui.of(e.QuestionAnswered)] == ["the first"]
 
 
 async def test_with_auto_resume_a_run_that_was_cut_goes_on_at_once_and_has_the_lines(
@@ -116,12 +116,12 @@ async def test_with_auto_resume_a_run_that_was_cut_goes_on_at_once_and_has_the_l
     dying = store.beside()
     async with scene(tmp_path, says("Half a th", gate=Gate()), store=dying) as first:
         await first.type("/workflow review")
-        await first.face.until("text_delta")
+        await first.ui.until("text_delta")
         dying.die()
     async with scene(tmp_path, "All of it.", store=store.beside()) as made:
-        await made.face.until("run_finished")
-        assert [fact.was_cut for fact in made.face.of(e.RunRecovered)] == [True]
-        assert [fact.text for fact in made.face.of(e.AgentResponded)] == ["All of it."]
+        await made.ui.until("run_finished")
+        assert [fact.was_cut for fact in made.ui.of(e.RunRecovered)] == [True]
+        assert [fact.text for fact in made.ui.of(e.AgentResponded)] == ["All of it."]
 
 
 async def test_words_that_waited_when_the_process_died_are_delivered_once(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_words_that_waited_when_the_process_died_are_delivered_once(tmp_pa
     async with scene(tmp_path, "Busy no more.", "The tests too.", store=store.beside()) as made:
         await made.type("/resume")
         assert [w.text for w in made.console.waiting_inputs()] == ["and the tests?"]
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
         [machine] = made.engine.machines()
         assert [r.disposition for r in machine.run.inbox.lines.values()] == ["queued"]
         heard = [message.text for message in made.model.requests[-1].messages]
@@ -156,7 +156,7 @@ async def test_a_changed_workflow_is_told_and_three_ways_are_offered(
             assert words in result.reason
         assert made.engine.machines() == ()
         assert (await made.type(f"/resume {id} new")).kind == "taken"
-        assert "definition_changed" in made.face.kinds()
+        assert "definition_changed" in made.ui.kinds()
 
 
 async def test_a_changed_workflow_can_be_stopped_instead(
@@ -194,10 +194,10 @@ async def test_a_run_of_another_console_is_attached_answered_and_detached(tmp_pa
         assert other.console.open_questions() == ()
         await other.type(f"/attach {id[:5]}")
         assert (await other.type("the second")).kind == "taken"
-        await owner.face.until("run_finished")
-        await other.face.until("run_finished")
+        await owner.ui.until("run_finished")
+        await other.ui.until("run_finished")
         assert str(other.session.switching.mode) == "role:dude"
-        assert [fact.answer for fact in owner.face.of(e.QuestionAnswered)] == ["the second"]
+        assert [fact.answer for fact in owner.ui.of(e.QuestionAnswered)] == ["the second"]
 
 
 async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_path: Path) -> None:
@@ -214,12 +214,12 @@ async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_pat
         dying.die()
         asks_here = f"The run is kept: /resume {id[:4]} asks here what it waits for."
         gone = f"review ({id[:4]}): its process has ended. {asks_here}"
-        await other.face.told(gone)
+        await other.ui.told(gone)
         assert (await other.type("the second")).kind == "taken"
-        assert other.face.said[-1].endswith(f"/resume {id[:4]} goes on with it here.")
+        assert other.ui.said[-1].endswith(f"/resume {id[:4]} goes on with it here.")
         await other.type(f"/resume {id[:4]}")
-        await other.face.until("run_finished")
-        assert [fact.answer for fact in other.face.of(e.QuestionAnswered)] == ["the second"]
+        await other.ui.until("run_finished")
+        assert [fact.answer for fact in other.ui.of(e.QuestionAnswered)] == ["the second"]
 
 
 async def test_a_question_that_resuming_asks_is_not_announced_as_one_out_of_sight(
@@ -230,12 +230,12 @@ async def test_a_question_that_resuming_asks_is_not_announced_as_one_out_of_sigh
     tools = FakeTools(FakeTool(name="send", gate=Gate(), effect="once"))
     async with scene(tmp_path, call("send"), tools=tools, store=dying) as first:
         await first.type("/workflow review")
-        await first.face.until("tool_called")
+        await first.ui.until("tool_called")
         dying.die()
     async with scene(tmp_path, tools=tools, store=store.beside()) as made:
         await made.type("/resume")
-        assert any("What became of it?" in line for line in made.face.said)
-        assert not any("in the background" in line for line in made.face.said)
+        assert any("What became of it?" in line for line in made.ui.said)
+        assert not any("in the background" in line for line in made.ui.said)
 
 
 async def test_a_question_out_of_sight_is_answered_without_going_there(tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ async def test_a_question_out_of_sight_is_answered_without_going_there(tmp_path:
         await made.type("/role coder")
         id = made.engine.machines()[0].id
         assert (await made.type(f"/answer {id[:4]} the third")).kind == "taken"
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
         assert str(made.session.switching.mode) == "role:coder"
-        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the third"]
+        assert [fact.answer for fact in made.ui.of(e.QuestionAnswered)] == ["the third"]
 
 
 async def test_words_to_a_run_that_asks_nothing_are_no_answer(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ async def test_words_to_a_run_that_asks_nothing_are_no_answer(tmp_path: Path) ->
         assert result.reason == f"It asks nothing now: /send {id[:4]} TEXT sends it a message."
         await made.type("/role coder")
         await made.type(f"/send {id[:4]} hurry up")
-        assert made.face.said[-1] == f"patient ({id[:4]}): it hears that once its state is done"
+        assert made.ui.said[-1] == f"patient ({id[:4]}): it hears that once its state is done"
 
 
 async def test_words_for_a_run_nobody_runs_are_kept_for_whoever_takes_it_up(
@@ -269,10 +269,10 @@ async def test_words_for_a_run_nobody_runs_are_kept_for_whoever_takes_it_up(
     id = await left_at_a_question(tmp_path, store.beside())
     async with scene(tmp_path, "As you say.", store=store.beside()) as made:
         assert (await made.type(f"/answer {id[:4]} the fourth")).kind == "taken"
-        assert made.face.of(e.QuestionAnswered) == []
+        assert made.ui.of(e.QuestionAnswered) == []
         await made.type("/resume")
-        await made.face.until("run_finished")
-        assert [fact.answer for fact in made.face.of(e.QuestionAnswered)] == ["the fourth"]
+        await made.ui.until("run_finished")
+        assert [fact.answer for fact in made.ui.of(e.QuestionAnswered)] == ["the fourth"]
 
 
 async def test_a_run_that_goes_on_elsewhere_cannot_be_resumed_here(tmp_path: Path) -> None:
@@ -331,10 +331,10 @@ async def test_a_line_there_is_no_room_for_comes_back_and_is_taken_later(tmp_pat
         store.is_full = True
         result = await made.type("are you there?")
         assert (result.kind, result.reason) == ("returned", "The disk is full. Make room.")
-        assert made.face.kinds().count("input_received") == 1
+        assert made.ui.kinds().count("input_received") == 1
         store.is_full = False
         assert (await made.type("are you there?")).kind == "taken"
-        await made.face.until("agent_responded", lambda event: event.text == "Again.")
+        await made.ui.until("agent_responded", lambda event: event.text == "Again.")
 
 
 async def test_a_run_whose_reply_cannot_be_kept_waits_for_room_and_goes_on(tmp_path: Path) -> None:
@@ -345,14 +345,14 @@ async def test_a_run_whose_reply_cannot_be_kept_waits_for_room_and_goes_on(tmp_p
         await gate.reached()
         store.is_full = True
         gate.open()
-        await made.face.until("journal_stalled")
+        await made.ui.until("journal_stalled")
         assert (await made.type("are you there?")).kind == "returned"
         store.is_full = False
-        while not made.face.of(JournalWorks):
+        while not made.ui.of(JournalWorks):
             made.clock.jump(1.0)
             await asyncio.sleep(0)
-        await made.face.until("run_finished")
-        assert [fact.text for fact in made.face.of(e.AgentResponded)] == ["Hello."]
+        await made.ui.until("run_finished")
+        assert [fact.text for fact in made.ui.of(e.AgentResponded)] == ["Hello."]
 
 
 async def test_a_run_that_took_its_process_down_too_often_waits_for_a_person(
@@ -365,15 +365,15 @@ async def test_a_run_that_took_its_process_down_too_often_waits_for_a_person(
         async with scene(tmp_path, says("Half a th", gate=Gate()), store=dying) as made:
             if number == 0:
                 await made.type("/workflow review")
-            await (made.face.until("text_delta") if number < 5 else made.console.settled())
+            await (made.ui.until("text_delta") if number < 5 else made.console.settled())
             dying.die()
-    assert made.face.kinds().count("run_suspended") == 1
+    assert made.ui.kinds().count("run_suspended") == 1
     async with scene(tmp_path, "All of it.", store=store.beside()) as later:
-        [line] = [line for line in later.face.said if "suspended, was cut off" in line]
+        [line] = [line for line in later.ui.said if "suspended, was cut off" in line]
         assert "/resume" in line
         assert later.engine.machines() == ()
         await later.type("/resume")
-        await later.face.until("run_finished")
+        await later.ui.until("run_finished")
 
 
 # --- going back -------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ async def test_an_answer_in_a_workflow_is_undone_and_brought_forward(tmp_path: P
             assert open_now() == [question]
             assert str(made.session.switching.mode) == "workflow:review"
         await made.type("large")
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
         assert len(made.model.requests) == 3
 
 

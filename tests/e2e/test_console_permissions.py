@@ -40,7 +40,7 @@ async def test_the_bottom_line_says_how_much_happens_unasked(scene: Scene) -> No
     assert scene.console.status().permission == "asks, no sandbox"
     await scene.type("/permissions auto")
     assert scene.console.status().permission == "auto, no sandbox"
-    assert "changes plain files of the workspace unasked" in scene.face.said[-1]
+    assert "changes plain files of the workspace unasked" in scene.ui.said[-1]
     await scene.type("/permissions plan")
     assert scene.console.status().permission == "plan, no sandbox"
     assert scene.session.equipment.permits.mode == "plan"
@@ -61,7 +61,7 @@ async def test_a_mode_nobody_may_switch_to_changes_nothing(
     told = await scene.type(line)
 
     assert scene.session.equipment.permits.mode == "ask"
-    assert said in f"{told.reason} {scene.face.said}"
+    assert said in f"{told.reason} {scene.ui.said}"
 
 
 async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
@@ -72,7 +72,7 @@ async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
     await scene.console.approve(question.id, Decision(granted=True, for_run=True))
     await machine.settled()
     await scene.type("/permissions")
-    listing = scene.face.said[-1]
+    listing = scene.ui.said[-1]
     assert (
         "permission mode ask: midstream asks before it changes a file or runs a command" in listing
     )
@@ -82,14 +82,14 @@ async def test_a_grant_is_listed_and_can_be_taken_back(scene: Scene) -> None:
     assert machine.run.allowed == ()
     assert len(scene.tools.calls) == 2
     await scene.type("/permissions")
-    assert "nothing is granted for a run" in scene.face.said[-1]
+    assert "nothing is granted for a run" in scene.ui.said[-1]
 
 
 @pytest.mark.parametrize("line", ["/permissions revoke 9", "/permissions revoke exec: rm"])
 async def test_what_was_not_granted_cannot_be_taken_back(scene: Scene, line: str) -> None:
     told = await scene.type(line)
 
-    assert "There is no grant" in f"{told.reason} {scene.face.said}"
+    assert "There is no grant" in f"{told.reason} {scene.ui.said}"
 
 
 async def test_a_changed_command_is_the_one_that_runs(scene: Scene) -> None:
@@ -110,7 +110,7 @@ async def test_a_rule_that_is_none_is_listed_with_what_follows(tmp_path: Path) -
     scene = Scene(tmp_path, "hi", rules=Policy(deny=("foo: bar",)))
     await scene.equip()
     await scene.type("/permissions")
-    listing = scene.face.said[-1]
+    listing = scene.ui.said[-1]
     await scene.console.close()
 
     assert "deny  foo: bar" in listing

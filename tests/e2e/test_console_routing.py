@@ -36,7 +36,7 @@ async def test_a_line_right_behind_a_command_goes_where_the_command_led(tmp_path
         async with asyncio.TaskGroup() as group:
             group.create_task(made.type("/workflow review"))
             group.create_task(made.type("look at the names"))
-        names = [fact.workflow for fact in made.face.of(RunStarted)]
+        names = [fact.workflow for fact in made.ui.of(RunStarted)]
         assert names == ["review"]
         assert "look at the names" in [
             record.text for record in made.engine.machines()[0].run.inbox.lines.values()
@@ -57,9 +57,9 @@ async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
         await made.type("/role coder")
         short = made.engine.machines()[0].id[:4]
         words = f"review ({short}) goes on in the background: /workflow review returns to it."
-        assert words in made.face.said
+        assert words in made.ui.said
         await made.asked()
-        said = made.face.said[-1]
+        said = made.ui.said[-1]
         assert said == (
             f"review ({short}), in the background: #1 ada asks: Which one?  (/answer {short} TEXT)"
         )
@@ -69,8 +69,8 @@ async def test_a_question_of_a_run_in_the_background_is_announced_and_counted(
         await made.type("/workflow review")
         assert made.console.status().enter == "answers #1"
         assert (await made.type("the first")).kind == "taken"
-        await made.face.until("question_answered")
-        assert [fact.answer for fact in made.face.of(QuestionAnswered)] == ["the first"]
+        await made.ui.until("question_answered")
+        assert [fact.answer for fact in made.ui.of(QuestionAnswered)] == ["the first"]
 
 
 async def test_a_workflow_that_ends_in_the_background_leaves_the_mode_and_is_named(
@@ -82,10 +82,10 @@ async def test_a_workflow_that_ends_in_the_background_leaves_the_mode_and_is_nam
         await gate.reached()
         await made.type("/role coder")
         gate.open()
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
         assert str(made.session.switching.mode) == "role:coder"
         short = made.engine.machines()[0].id[:4]
-        assert made.face.said[-1] == (
+        assert made.ui.said[-1] == (
             f"review ({short}) finished in the background. /last shows what it did."
         )
 
@@ -120,7 +120,7 @@ async def test_two_runs_questions_never_share_an_id_on_the_screen(tmp_path: Path
         assert result.question in second
         result = await made.send("yes", seen=first, answers=next(iter(first)))
         assert result.kind == "returned"
-        assert made.face.of(QuestionAnswered) == []
+        assert made.ui.of(QuestionAnswered) == []
 
 
 async def test_an_approval_counts_for_the_run_whose_card_was_shown(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_an_approval_counts_for_the_run_whose_card_was_shown(tmp_path: Pat
         await made.type("/workflow survey")
         await made.asked(2)
         await made.console.approve(shown, Decision(granted=True))
-        await made.face.until("tool_returned")
+        await made.ui.until("tool_returned")
         review, survey = made.engine.machines()
         assert [called.arguments for called in tools.calls] == [{"path": "a"}]
         assert not review.run.inbox.open_questions
@@ -171,8 +171,8 @@ async def test_a_new_instruction_is_none_of_the_answers_it_could_be(tmp_path: Pa
         await made.type("hello")
         await made.asked()
         await made.send("do it differently", seen=made.in_view())
-        await made.face.until("agent_responded", lambda event: event.text == "All right.")
-        answers = [fact.answer for fact in made.face.of(QuestionAnswered)]
+        await made.ui.until("agent_responded", lambda event: event.text == "All right.")
+        answers = [fact.answer for fact in made.ui.of(QuestionAnswered)]
         assert answers == ["hello"]
 
 
@@ -192,8 +192,8 @@ async def test_a_line_that_waits_can_be_taken_back(tmp_path: Path) -> None:
         assert await made.console.take_back() == "first"
         assert await made.console.take_back() is None
         gate.open()
-        await made.face.until("run_finished")
-        assert [fact.text for fact in made.face.of(AgentResponded)] == ["Busy."]
+        await made.ui.until("run_finished")
+        assert [fact.text for fact in made.ui.of(AgentResponded)] == ["Busy."]
 
 
 async def test_a_line_sent_as_its_run_ends_comes_back(tmp_path: Path) -> None:
@@ -218,14 +218,14 @@ async def test_a_workflow_that_ended_leaves_the_file_the_mode_that_was_chosen(
         await made.type("/workflow review")
         await made.asked()
         await made.type("the first")
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
     assert json.loads(file.read_text()) == ({"currentMode": chosen} if chosen else {})
 
 
 async def test_the_mode_of_the_command_line_is_of_this_session(tmp_path: Path) -> None:
     file = tmp_path / "application.json"
     async with scene(tmp_path, "Done.", "Hello.", mode="workflow:review") as made:
-        await made.face.until("run_finished")
+        await made.ui.until("run_finished")
         await made.type("hello")
         assert str(made.session.switching.mode) == "role:dude"
     assert not file.exists()

@@ -54,18 +54,18 @@ async def test_continue_goes_on_with_the_newest_chat_and_shows_where_it_was(tmp_
     await two_chats(tmp_path, store)
 
     async with scene(tmp_path, "Far.", store=store.beside(), goes_on=NEWEST) as made:
-        assert made.face.said[:2] == ["and about birds", "They fly."]
-        assert made.face.said[2] == "Chat with dude: waiting for your words"
+        assert made.ui.said[:2] == ["and about birds", "They fly."]
+        assert made.ui.said[2] == "Chat with dude: waiting for your words"
         await said(made, "how far?")
         assert heard(made) == ["and about birds", "They fly.", "how far?"]
-        assert made.face.of(e.RunStarted) == []
+        assert made.ui.of(e.RunStarted) == []
 
 
 async def test_continue_without_an_earlier_chat_says_so_and_begins_a_new_one(
     tmp_path: Path,
 ) -> None:
     async with scene(tmp_path, "Hello.", goes_on=NEWEST) as made:
-        assert made.face.said == ["There is no earlier chat in this folder: a new one begins."]
+        assert made.ui.said == ["There is no earlier chat in this folder: a new one begins."]
         await said(made, "hi")
         assert heard(made) == ["hi"]
 
@@ -75,8 +75,8 @@ async def test_continue_leaves_a_chat_alone_that_another_console_has(tmp_path: P
     async with scene(tmp_path, "Hello.", store=store.beside()) as first:
         await said(first, "hi")
         async with scene(tmp_path, store=store.beside(), goes_on=NEWEST) as second:
-            assert "“hi” is open in another console (/attach " in second.face.said[0]
-            assert second.face.said[0].endswith("joins it): a new chat begins.")
+            assert "“hi” is open in another console (/attach " in second.ui.said[0]
+            assert second.ui.said[0].endswith("joins it): a new chat begins.")
 
 
 async def test_a_chat_that_was_left_in_mid_turn_is_not_told_of_when_it_is_gone_on_with(
@@ -88,9 +88,9 @@ async def test_a_chat_that_was_left_in_mid_turn_is_not_told_of_when_it_is_gone_o
         await first.thinking()
 
     async with scene(tmp_path, store=store.beside()) as made:
-        assert [line for line in made.face.said if "was left" in line]
+        assert [line for line in made.ui.said if "was left" in line]
     async with scene(tmp_path, "The end.", store=store.beside(), goes_on=NEWEST) as made:
-        assert not [line for line in made.face.said if "was left" in line]
+        assert not [line for line in made.ui.said if "was left" in line]
 
 
 @pytest.mark.parametrize("which", ["zoo", "ZO"])
@@ -100,7 +100,7 @@ async def test_resume_goes_on_with_a_chat_by_its_name(tmp_path: Path, which: str
 
     goes_on = GoesOn(which=which)
     async with scene(tmp_path, "Deep.", store=store.beside(), goes_on=goes_on) as made:
-        assert made.face.said[:2] == ["tell me about fish", "They swim."]
+        assert made.ui.said[:2] == ["tell me about fish", "They swim."]
 
 
 async def test_several_chats_that_were_left_in_mid_turn_are_told_in_one_line(
@@ -114,9 +114,9 @@ async def test_several_chats_that_were_left_in_mid_turn_are_told_in_one_line(
 
     async with scene(tmp_path, store=store.beside()) as made:
         told = "2 chats were left or cut off in mid-turn: /sessions lists them."
-        assert [line for line in made.face.said if "left" in line] == [told]
+        assert [line for line in made.ui.said if "left" in line] == [told]
         await made.type("/sessions")
-        assert made.face.said[-1].count("left in mid-turn") == 2
+        assert made.ui.said[-1].count("left in mid-turn") == 2
 
 
 async def test_resume_with_an_unknown_name_says_so_and_begins_a_new_chat(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_resume_with_an_unknown_name_says_so_and_begins_a_new_chat(tmp_pat
     await two_chats(tmp_path, store)
     goes_on = GoesOn(which="nobody")
     async with scene(tmp_path, "Hello.", store=store.beside(), goes_on=goes_on) as made:
-        assert "No chat of this folder matches 'nobody'." in made.face.said[0]
+        assert "No chat of this folder matches 'nobody'." in made.ui.said[0]
         await said(made, "hi")
         assert heard(made) == ["hi"]
 
@@ -198,14 +198,14 @@ async def test_resume_without_a_name_lets_the_next_line_choose(tmp_path: Path) -
     await two_chats(tmp_path, store)
 
     async with scene(tmp_path, "Deep.", store=store.beside(), goes_on=GoesOn()) as made:
-        listed = made.face.said[0].splitlines()
+        listed = made.ui.said[0].splitlines()
         assert "and about birds" in listed[0]
         assert "zoo" in listed[1]
         assert made.console.status().enter.startswith("chooses a chat")
         back = await made.type("nobody")
         assert (back.kind, "'nobody'" in back.reason) == ("returned", True)
         assert (await made.type("2")).kind == "taken"
-        assert "They swim." in made.face.said
+        assert "They swim." in made.ui.said
         await said(made, "how deep?")
         assert heard(made)[0] == "tell me about fish"
 
@@ -228,7 +228,7 @@ async def test_a_name_of_several_words_is_gone_to_and_may_be_followed_by_a_choic
         await made.type("/rename zoo of mine")
         await made.type("/clear")
         await made.type("/resume zoo of mine")
-        assert made.face.said[-1].endswith("waiting for your words")
+        assert made.ui.said[-1].endswith("waiting for your words")
         await made.type("/clear")
         await made.type("/resume zoo of mine new")
         assert made.session.active() is not None
@@ -246,7 +246,7 @@ async def test_sessions_lists_chats_with_names_words_turns_and_where_they_are(
     await two_chats(tmp_path, store)
     async with scene(tmp_path, "Deep.", store=store.beside(), goes_on=GoesOn(which="zoo")) as made:
         await made.type("/sessions")
-        rows = made.face.said[-1].splitlines()
+        rows = made.ui.said[-1].splitlines()
     marks = {("zoo" in row, "›" in row, "1 turn" in row, "open here" in row) for row in rows}
     assert marks == {(True, True, True, True), (False, False, True, False)}
 
@@ -260,7 +260,7 @@ async def test_a_chat_that_was_gone_back_in_is_listed_once(tmp_path: Path) -> No
         await said(made, "and now?")
         await made.type("/sessions")
 
-        listed = made.face.said[-1]
+        listed = made.ui.said[-1]
         assert "› 1 hi" in listed
         assert listed.count("turn") == 1
         assert listed.endswith("+2 stopped: midstream runs lists them.")
@@ -276,7 +276,7 @@ async def test_sessions_goes_to_one_and_back_and_each_keeps_its_own_words(tmp_pa
         await made.type("/sessions")
         number = next(
             row.split()[0].lstrip("›") or row.split()[1]
-            for row in made.face.said[-1].splitlines()
+            for row in made.ui.said[-1].splitlines()
             if "birds" in row
         )
         await made.type(f"/sessions {number}")
@@ -291,7 +291,7 @@ async def test_clear_leaves_the_chat_as_it_is_for_later(tmp_path: Path) -> None:
         await made.type("/clear")
         await said(made, "anew")
         assert heard(made) == ["anew"]
-        assert made.face.of(e.RunStopped) == []
+        assert made.ui.of(e.RunStopped) == []
         assert first is not None
         await made.type(f"/resume {first.run.id}")
         await said(made, "and?")
@@ -317,7 +317,7 @@ async def test_a_name_survives_and_is_shown_with_the_run(tmp_path: Path) -> None
     await two_chats(tmp_path, store)
     async with scene(tmp_path, store=store.beside()) as later:
         await later.type("/runs")
-        assert "“zoo”" in later.face.said[-1]
+        assert "“zoo”" in later.ui.said[-1]
         [kept] = [k for k in await store.listing() if k.summary.name]
         assert (kept.summary.name, kept.summary.first) == ("zoo", "tell me about fish")
 
@@ -353,7 +353,7 @@ async def test_compact_lets_the_next_turn_be_answered_from_the_summary(tmp_path:
     async with scene(tmp_path, *replies, "They counted.", "Five.") as made:
         await long_chat(made)
         await made.type("/compact the numbers")
-        await made.face.until("conversation_compacted")
+        await made.ui.until("conversation_compacted")
         asked = made.model.requests[-1]
         assert asked.tools == ()
         assert "keep in mind: the numbers" in asked.messages[0].text
@@ -377,8 +377,8 @@ async def test_compact_is_interrupted_by_escape_and_by_words(tmp_path: Path) -> 
         await made.console.halt()
         await made.type("/compact")
         await said(made, "five")
-        assert [fact.reason for fact in made.face.of(e.CompactionEnded)] == ["interrupted"] * 2
-        assert made.face.of(e.ConversationCompacted) == []
+        assert [fact.reason for fact in made.ui.of(e.CompactionEnded)] == ["interrupted"] * 2
+        assert made.ui.of(e.ConversationCompacted) == []
         assert heard(made)[0] == "one"
 
 
@@ -414,8 +414,8 @@ async def test_a_console_that_dies_in_the_middle_of_it_leaves_the_old_conversati
         await made.type("/compact")
         await asyncio.sleep(0)
     async with scene(tmp_path, "They counted.", store=store.beside(), goes_on=NEWEST) as later:
-        await later.face.until("conversation_compacted")
-        assert len(later.face.of(e.RunRecovered)) == 1
+        await later.ui.until("conversation_compacted")
+        assert len(later.ui.of(e.RunRecovered)) == 1
         active = later.session.active()
         assert active is not None
         assert active.run.contexts["chat"][0].author == SUMMARY
@@ -427,8 +427,8 @@ async def test_a_conversation_near_the_models_window_is_told_of_once(tmp_path: P
         tmp_path, *(Scripted(pieces=(words,), usage=used) for words in ("One.", "Two.", "Three."))
     ) as made:
         await said(made, "one", "two", "three")
-        await made.face.told("/compact")
-        full = [words for words in made.face.said if "/compact" in words]
+        await made.ui.told("/compact")
+        full = [words for words in made.ui.said if "/compact" in words]
         assert len(full) == 1
         assert "fills 80 %" in full[0]
 

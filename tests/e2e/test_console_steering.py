@@ -35,9 +35,9 @@ async def test_a_queued_line_waits_with_its_fate_and_is_delivered_when_the_turn_
         [line] = made.console.waiting_inputs()
         assert (line.text, line.fate) == ("and the tests?", "waits until start is done")
         gate.open()
-        await made.face.until("run_finished")
-        assert [fact.disposition for fact in made.face.of(InputDisposed)] == ["queued"]
-        assert made.face.of(AgentResponded)[0].text == "Busy."
+        await made.ui.until("run_finished")
+        assert [fact.disposition for fact in made.ui.of(InputDisposed)] == ["queued"]
+        assert made.ui.of(AgentResponded)[0].text == "Busy."
 
 
 async def test_a_queued_line_answers_no_question_that_is_open(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ async def test_a_queued_line_answers_no_question_that_is_open(tmp_path: Path) ->
         await made.type("/workflow review")
         await made.asked()
         await made.send("the docs, later", seen=made.in_view(), policy="queue")
-        assert made.face.of(QuestionAnswered) == []
-        assert [fact.handling for fact in made.face.of(InputReceived)] == ["queue"]
+        assert made.ui.of(QuestionAnswered) == []
+        assert [fact.handling for fact in made.ui.of(InputReceived)] == ["queue"]
         assert made.console.status().enter == "answers #1"
 
 
@@ -93,7 +93,7 @@ async def test_a_line_kept_for_a_run_nobody_runs_is_listed_and_can_be_taken_back
         id = owner.engine.machines()[0].id
         await other.type(f"/attach {id[:4]}")
         dying.die()
-        await other.face.told("its process has ended")
+        await other.ui.told("its process has ended")
         await other.type("and the tests?")
         [line] = other.console.waiting_inputs()
         assert (line.text, line.brief) == ("and the tests?", "kept")
@@ -111,6 +111,6 @@ async def test_words_to_the_one_agent_at_work_are_no_answer_to_what_it_asks(
         assert [word for word, _ in made.console.completions("@a")] == ["@ada"]
 
         await made.type("@ada do it differently")
-        await made.face.until("run_finished")
-        assert made.face.of(QuestionAnswered) == []
-        assert [fact.text for fact in made.face.of(InputReceived)] == ["do it differently"]
+        await made.ui.until("run_finished")
+        assert made.ui.of(QuestionAnswered) == []
+        assert [fact.text for fact in made.ui.of(InputReceived)] == ["do it differently"]

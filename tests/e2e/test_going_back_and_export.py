@@ -20,7 +20,7 @@ async def test_back_lists_the_turns_goes_to_one_and_hands_its_words_back(tmp_pat
             await made.session.active().settled()  # type: ignore[union-attr]
 
         await made.type("/back")
-        assert made.face.said[-1].splitlines()[:3] == ["  1  third", "  2  second", "  3  first"]
+        assert made.ui.said[-1].splitlines()[:3] == ["  1  third", "  2  second", "  3  first"]
         for wrong in ("0", "4", "x", "-1", "²"):
             assert "from 1 (the last turn) to 3" in (await made.type(f"/back {wrong}")).reason
 
@@ -29,7 +29,7 @@ async def test_back_lists_the_turns_goes_to_one_and_hands_its_words_back(tmp_pat
         active = made.session.active()
         assert active is not None
         assert active is not before
-        assert made.face.handed == "second"
+        assert made.ui.handed == "second"
         assert [turn.words for turn in await made.console.turns()] == ["first"]
 
 
@@ -44,7 +44,7 @@ async def test_export_says_where_the_file_is_and_overwrites_nothing(tmp_path: Pa
 
         await made.type(f"/export {file}")
 
-        assert str(file) in made.face.said[-1]
+        assert str(file) in made.ui.said[-1]
         assert read_parcel(file).header.run == machine.run.id
         assert file.stat().st_mode & 0o777 == 0o600
         assert "is there already" in (await made.type(f"/export {file}")).reason

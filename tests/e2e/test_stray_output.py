@@ -1,4 +1,4 @@
-"""What handlers and the programs they start print is told by the face, in every face."""
+"""What handlers and the programs they start print is told by the UI, in every UI."""
 
 from pathlib import Path
 

@@ -8,9 +8,9 @@ from house_kit import HOUSE, SOURCES, calls_of, check, nodes_of
 MODULES = [path for path in SOURCES if "defaults" not in path.parts]
 
 WRITE_POINTS = {
-    "system/own_process.py": "what is written outside a face: sanitized for terminals, redacted",
-    "tui/pipes.py": "lines of the plain and the JSON face",
-    "tui/terminal.py": "frames of the terminal's face",
+    "system/own_process.py": "what is written outside a UI: sanitized for terminals, redacted",
+    "tui/pipes.py": "lines of the plain and the JSON UI",
+    "tui/terminal.py": "frames of the terminal's UI",
 }
 CHILDREN = {
     "codemap/__main__.py": "a child process that answers to its parent's pipe",
@@ -36,7 +36,7 @@ WRITING = {
     "logging.basicConfig",
 }
 AT_TERMINALS = {
-    "system/own_process.py": "has the terminal say what is pasted under a question outside a face",
+    "system/own_process.py": "has the terminal say what is pasted under a question outside a UI",
     "tui/terminal_questions.py": "knows the sequences that come among the keys",
 }
 TERMINAL = ("/dev/tty", "\x1b", "\x9b")

@@ -1,6 +1,6 @@
-"""A desk without runs: it says what it got, and makes events happen on command.
+"""A session without runs: it says what it got, and makes events happen on command.
 
-Run as a program it is a console over that desk, for tests through a real pty.
+Run as a program it is a console over that session, for tests through a real pty.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class FakeSession:
     """Implements `Console`. Every call is kept in `calls`, and said."""
 
     def __init__(self) -> None:
-        self.face: UI | None = None
+        self.ui: UI | None = None
         self.questions: list[Question] = []
         self.calls: list[str] = []
         self.new: set[str] = set()
@@ -79,15 +79,15 @@ class FakeSession:
 
     def tell(self, event: e.AnyFact | AnyNotice) -> None:
         """Show an event of the one run."""
-        assert self.face is not None
+        assert self.ui is not None
         self.seq += 1
-        self.face.show(Envelope(run="r1", at=0.0, event=event, seq=self.seq))
+        self.ui.show(Envelope(run="r1", at=0.0, event=event, seq=self.seq))
 
     def note(self, text: str) -> None:
         """Keep a call and say it."""
         self.calls.append(text)
-        assert self.face is not None
-        self.face.say(text, kind="note")
+        assert self.ui is not None
+        self.ui.say(text, kind="note")
 
     def ask(self, question: Question) -> None:
         """Open a question."""
@@ -104,15 +104,15 @@ class FakeSession:
                 schema=question.schema,
             )
         )
-        assert self.face is not None
-        self.face.refresh()
+        assert self.ui is not None
+        self.ui.refresh()
 
     def close(self, question: str, answer: str) -> None:
         """Close a question by an answer."""
         self.questions = [q for q in self.questions if q.id != question]
         self.tell(e.QuestionAnswered(question_id=question, answer=answer))
-        assert self.face is not None
-        self.face.refresh()
+        assert self.ui is not None
+        self.ui.refresh()
 
     # --- Console ---
 
@@ -144,7 +144,7 @@ class FakeSession:
         answers: str = "",
         is_new: bool = False,
     ) -> Route | None:
-        """Judge a line as the real desk does, by the questions that are open."""
+        """Judge a line as the real session does, by the questions that are open."""
         if line.startswith("/") and not line.startswith("//"):
             return None
         run = Run(id="", inbox=Inbox(open_questions=tuple(self.questions)))
@@ -240,15 +240,15 @@ class FakeSession:
         if name not in actions:
             return Submitted(kind="returned", reason=f"There is no command /{name}.")
         actions[name]()
-        assert self.face is not None
-        self.face.refresh()
+        assert self.ui is not None
+        self.ui.refresh()
         return Submitted(kind="taken")
 
     def _follow(self) -> None:
         self.run = self.last_run
-        assert self.face is not None
-        # The face goes on asking of a run the desk has left.
-        assert self.face.follow(lambda: self.run or self.last_run)
+        assert self.ui is not None
+        # The UI goes on asking of a run the session has left.
+        assert self.ui.follow(lambda: self.run or self.last_run)
 
     def _move(self, state: str) -> None:
         run = self.last_run
@@ -264,15 +264,15 @@ class FakeSession:
         self.tell(e.RunFinished())
 
     def _turn(self) -> None:
-        assert self.face is not None
-        self.face.turned_to("r1", self.questions)
+        assert self.ui is not None
+        self.ui.turned_to("r1", self.questions)
 
     def _two(self) -> None:
         self.ask(asked(1, "First?"))
         self.ask(asked(2, "Second?"))
 
     def _boom(self) -> None:
-        raise ValueError("boom in the desk")
+        raise ValueError("boom in the session")
 
     def _soon(self, action: Callable[[], object], word: str) -> None:
         """Act once a file of that name is there, so that a test says when."""
@@ -339,7 +339,7 @@ class FakeSession:
     async def own_command(
         self, command: str, *, stop: asyncio.Event, hears: Callable[[tuple[str, ...], str], None]
     ) -> OwnCommandEnded:
-        """Run a command as the real desk does."""
+        """Run a command as the real session does."""
         return await run_own_command(command, Path.cwd(), stop=stop, hears=hears)
 
     def next_permission_mode(self) -> str:
@@ -350,7 +350,7 @@ class FakeSession:
         return f"{self.permission}: from the next call on"
 
     def completions(self, before: str) -> tuple[tuple[str, str], ...]:
-        """Return the commands that begin like that; a desk with a bug in it for `/crash`."""
+        """Return the commands that begin like that; a session with a bug in it for `/crash`."""
         if before == "/crash":
             raise ValueError("a bug in completions")
         words = (("/help", "what there is"), ("/hello", "greet"), ("/workflow", "start one"))
@@ -367,8 +367,8 @@ class FakeSession:
     async def go_back(self, turn: Turn) -> None:
         """Say to where, and hand the words back."""
         self.note(f"back to {turn.at}")
-        assert self.face is not None
-        self.face.hand(turn.words)
+        assert self.ui is not None
+        self.ui.hand(turn.words)
 
     async def take_back(self) -> str | None:
         """Take the newest of them back."""
@@ -429,14 +429,14 @@ def _wait_for_file(name: str) -> None:
         time.sleep(0.005)
 
 
-def _check(desk: FakeSession) -> Console:
-    return desk
+def _check(session: FakeSession) -> Console:
+    return session
 
 
 async def _main(folder: str, fresh_s: float) -> int:
     from midstream.tui.interface import ConsoleInterface
 
-    face = ConsoleInterface(
+    ui = ConsoleInterface(
         history_folder=Path(folder) if folder else None,
         fresh_s=fresh_s,
         leave_s=float(os.environ.get("LEAVE_S", "60")),
@@ -445,15 +445,15 @@ async def _main(folder: str, fresh_s: float) -> int:
         away_s=0.0,
         editing="vi" if os.environ.get("EDITING") == "vi" else "emacs",
     )
-    desk = FakeSession()
-    desk.face = face
-    face.say("welcome")
-    await face.run(desk)
-    for task in desk.tasks:
+    session = FakeSession()
+    session.ui = ui
+    ui.say("welcome")
+    await ui.run(session)
+    for task in session.tasks:
         task.cancel()
-    face.say(f"left signal={face.signal}")
-    await face.close()
-    return 0 if face.signal is None else 128 + face.signal
+    ui.say(f"left signal={ui.signal}")
+    await ui.close()
+    return 0 if ui.signal is None else 128 + ui.signal
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The console over a fake desk, in a real terminal."""
+"""The console over a fake session, in a real terminal."""
 
 import sys
 from collections.abc import Iterator

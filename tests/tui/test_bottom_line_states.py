@@ -207,13 +207,13 @@ def test_the_bottom_line_is_true_in_every_state(
 ) -> None:
     drawn = frozenset(question.id for question in questions)
     focus = questions[0].id if questions else ""
-    desk = FakeSession()
-    desk.questions = [*questions]
+    session = FakeSession()
+    session.questions = [*questions]
     screen = Screen(
         status=status,
         questions=questions,
         focus=focus,
-        route=lambda text, seen: desk.route(text, seen=seen, focused=focus),
+        route=lambda text, seen: session.route(text, seen=seen, focused=focus),
         above=[],
         drawn=drawn,
         width=100,

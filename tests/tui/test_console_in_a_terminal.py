@@ -258,10 +258,10 @@ def test_a_closed_terminal_ends_the_console(screen: Screen) -> None:
     assert screen.hang_up() in (0, 128 + signal.SIGHUP)
 
 
-def test_an_error_of_the_desk_is_shown_and_the_line_comes_back(screen: Screen) -> None:
+def test_an_error_of_the_session_is_shown_and_the_line_comes_back(screen: Screen) -> None:
     screen.type("/boom" + ENTER)
 
-    screen.wait_for("ValueError: boom in the desk")
+    screen.wait_for("ValueError: boom in the session")
     screen.wait_until(lambda s: editor_line(s) == "› /boom")
 
 

@@ -8,7 +8,7 @@ from midstream.tui.editor import Editor, Pastes
 from midstream.tui.line_history import LineHistory, history_in
 
 
-class Desk:
+class Typed:
     """What is on the screen."""
 
     def __init__(self, history: History | None = None) -> None:
@@ -21,29 +21,29 @@ class Desk:
 
 
 def test_a_line_belongs_to_the_moment_of_its_first_key() -> None:
-    desk = Desk()
-    desk.editor.buffer.insert_text("u")
-    desk.on_screen = frozenset({"q1"})
-    desk.editor.buffer.insert_text("se tabs")
+    session = Typed()
+    session.editor.buffer.insert_text("u")
+    session.on_screen = frozenset({"q1"})
+    session.editor.buffer.insert_text("se tabs")
 
-    assert desk.editor.take().seen == frozenset()
+    assert session.editor.take().seen == frozenset()
 
-    desk.editor.buffer.insert_text("red")
-    assert desk.editor.take().seen == {"q1"}
+    session.editor.buffer.insert_text("red")
+    assert session.editor.take().seen == {"q1"}
 
 
 def test_emptying_the_line_begins_a_new_one() -> None:
-    desk = Desk()
-    desk.editor.buffer.insert_text("u")
-    desk.editor.backspace()
-    desk.on_screen = frozenset({"q1"})
-    desk.editor.buffer.insert_text("red")
+    session = Typed()
+    session.editor.buffer.insert_text("u")
+    session.editor.backspace()
+    session.on_screen = frozenset({"q1"})
+    session.editor.buffer.insert_text("red")
 
-    assert desk.editor.take().seen == {"q1"}
+    assert session.editor.take().seen == {"q1"}
 
 
 def test_a_line_that_comes_back_never_clobbers_newer_text() -> None:
-    editor = Desk().editor
+    editor = Typed().editor
     editor.buffer.insert_text("older")
     older = editor.take()
     editor.buffer.insert_text("newer")
@@ -57,7 +57,7 @@ def test_a_line_that_comes_back_never_clobbers_newer_text() -> None:
 
 
 def test_completion_adds_what_is_certain() -> None:
-    editor = Desk().editor
+    editor = Typed().editor
     editor.buffer.insert_text("say:h")
     editor.complete()
 
@@ -65,7 +65,7 @@ def test_completion_adds_what_is_certain() -> None:
 
 
 def test_a_long_paste_is_a_label_until_it_is_sent() -> None:
-    editor = Desk().editor
+    editor = Typed().editor
     editor.buffer.insert_text("see: ")
     editor.paste("x\r\n" * 50)
     shown = editor.buffer.text
@@ -84,7 +84,7 @@ def test_a_label_typed_by_hand_stands_for_nothing() -> None:
 
 
 def test_a_lone_surrogate_in_a_paste_is_replaced() -> None:
-    editor = Desk().editor
+    editor = Typed().editor
     editor.paste("a\ud800b")
 
     assert editor.take().text == "a\ufffdb"
@@ -93,7 +93,7 @@ def test_a_lone_surrogate_in_a_paste_is_replaced() -> None:
 def test_what_an_earlier_session_folded_comes_back_whole_or_says_what_is_gone(
     tmp_path: Path,
 ) -> None:
-    first = Desk(history_in(tmp_path, print)).editor
+    first = Typed(history_in(tmp_path, print)).editor
     first.paste("x\n" * 100)
     first.buffer.insert_text("in short")
     first.clear()

@@ -150,7 +150,7 @@ def test_a_picture_depends_on_where_the_run_is_and_on_nothing_else() -> None:
 
 
 class Working(FakeSession):
-    """A desk with so many at work."""
+    """A session with so many at work."""
 
     def __init__(self, lanes: int) -> None:
         super().__init__()
@@ -167,12 +167,12 @@ class Working(FakeSession):
 
 def spare(lanes: int, *, kept: int, height: int = 24, cards: bool = False) -> tuple[int, int]:
     """Return the rows left for a graph, and those of agents, where one of them says a lot."""
-    desk, live = Working(lanes), LiveText()
+    session, live = Working(lanes), LiveText()
     if cards:
-        desk.questions.append(asked(1, "Which?", choices=("red", "blue")))
+        session.questions.append(asked(1, "Which?", choices=("red", "blue")))
     live.add_words("r1", "ada", "word\n" * 40)
     screen = look(
-        desk,
+        session,
         Dialog(answering=Answering(fresh_s=0.0)),
         live=live,
         renderer=EventRenderer(with_cards=True),

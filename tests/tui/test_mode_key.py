@@ -13,7 +13,7 @@ SHIFT_TAB = "\x1b[Z"
 
 @pytest.fixture(params=[40, 80, 200])
 def screen(request: pytest.FixtureRequest) -> Iterator[Screen]:
-    """A console over a desk without runs, 0.4 s after which keys may decide."""
+    """A console over a session without runs, 0.4 s after which keys may decide."""
     spawned = Screen.spawn([sys.executable, PROGRAM, "", "0"], {}, cols=request.param, rows=24)
     with spawned:
         spawned.wait_for("chat ")

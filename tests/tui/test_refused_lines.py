@@ -10,7 +10,7 @@ LEFT, RIGHT = "\x1b[D", "\x1b[C"
 
 
 def refused(screen: Screen, line: str) -> None:
-    """Send a line the desk does not know, and wait until it is in the editor again."""
+    """Send a line the session does not know, and wait until it is in the editor again."""
     screen.type(line + ENTER)
     screen.wait_for("There is no command")
     screen.wait_until(lambda s: editor_line(s) == f"› {line}")

@@ -1,4 +1,4 @@
-"""What handlers, tools and libraries print is told through the face, from whatever thread."""
+"""What handlers, tools and libraries print is told through the UI, from whatever thread."""
 
 import asyncio
 import os
@@ -23,16 +23,16 @@ class Heard:
 
 
 async def test_lines_printed_are_told_whole_and_in_order() -> None:
-    face: Any = Heard()
+    ui: Any = Heard()
     before = sys.stdout
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(face):
+        with redirected(ui):
             print("one")
             print("two", end="")
             print(" halves\nand a rest", end="")
             print("trouble", file=sys.stderr)
             await asyncio.sleep(0)
-    assert face.said == [
+    assert ui.said == [
         ("info", "one"),
         ("info", "two halves"),
         ("note", "trouble"),
@@ -42,23 +42,23 @@ async def test_lines_printed_are_told_whole_and_in_order() -> None:
 
 
 async def test_a_thread_may_print() -> None:
-    face: Any = Heard()
+    ui: Any = Heard()
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(face):
+        with redirected(ui):
             thread = threading.Thread(target=lambda: print("from afar"))
             thread.start()
             await asyncio.to_thread(thread.join)
             await asyncio.sleep(0)
-    assert face.said == [("info", "from afar")]
+    assert ui.said == [("info", "from afar")]
 
 
 async def test_a_line_without_an_end_is_told_all_the_same() -> None:
-    face: Any = Heard()
+    ui: Any = Heard()
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(face):
+        with redirected(ui):
             print("x" * (MAX_LINE + 1), end="")
             await asyncio.sleep(0)
-            assert face.said == [("info", "x" * (MAX_LINE + 1))]
+            assert ui.said == [("info", "x" * (MAX_LINE + 1))]
 
 
 async def test_last_words_are_told_however_long_that_takes_and_nothing_holds_it_up(
@@ -75,14 +75,14 @@ async def test_last_words_are_told_however_long_that_takes_and_nothing_holds_it_
         def rest(self) -> str:
             return ""
 
-    face: Any = Heard()
+    ui: Any = Heard()
     monkeypatch.setattr(stdio_capture, "own_redactor", Slow)
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(face):
+        with redirected(ui):
             left_behind = await asyncio.create_subprocess_exec("sleep", "3600")
             os.write(1, b"the last words\n")
             os.write(2, b"and a rest")
         await asyncio.sleep(0)
         left_behind.kill()
         await left_behind.wait()
-    assert face.said == [("info", "the last words"), ("info", "and a rest")]
+    assert ui.said == [("info", "the last words"), ("info", "and a rest")]

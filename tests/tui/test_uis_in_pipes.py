@@ -1,4 +1,4 @@
-"""The plain and the JSON face: lines as they come in, lines that can be parsed going out."""
+"""The plain and the JSON UI: lines as they come in, lines that can be parsed going out."""
 
 import asyncio
 import json
@@ -20,24 +20,24 @@ from midstream.tui.plain_lines import PlainUI
 
 
 class Pipes:
-    """Stdin and stdout of a face, with the other ends here."""
+    """Stdin and stdout of a UI, with the other ends here."""
 
     def __init__(self) -> None:
         self.stdin, self.keys = os.pipe()
         self.screen, self.stdout = os.pipe()
         os.set_blocking(self.screen, False)
-        self.desk = FakeSession()
+        self.session = FakeSession()
         self.read = b""
 
     def plain(self) -> PlainUI:
-        face = PlainUI(stdin=self.stdin, stdout=self.stdout)
-        self.desk.face = face
-        return face
+        ui = PlainUI(stdin=self.stdin, stdout=self.stdout)
+        self.session.ui = ui
+        return ui
 
     def json(self) -> JsonUI:
-        face = JsonUI(stdin=self.stdin, stdout=self.stdout)
-        self.desk.face = face
-        return face
+        ui = JsonUI(stdin=self.stdin, stdout=self.stdout)
+        self.session.ui = ui
+        return ui
 
     def type(self, text: str) -> None:
         os.write(self.keys, text.encode())
@@ -67,24 +67,24 @@ async def pipes() -> AsyncIterator[Pipes]:
     made.close()
 
 
-async def played(pipes: Pipes, face: PlainUI | JsonUI, text: str) -> str:
-    """Return what a face wrote for an input that ends."""
+async def played(pipes: Pipes, ui: PlainUI | JsonUI, text: str) -> str:
+    """Return what a UI wrote for an input that ends."""
     pipes.type(text)
     pipes.end_input()
     async with asyncio.timeout(DEADLINE_S):
-        await face.run(pipes.desk)
-        await face.close()
+        await ui.run(pipes.session)
+        await ui.close()
     return pipes.out()
 
 
-def both_are_faces(plain: PlainUI, lines: JsonUI) -> tuple[UI, UI]:
+def both_are_uis(plain: PlainUI, lines: JsonUI) -> tuple[UI, UI]:
     return plain, lines
 
 
-async def test_lines_reach_the_desk_in_order_and_the_end_of_input_returns(pipes: Pipes) -> None:
+async def test_lines_reach_the_session_in_order_and_the_end_of_input_returns(pipes: Pipes) -> None:
     out = await played(pipes, pipes.plain(), "one\n\ntwo\r\nlast without newline")
 
-    assert [call.split(" question")[0] for call in pipes.desk.calls] == [
+    assert [call.split(" question")[0] for call in pipes.session.calls] == [
         "got 'one'",
         "got 'two'",
         "got 'last without newline'",
@@ -93,41 +93,41 @@ async def test_lines_reach_the_desk_in_order_and_the_end_of_input_returns(pipes:
 
 
 async def test_a_piped_line_answers_the_question_that_was_printed_before_it(pipes: Pipes) -> None:
-    face = pipes.plain()
-    pipes.desk.ask(asked(1, "Which colour?", choices=("red", "blue")))
+    ui = pipes.plain()
+    pipes.session.ask(asked(1, "Which colour?", choices=("red", "blue")))
 
-    out = await played(pipes, face, "red\n")
+    out = await played(pipes, ui, "red\n")
 
     assert out.startswith("? #1 ada asks\n│ Which colour?\n│ 1 red\n│ 2 blue\n› red\n")
-    assert "seen=['q1']" in pipes.desk.calls[0]
+    assert "seen=['q1']" in pipes.session.calls[0]
 
 
 async def test_an_unclear_line_is_named_and_not_guessed_about(pipes: Pipes) -> None:
-    face = pipes.plain()
+    ui = pipes.plain()
 
     async def unclear(line: str, **_: Any) -> Submitted:
         return Submitted(kind="unclear", question="q1")
 
-    pipes.desk.submit = unclear  # type: ignore[method-assign]
-    out = await played(pipes, face, "red\n")
+    pipes.session.submit = unclear  # type: ignore[method-assign]
+    out = await played(pipes, ui, "red\n")
 
     assert "! Not delivered: red\n" in out
 
 
-async def test_the_desk_may_end_it_and_later_lines_are_left(pipes: Pipes) -> None:
+async def test_the_session_may_end_it_and_later_lines_are_left(pipes: Pipes) -> None:
     await played(pipes, pipes.plain(), "/exit\nnever\n")
 
-    assert pipes.desk.calls == []
+    assert pipes.session.calls == []
 
 
-async def test_an_error_of_the_desk_costs_one_line(pipes: Pipes) -> None:
+async def test_an_error_of_the_session_costs_one_line(pipes: Pipes) -> None:
     out = await played(pipes, pipes.plain(), "/boom\nnext\n")
 
-    assert "ValueError: boom in the desk" in out
+    assert "ValueError: boom in the session" in out
     assert "got 'next'" in out
 
 
-async def test_a_plain_face_sanitizes_and_prints_no_colour(pipes: Pipes) -> None:
+async def test_a_plain_ui_sanitizes_and_prints_no_colour(pipes: Pipes) -> None:
     out = await played(pipes, pipes.plain(), "/hostile\n/md\n/tool\n")
 
     assert "\x1b" not in out
@@ -137,23 +137,23 @@ async def test_a_plain_face_sanitizes_and_prints_no_colour(pipes: Pipes) -> None
 
 
 async def test_streaming_words_are_not_printed_twice(pipes: Pipes) -> None:
-    face = pipes.plain()
+    ui = pipes.plain()
     for event in (TextDelta(agent="ada", text="He"), AgentResponded(agent="ada", text="Hello")):
-        face.show(Envelope(run="r1", at=0.0, event=event))
+        ui.show(Envelope(run="r1", at=0.0, event=event))
 
-    assert await played(pipes, face, "") == "▌ ada\nHello\n"
+    assert await played(pipes, ui, "") == "▌ ada\nHello\n"
 
 
 async def test_an_interruption_is_summed_up_in_a_pipe_as_well(pipes: Pipes) -> None:
-    face = pipes.plain()
+    ui = pipes.plain()
     for event in (
         ToolCalled(call_id="c1", name="search", arguments={}, agent="ada"),
         Interrupted(epoch=1, text="no", agent="ada"),
         ToolReturned(call_id="c1", name="search", outcome="stopped", result=""),
     ):
-        face.show(Envelope(run="r1", at=0.0, event=event, seq=1))
+        ui.show(Envelope(run="r1", at=0.0, event=event, seq=1))
 
-    assert await played(pipes, face, "") == "⏹ interrupted · stopped: search\n"
+    assert await played(pipes, ui, "") == "⏹ interrupted · stopped: search\n"
 
 
 async def test_json_lines_are_ascii_objects_with_the_events_own_fields(pipes: Pipes) -> None:
@@ -174,11 +174,11 @@ async def test_json_lines_are_ascii_objects_with_the_events_own_fields(pipes: Pi
 
 
 async def test_json_has_no_nan_and_the_stream_stays_readable(pipes: Pipes) -> None:
-    face = pipes.json()
+    ui = pipes.json()
     event = HandlerRan(state="s", handler="h", slot="pre_handler", changed={"x": float("nan")})
-    face.show(Envelope(run="r1", at=0.0, event=event, seq=1))
+    ui.show(Envelope(run="r1", at=0.0, event=event, seq=1))
 
-    out = await played(pipes, face, "")
+    out = await played(pipes, ui, "")
 
     assert json.loads(out)["kind"] == "error"
 
@@ -188,14 +188,14 @@ def test_lone_surrogates_become_replacement_characters_in_json() -> None:
 
 
 async def test_a_broken_pipe_ends_quietly(pipes: Pipes) -> None:
-    face = pipes.plain()
+    ui = pipes.plain()
     os.close(pipes.screen)
     pipes.screen = -1
     pipes.type("one\n")
 
     async with asyncio.timeout(DEADLINE_S):
-        await face.run(pipes.desk)
-        await face.close()
+        await ui.run(pipes.session)
+        await ui.close()
 
 
 async def test_a_reader_that_does_not_read_holds_up_nobody(pipes: Pipes) -> None:

@@ -194,7 +194,7 @@ class _Told:
 def as_seen(line: str) -> str:
     """Return a line as a terminal ends up showing it, where it was written over, without its colours.
 
-    Sequences that move the cursor elsewhere stay, for the face to show as signs.
+    Sequences that move the cursor elsewhere stay, for the UI to show as signs.
     """
     line = line.rstrip("\r").rpartition("\r")[2]
     line = _COLOURS.sub("", line)

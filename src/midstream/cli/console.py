@@ -69,7 +69,7 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
 
     # A descriptor of its own: what others write to stdout meanwhile is told, not drawn over it.
     own = os.fdopen(os.dup(STDOUT), "w", encoding="utf-8")
-    face = ConsoleInterface(
+    ui = ConsoleInterface(
         history_folder=config.state_dir,
         colour=not os.environ.get("NO_COLOR"),
         stdout=own,
@@ -77,10 +77,10 @@ async def _in_terminal(config: ConfigManager, options: Options) -> int:
         editing=config.editing,
         folder=config.workspace,
     )
-    async with _opened(config, options, face, is_paced=True) as app:
-        await face.run(app)
-    if face.signal is not None:
-        raise Signalled(face.signal)
+    async with _opened(config, options, ui, is_paced=True) as app:
+        await ui.run(app)
+    if ui.signal is not None:
+        raise Signalled(ui.signal)
     return FINISHED
 
 
@@ -88,22 +88,22 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
     """Take lines until they end and every run has come to rest; say where each stands."""
     from midstream.tui.jsonlines import line_ui
 
-    face = line_ui(STDOUT, is_json=options.is_json)
-    async with _opened(config, options, face) as app:
-        await face.run(app)
-        if face.lost is None and not app.session.is_leaving:
+    ui = line_ui(STDOUT, is_json=options.is_json)
+    async with _opened(config, options, ui) as app:
+        await ui.run(app)
+        if ui.lost is None and not app.session.is_leaving:
             await app.settled()
             for line in app.standing():
-                face.say(line)
+                ui.say(line)
         has_failed = app.failed()
-    if face.lost is not None:
-        raise OutputLost(face.lost)
+    if ui.lost is not None:
+        raise OutputLost(ui.lost)
     return FAILED if has_failed else FINISHED
 
 
 @contextlib.asynccontextmanager
 async def _opened(
-    config: ConfigManager, options: Options, face: UI, *, is_paced: bool = False
+    config: ConfigManager, options: Options, ui: UI, *, is_paced: bool = False
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
@@ -111,7 +111,7 @@ async def _opened(
 
     app = AICoderConsole(
         config,
-        face,
+        ui,
         allowed=options.allowed,
         goes_on=_goes_on(options),
         is_attended=is_terminal(STDIN),
@@ -120,7 +120,7 @@ async def _opened(
     )
     loaded: list[Parts] = []
     try:
-        with redirected(face):
+        with redirected(ui):
             async with asyncio.TaskGroup() as group:
                 loading = group.create_task(_equip(app, config, options, loaded, is_paced=is_paced))
                 loading.add_done_callback(lambda _: settle_memory())
@@ -128,7 +128,7 @@ async def _opened(
                 loading.cancel()
     finally:
         await app.close()
-        await face.close()
+        await ui.close()
         for each in loaded:
             await each.client.aclose()
             if each.mcp is not None:

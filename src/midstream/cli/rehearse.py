@@ -140,18 +140,18 @@ async def _ran(
     from midstream.cli.headless import Given, loaded, play, unanswered
     from midstream.tui.jsonlines import line_ui
 
-    face = line_ui(STDERR, is_json=options.is_json)
+    ui = line_ui(STDERR, is_json=options.is_json)
     facts: list[Envelope] = []
 
     def hear(envelope: Envelope) -> None:
-        face.show(envelope)
+        ui.show(envelope)
         if envelope.seq is not None:
             facts.append(envelope)
 
     try:
         async with loaded(config, options) as made:
             for notice in made.notices:
-                face.say(notice, kind="note")
+                ui.say(notice, kind="note")
             made.engine.listen(hear)
             given = Given(answers=tuple(answers), allowed=options.allowed)
             run: Run = await play(
@@ -159,7 +159,7 @@ async def _ran(
             )
             words = unanswered(run)
     finally:
-        await face.close()
+        await ui.close()
     return facts, words
 
 

@@ -155,7 +155,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     from midstream.tui.jsonlines import line_ui
     from midstream.tui.stdio_capture import redirected
 
-    face = line_ui(STDERR, is_json=options.is_json)
+    ui = line_ui(STDERR, is_json=options.is_json)
     told: set[str] = set()
     made: Parts | None = None
 
@@ -164,44 +164,44 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
         for notice in notices:
             if notice not in told:
                 told.add(notice)
-                face.say(notice, kind="note")
+                ui.say(notice, kind="note")
 
     try:
-        with redirected(face):
+        with redirected(ui):
             async with loaded(config, options) as made:
                 tell((*config.notices, *made.notices))
                 if made.permissions.mode == "auto":
                     await in_thread(partial(made.sandbox.unfit, options.workspace))
                     tell(list(filter(None, [without_sandbox(made.permissions)])))
-                made.engine.listen(partial(_hear, made, face, lambda: tell(config.notices)))
+                made.engine.listen(partial(_hear, made, ui, lambda: tell(config.notices)))
                 try:
-                    run = await _shown(made, work, face, options)
+                    run = await _shown(made, work, ui, options)
                 finally:
                     tell(config.notices)
                 if (words := unanswered(run) or unapproved(run)) is not None:
-                    face.say(words, kind="error")
+                    ui.say(words, kind="error")
     finally:
         if made is not None and made.store.is_lasting:
             for words in filter(None, (_left_words(each.run) for each in made.engine.machines())):
-                face.say(words, kind="note")
-        await face.close()
-    if options.is_json and face.lost is not None:
-        raise OutputLost(face.lost)
+                ui.say(words, kind="note")
+        await ui.close()
+    if options.is_json and ui.lost is not None:
+        raise OutputLost(ui.lost)
     return run
 
 
 def _hear(
-    made: Parts, face: "JsonUI | PlainUI", tell: Callable[[], None], envelope: Envelope
+    made: Parts, ui: "JsonUI | PlainUI", tell: Callable[[], None], envelope: Envelope
 ) -> None:
     if isinstance(envelope.event, e.RunStarted):
         tell()
     elif isinstance(envelope.event, e.RunRecovered):
         taken_up = made.engine.machine(envelope.run)
         if taken_up is not None:
-            face.recall(taken_up.run)
+            ui.recall(taken_up.run)
 
 
-async def _shown(made: Parts, work: Work, face: "JsonUI | PlainUI", options: Options) -> "Run":
+async def _shown(made: Parts, work: Work, ui: "JsonUI | PlainUI", options: Options) -> "Run":
     """Return the run of the work, its events shown. It ends when nobody can read them any more.
 
     Raises:
@@ -219,22 +219,22 @@ async def _shown(made: Parts, work: Work, face: "JsonUI | PlainUI", options: Opt
             lost.append(envelope.event)
             working.cancel()
         if options.is_json:
-            face.show(envelope)
+            ui.show(envelope)
         elif not (lost or _is_output(made, envelope)):
-            face.show(envelope)
+            ui.show(envelope)
             if isinstance(envelope.event, e.AnswerRefused):
-                face.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
+                ui.say(f"The answer was refused: {envelope.event.reason}", kind="warning")
 
-    if isinstance(face, JsonUI):
-        face.when_lost(partial(call_soon, asyncio.get_running_loop(), working.cancel))
+    if isinstance(ui, JsonUI):
+        ui.when_lost(partial(call_soon, asyncio.get_running_loop(), working.cancel))
     made.engine.listen(show)
     try:
         return await working
     except asyncio.CancelledError:
         if lost:
             raise WorldTrouble(lost[0].error, hint=await _rescued(made)) from None
-        if options.is_json and face.lost is not None:
-            raise OutputLost(face.lost) from None
+        if options.is_json and ui.lost is not None:
+            raise OutputLost(ui.lost) from None
         raise
 
 

@@ -18,7 +18,7 @@ def changes(pinned: Definition, now: Definition) -> tuple[str, ...]:
     ]
     if pinned.script != now.script:
         found.append(_script_change(pinned.script, now.script))
-    if not found and not pinned.found_as and pinned.digest != now.digest:
+    if not (found or pinned.found_as or now.found_as) and pinned.digest != now.digest:
         found.append("its functions changed")  # of one built in code the digest covers their text
     return tuple(found)
 

@@ -331,7 +331,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(Protocol):
-    """A run under way, as faces and commands use it."""
+    """A run under way, as UIs and commands use it."""
 
     @property
     def run(self) -> Run:

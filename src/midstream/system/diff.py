@@ -59,7 +59,7 @@ def _unseen(lines: list[str]) -> str:
 
 
 def _seen(line: str) -> str:
-    # A face shows a carriage return as a sign, and so where blanks before it end.
+    # A UI shows a carriage return as a sign, and so where blanks before it end.
     return line if line.endswith("\r") else line.rstrip()
 
 

@@ -1,6 +1,6 @@
 """The process midstream runs in: its standard streams as they may be, its signals, its secrets.
 
-What is written to stdout and stderr outside a face goes through `write_out` and `write_error`, and
+What is written to stdout and stderr outside a UI goes through `write_out` and `write_error`, and
 nothing else in the house writes there: no control of a foreign text reaches a terminal, and no key
 of ours anybody.
 """
@@ -113,7 +113,7 @@ def favour_the_loop() -> None:
 def columns() -> int:
     """Return how wide the person's terminal is; 80 where there is none and COLUMNS is not set.
 
-    While a face has the terminal, stdout leads to it, and only stdin still knows.
+    While a UI has the terminal, stdout leads to it, and only stdin still knows.
     """
     for number in (STDIN, STDOUT):
         with contextlib.suppress(OSError):

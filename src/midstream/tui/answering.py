@@ -16,7 +16,7 @@ from midstream.tui.form import Form, form_of
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer a person has made: `text` for the desk, `echo` for the screen."""
+    """An answer a person has made: `text` for the session, `echo` for the screen."""
 
     question: str
     text: str

@@ -29,7 +29,7 @@ def may_decide(at: Prompt, *, alone: bool) -> bool:
     return (
         alone
         and at.editor.is_empty
-        and at.dialog.may_decide(at.desk.open_questions(), now=now(), fresh_s=at.fresh_s)
+        and at.dialog.may_decide(at.session.open_questions(), now=now(), fresh_s=at.fresh_s)
     )
 
 
@@ -38,7 +38,7 @@ def decide(at: Prompt, key: str) -> None:
     at.dialog.leave_offered = False
     question = at.dialog.decidable[0]
     if key == "e":
-        questions = at.desk.open_questions()
+        questions = at.session.open_questions()
         command = next((q.command for q in questions if q.id == question), "")
         if command:
             at.dialog.editing = question
@@ -56,7 +56,7 @@ def is_marked(at: Prompt) -> bool:
 
 def arrow(at: Prompt, step: int, *, alone: bool) -> None:
     """Mark the choice after (1) or before (-1) the marked one; one key of several unmarks it."""
-    approval = at.dialog.approval(at.desk.open_questions())
+    approval = at.dialog.approval(at.session.open_questions())
     if alone and approval is not None:
         at.dialog.move_mark(approval, approval_choices(approval), step)
     else:
@@ -124,8 +124,8 @@ def _run_instead(at: Prompt) -> None:
 
 
 def _is_open(at: Prompt, question: str) -> bool:
-    return any(open.id == question for open in at.desk.open_questions())
+    return any(open.id == question for open in at.session.open_questions())
 
 
 def _approve(at: Prompt, question: str, decision: Decision) -> None:
-    at.under_way.begin_guarded(at.desk.approve(question, decision))
+    at.under_way.begin_guarded(at.session.approve(question, decision))

@@ -61,7 +61,7 @@ def next_question(at: Prompt) -> None:
 def _asked(at: Prompt) -> Question | None:
     """Return the marked question, if its list or form may have keys now."""
     is_taken = at.dialog.noting or at.dialog.editing or at.dialog.unclear is not None
-    return None if is_taken else at.dialog.asked(at.desk.open_questions())
+    return None if is_taken else at.dialog.asked(at.session.open_questions())
 
 
 def enter_marked(at: Prompt, *, alone: bool, quiet: bool) -> bool:
@@ -147,7 +147,7 @@ def leave_card(at: Prompt) -> bool:
 def takes_offer(at: Prompt) -> bool:
     """Return whether Enter on an empty line takes the output that the person's own command left."""
     is_free = at.editor.is_empty and not at.dialog.is_open
-    approval = at.dialog.approval(at.desk.open_questions())
+    approval = at.dialog.approval(at.session.open_questions())
     return at.own.has_offer and is_free and not (is_marked(at) or at.dialog.marked(approval))
 
 
@@ -211,7 +211,7 @@ def go_back(at: Prompt) -> None:
 
 
 async def _open_turns(at: Prompt) -> None:
-    turns = await at.desk.turns()
+    turns = await at.session.turns()
     if not turns:
         words = "There is nothing to go back to: no turn began with a line of yours."
         at.scrollback.say(words, kind="note")
@@ -231,7 +231,7 @@ def enter_turns(at: Prompt, *, alone: bool) -> bool:
         if shown.number:
             at.editor.replace("")
         at.dialog.turns = None
-        at.under_way.begin_guarded(at.desk.go_back(shown.marked))
+        at.under_way.begin_guarded(at.session.go_back(shown.marked))
     return True
 
 

@@ -71,7 +71,7 @@ class Words(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Give what the desk knows at once; files are not among it."""
+        """Give what the session knows at once; files are not among it."""
         before = document.text_before_cursor
         for whole, description in self._completions(before):
             yield _completion(whole, description, len(before) - _begin_of_word(before))
@@ -79,7 +79,7 @@ class Words(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Give what the desk knows, then files, or what a command asks for. Of a shell command files
+        """Give what the session knows, then files, or what a command asks for. Of a shell command files
         alone, and if asked for.
         """
         given: set[str] = set()

@@ -1,4 +1,4 @@
-"""Lines on their way to the desk: delivered, answered, brought back, taken back.
+"""Lines on their way to the session: delivered, answered, brought back, taken back.
 
 Typed text is never lost. A line without effect comes back into the editor, or, when something newer
 stands there, waits for the Up key.
@@ -46,11 +46,11 @@ class Undelivered:
 
 
 class Delivery:
-    """Hands lines to the desk, and takes back what has no effect."""
+    """Hands lines to the session, and takes back what has no effect."""
 
     def __init__(
         self,
-        desk: Console,
+        session: Console,
         dialog: Dialog,
         editor: Editor,
         *,
@@ -59,7 +59,7 @@ class Delivery:
         leave: Callable[[], None],
     ) -> None:
         """Make one. `leave` is what a line that says so does."""
-        self._desk = desk
+        self._session = session
         self._dialog = dialog
         self._editor = editor
         self._scrollback = scrollback
@@ -70,7 +70,7 @@ class Delivery:
 
     def route(self, line: Typed, *, answers: str = "", is_new: bool = False) -> Route | None:
         """Return whom a line is for, by what was on the screen when it was begun; see `Console.route`."""
-        return self._desk.route(
+        return self._session.route(
             words_of(line.text),
             seen=line.seen,
             focused=self._dialog.focus,
@@ -95,7 +95,7 @@ class Delivery:
             self._scrollback.redraw()
             return
         # A line that interrupts is echoed when it has: it stands behind what it cuts off.
-        waits = isinstance(to, Destination) and policy is None and self._desk.interrupts(to)
+        waits = isinstance(to, Destination) and policy is None and self._session.interrupts(to)
         if not waits and not is_echoed:
             self.echo(line)
             is_echoed = True
@@ -118,9 +118,9 @@ class Delivery:
     ) -> None:
         try:
             if to is None:
-                result = await self._desk.submit(line.text, seen=line.seen)
+                result = await self._session.submit(line.text, seen=line.seen)
             else:
-                result = await self._desk.send(to, seen=line.seen, policy=policy)
+                result = await self._session.send(to, seen=line.seen, policy=policy)
         except asyncio.CancelledError:
             self._scrollback.say(f"Not delivered, you left first: {line.shown}", kind="warning")
             raise
@@ -144,10 +144,10 @@ class Delivery:
         self._scrollback.add([*typed(answer.echo if line is None else line.shown)])
         seen = frozenset({answer.question})
         text = f"/{answer.text}" if answer.text.startswith("/") else answer.text
-        to = self._desk.route(text, seen=seen, answers=answer.question)
+        to = self._session.route(text, seen=seen, answers=answer.question)
         try:
             if isinstance(to, Destination):
-                result = await self._desk.send(to, seen=seen)
+                result = await self._session.send(to, seen=seen)
             else:
                 reason = to.reason if isinstance(to, Returned) else ""
                 result = Submitted(kind="returned", reason=reason)
@@ -164,7 +164,7 @@ class Delivery:
     @property
     def waits(self) -> bool:
         """Return whether some line was taken and is not delivered yet."""
-        return bool(self._desk.waiting_inputs())
+        return bool(self._session.waiting_inputs())
 
     def take_back(self) -> None:
         """Take the newest line that waits back into the editor, to be changed."""
@@ -196,7 +196,7 @@ class Delivery:
         return self._editor.bring_back(line, unasked=True)
 
     async def _take_back(self) -> None:
-        text = await self._desk.take_back()
+        text = await self._session.take_back()
         if text is None:
             self._scrollback.say("It is on its way already.", kind="note")
         else:
@@ -206,7 +206,7 @@ class Delivery:
                 self._dialog.recalled = self._editor.buffer.text
 
     async def _withdraw(self) -> None:
-        text = await self._desk.take_back()
+        text = await self._session.take_back()
         if text is not None:
             self._editor.offer(text)
             self._scrollback.say(f"Withdrawn: {text}{_BROUGHT_BACK}", kind="note")

@@ -57,7 +57,7 @@ class Editor:
     ) -> None:
         """Make one. `on_screen` returns the ids of the questions drawn now.
 
-        `completions` and `mentions` are those of the desk (`ports.Desk`).
+        `completions` and `mentions` are those of the session (`app.ui.Console`).
         """
         self.returned: list[Typed] = []
         self.is_away = False

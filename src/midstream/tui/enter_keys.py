@@ -1,7 +1,7 @@
 """What Enter and Tab do with the line: whose it is, and when it is delivered.
 
 Enter asks everybody who may have it, one after the other: an unclear line, the list of turns, an
-approval's note, a card, the person's own shell. What nobody has is words for the desk.
+approval's note, a card, the person's own shell. What nobody has is words for the session.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Sending:
 
     def __init__(self, at: Prompt) -> None:
         self._at = at
-        self._desk = at.desk
+        self._session = at.session
         self._dialog = at.dialog
         self._editor = at.editor
         self._own = at.own
@@ -47,7 +47,7 @@ class Sending:
         if card_keys.enter_marked(self._at, alone=alone, quiet=quiet):
             self._scrollback.redraw()
         elif is_own(text):
-            self._own.enter(self._desk, self._under_way.tasks)
+            self._own.enter(self._session, self._under_way.tasks)
         elif text.strip():
             self._own.drop()
             if not self._outlived(text):
@@ -58,8 +58,8 @@ class Sending:
             self._own.join()
         elif not card_keys.enter_empty(self._at, alone=alone):
             self._editor.clear()
-            if alone and quiet and self._desk.status().on_empty:
-                self._under_way.begin_guarded(self._desk.go_on())
+            if alone and quiet and self._session.status().on_empty:
+                self._under_way.begin_guarded(self._session.go_on())
 
     def _outlived(self, text: str) -> bool:
         """Return whether a line stays: its workflow ended since the last one, and somebody else is next.
@@ -69,7 +69,7 @@ class Sending:
         ended, self._dialog.outlived = self._dialog.outlived, ""
         if not ended or is_command(text):
             return False
-        enter = self._desk.status().enter
+        enter = self._session.status().enter
         self._scrollback.say(f"{ended} has ended. Enter now {enter}.", kind="note")
         return True
 
@@ -77,7 +77,7 @@ class Sending:
         """Deliver the line: to the question it answers, or to whom it is for."""
         line = self._answerable(self._editor.take())
         to = self._delivery.route(line)
-        chosen = chosen_by(self._desk.open_questions(), self._dialog, to)
+        chosen = chosen_by(self._session.open_questions(), self._dialog, to)
         if chosen is not None and not chosen[0].choices:
             # What stands for a value in the list, such as "yes", is that value.
             self._delivery.answer(self._dialog.answering.chosen(*chosen), line=line)
@@ -95,7 +95,7 @@ class Sending:
         drawn_at = self._dialog.answering.drawn_at
         early = {
             question.id
-            for question in self._desk.open_questions()
+            for question in self._session.open_questions()
             if (at := drawn_at(question.id)) is not None
             and self._dialog.begun_at - at < self._fresh_s
         }

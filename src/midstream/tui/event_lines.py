@@ -1,4 +1,4 @@
-"""Painting: what happened, as styled lines. Pure; the terminal and the plain face show the same.
+"""Painting: what happened, as styled lines. Pure; the terminal and the plain UI show the same.
 
 Each of our lines begins with a mark. Lines without one belong to the marked line above them, and
 nothing anybody else wrote begins like one (`styled_lines.may_begin`):
@@ -77,7 +77,7 @@ _OUTCOMES: Final[dict[Outcome, tuple[str, str]]] = {
 
 
 class Words(msgspec.Struct, frozen=True):
-    """Text to be shown as markdown, where the face can; else as plain lines.
+    """Text to be shown as markdown, where the UI can; else as plain lines.
 
     `is_verbatim`: it is no markdown, but what a tool returned or a model thought, dim as a whole and
     behind a bar.

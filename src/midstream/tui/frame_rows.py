@@ -1,4 +1,4 @@
-"""What one frame shows: the desk, the editor and the dialog as rows of a given size. No IO."""
+"""What one frame shows: the session, the editor and the dialog as rows of a given size. No IO."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -54,7 +54,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(
-    desk: Console,
+    session: Console,
     dialog: Dialog,
     *,
     live: LiveText,
@@ -73,8 +73,8 @@ def look(
     `kept` rows or a few more are left to a graph by words
     that stream: not by those at work, who keep their lines, nor where there are cards.
     """
-    status = desk.status()
-    questions = desk.open_questions()
+    status = session.status()
+    questions = session.open_questions()
     dialog.keep_to(questions)
     dialog.keep_turns_of(status.run, rests=not status.busy and not questions)
     card_rows, drawn = _cards(questions, dialog, text, width, height)
@@ -97,7 +97,7 @@ def look(
         run=status.run,
         progress=status.progress,
     )
-    waiting = desk.waiting_inputs()
+    waiting = session.waiting_inputs()
     queued = waiting_rows(waiting, width)
     turns = turn_rows(dialog.turns, width=width, height=height) if dialog.turns else []
     above = [*streaming, *queued, *card_rows, *_choice(dialog, questions, width), *turns]
@@ -105,7 +105,7 @@ def look(
         status=status,
         questions=questions,
         focus=dialog.focus,
-        route=lambda text, seen: desk.route(words_of(text), seen=seen, focused=dialog.focus),
+        route=lambda text, seen: session.route(words_of(text), seen=seen, focused=dialog.focus),
         above=above,
         drawn=drawn,
         width=width,

@@ -48,10 +48,10 @@ class Frames:
         """Look up what the next frame shows."""
         at, time = self._at, now()
         width, height = at.display.width(), at.display.height()
-        at.dialog.keep_to(at.desk.open_questions())
+        at.dialog.keep_to(at.session.open_questions())
         card_keys.leave_closed(at)
         screen = look(
-            at.desk,
+            at.session,
             at.dialog,
             live=at.live,
             renderer=at.renderer,
@@ -105,7 +105,7 @@ class Frames:
         if screen is not at.screen or not at.display.has_taken_all:
             return
         drawn = frozenset(id for id in screen.drawn if not at.scrollback.is_on_its_way(id))
-        at.dialog.was_drawn(at.desk.open_questions(), drawn=drawn, now=now())
+        at.dialog.was_drawn(at.session.open_questions(), drawn=drawn, now=now())
 
     def stop(self) -> None:
         """Ask for no more frames."""

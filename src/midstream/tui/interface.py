@@ -5,7 +5,7 @@ small region is drawn again and again: what streams, the open questions, the lin
 the bottom line.
 
 Here the modules of the console meet. What a key does: `keymap` says which and when, `keys` does it, with
-`enter_keys`, `approval_keys` and `card_keys`; all of them act on a `prompt`. How a line gets to the desk
+`enter_keys`, `approval_keys` and `card_keys`; all of them act on a `prompt`. How a line gets to the session
 and back: `delivery`. What a frame shows: `frames` and `frame_rows`; how the terminal is held: `display`.
 The way out: `exit_keys`.
 """
@@ -59,7 +59,7 @@ LEAVE_S: Final = 3.0
 
 
 class ConsoleInterface:
-    """The interactive face. `show`, `say` and `refresh` may be called before, while and after
+    """The interactive UI. `show`, `say` and `refresh` may be called before, while and after
     `run`; what comes before is printed above the first prompt.
     """
 
@@ -95,11 +95,11 @@ class ConsoleInterface:
         """
         self._fresh_s = fresh_s
         self._folder = folder_name(folder)
-        self._desk: Console | None = None
+        self._session: Console | None = None
         self._dialog = Dialog(answering=Answering(fresh_s=fresh_s))
         self._calls = Calls(notifications, away_s=away_s)
         self._display = Display(
-            # Now, not when it is first drawn to: what is printed later may be told through this face.
+            # Now, not when it is first drawn to: what is printed later may be told through this UI.
             stdout or sys.stdout,
             colour=colour,
             editing=editing,
@@ -120,7 +120,9 @@ class ConsoleInterface:
         self.editor = Editor(
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
             on_screen=lambda: self._dialog.begun(now=now()),
-            completions=lambda before: () if self._desk is None else self._desk.completions(before),
+            completions=lambda before: (
+                () if self._session is None else self._session.completions(before)
+            ),
             mentions=self._mentions,
         )
         self.editor.buffer.on_text_changed += lambda buffer: self._dialog.edited(
@@ -213,15 +215,15 @@ class ConsoleInterface:
 
     # --- from the first key to the last -----------------------------------------------------
 
-    async def run(self, desk: Console) -> None:
-        """Read lines and hand them to the desk until the person leaves or the terminal is gone.
+    async def run(self, session: Console) -> None:
+        """Read lines and hand them to the session until the person leaves or the terminal is gone.
 
         SIGTERM, SIGHUP and a closed terminal end it like leaving does (`signal` tells); the
         terminal is then as it was before. Lines under way are waited for, up to two seconds. Until
         `close` no signal ends the process: what runs is put by first.
         """
-        self._desk = desk
-        at = self._at(desk)
+        self._session = session
+        at = self._at(session)
         frames = Frames(at, folder=self._folder)
         self._display.open(
             frames.layout(),
@@ -267,16 +269,16 @@ class ConsoleInterface:
         self._leaving.heed_no_more()
         self._display.close()
 
-    def _at(self, desk: Console) -> Prompt:
-        """Return what the keys act on at a desk."""
+    def _at(self, session: Console) -> Prompt:
+        """Return what the keys act on at a session."""
         return Prompt(
-            desk=desk,
+            session=session,
             dialog=self._dialog,
             editor=self.editor,
             own=self._own,
             outside=self._outside,
             delivery=Delivery(
-                desk,
+                session,
                 self._dialog,
                 self.editor,
                 scrollback=self._scrollback,
@@ -295,8 +297,8 @@ class ConsoleInterface:
         )
 
     async def _mentions(self, mention: str) -> AsyncGenerator[tuple[tuple[str, str], ...], None]:
-        if self._desk is not None:
-            async for pairs in self._desk.mentions(mention):
+        if self._session is not None:
+            async for pairs in self._session.mentions(mention):
                 yield pairs
 
     def _take_draft(self) -> None:
@@ -318,9 +320,9 @@ class ConsoleInterface:
         """
         event = envelope.event
         is_end = isinstance(event, RunFinished | RunFailed | RunStopped | RunTaken)
-        if self._desk is None or not is_end:
+        if self._session is None or not is_end:
             return
-        status = self._desk.status()
+        status = self._session.status()
         mode, _, name = status.mode.partition(":")
         is_expected = isinstance(event, RunFinished) and not status.is_watched
         if status.is_ending or (self.editor.is_empty and is_expected):

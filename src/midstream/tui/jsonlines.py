@@ -91,9 +91,9 @@ class JsonUI:
         """Keep nothing above a prompt: there is none."""
         return False
 
-    async def run(self, desk: Console) -> None:
-        """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
-        await self._reader.run(desk)
+    async def run(self, session: Console) -> None:
+        """Hand over lines until the input ends, the session says to leave, or the output is broken."""
+        await self._reader.run(session)
 
     async def close(self) -> None:
         """Return when everything shown is written."""
@@ -127,6 +127,6 @@ def json_line(value: dict[str, Json]) -> str:
 
 
 def line_ui(stdout: int, *, is_json: bool) -> JsonUI | PlainUI:
-    """Return the face without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
+    """Return the UI without a terminal: JSON always goes to stdout, plain lines to `stdout`."""
     # A descriptor of its own: what others write to stdout meanwhile is told, not put between.
     return JsonUI(stdout=os.dup(STDOUT)) if is_json else PlainUI(stdout=os.dup(stdout))

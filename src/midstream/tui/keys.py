@@ -195,7 +195,7 @@ def _leaves_form(at: Prompt) -> bool:
 
 
 def _halt(at: Prompt) -> None:
-    at.under_way.begin_guarded(at.desk.halt())
+    at.under_way.begin_guarded(at.session.halt())
 
 
 # --- the keys beside the line: they send nothing --------------------------------------------------
@@ -205,7 +205,7 @@ def next_mode(at: Prompt, *, alone: bool) -> None:
     """Let the next permission mode say what happens unasked; a key among pasted ones does not."""
     if alone and at.has_paused():
         try:
-            at.dialog.news = at.desk.next_permission_mode()
+            at.dialog.news = at.session.next_permission_mode()
         except MidstreamError as error:
             at.scrollback.say(str(error), kind="warning")
         at.scrollback.redraw()

@@ -53,7 +53,7 @@ class OwnShell:
         """Return whether a command runs now."""
         return self._running is not None
 
-    def enter(self, desk: Console | None, tasks: asyncio.TaskGroup | None) -> None:
+    def enter(self, session: Console | None, tasks: asyncio.TaskGroup | None) -> None:
         """Run what stands in the line behind the `!`; an `!` alone puts the last output into it."""
         command = self._editor.buffer.text[1:].strip()
         if not command:
@@ -63,16 +63,16 @@ class OwnShell:
             self._warn("Part of the command is folded away: nothing was run. Ctrl-T shows it.")
         elif self.is_running:
             self._warn("A command of yours still runs: Esc ends it. This one stays in the line.")
-        elif desk is not None and tasks is not None:
+        elif session is not None and tasks is not None:
             self._scrollback.add([*typed(self._editor.take().shown)])
-            self._start(desk, command, tasks)
+            self._start(session, command, tasks)
 
-    def _start(self, desk: Console, command: str, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, session: Console, command: str, tasks: asyncio.TaskGroup) -> None:
         self._command, self._open = command, ""
         self._began = asyncio.get_running_loop().time()
         self._stop = asyncio.Event()
         self._drop()
-        self._running = tasks.create_task(self._seen_to_its_end(self._run(desk, command)))
+        self._running = tasks.create_task(self._seen_to_its_end(self._run(session, command)))
 
     def stop(self) -> None:
         """End the command softly; asked again, at once."""
@@ -100,8 +100,8 @@ class OwnShell:
             self._open = ""
             self._scrollback.redraw()
 
-    async def _run(self, desk: Console, command: str) -> None:
-        ended = await desk.own_command(command, stop=self._stop, hears=self._hear)
+    async def _run(self, session: Console, command: str) -> None:
+        ended = await session.own_command(command, stop=self._stop, hears=self._hear)
         self._last = _Offer(command=command, ended=ended)
         # Nobody wants to say that nothing was printed, unless that is the trouble.
         self._offer = self._last if ended.lines or ended.words != "exit code 0" else None

@@ -88,7 +88,7 @@ def _read_lines(fd: int, hand_over: Callable[[str | None], None]) -> None:
 
 
 class LineReader:
-    """Hands lines to the desk one by one, until they end or nobody listens.
+    """Hands lines to the session one by one, until they end or nobody listens.
 
     A piped line has no first key. It counts as begun when it was read, so it can answer what had
     been asked by then; a line that was there earlier is never taken for an answer by guessing. In a
@@ -102,7 +102,7 @@ class LineReader:
         taking: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
-        """Make one. `taking` hears each line before the desk does, `warn` why one had no effect."""
+        """Make one. `taking` hears each line before the session does, `warn` why one had no effect."""
         self._fd = fd
         self._taking = taking
         self._warn = warn
@@ -116,20 +116,20 @@ class LineReader:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._reading.cancel)
 
-    async def run(self, desk: Console) -> None:
-        """Return when the lines have ended, the desk said to leave, or `stop` was called."""
+    async def run(self, session: Console) -> None:
+        """Return when the lines have ended, the session said to leave, or `stop` was called."""
         self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
-            self._reading = group.create_task(self._read(desk))
+            self._reading = group.create_task(self._read(session))
 
-    async def _read(self, desk: Console) -> None:
-        async for line in lines_from(self._fd, between=desk.answered):
+    async def _read(self, session: Console) -> None:
+        async for line in lines_from(self._fd, between=session.answered):
             if not line.strip():
                 continue
-            seen = frozenset(question.id for question in desk.open_questions())
+            seen = frozenset(question.id for question in session.open_questions())
             self._taking(line)
             try:
-                result = await desk.submit(line, seen=seen)
+                result = await session.submit(line, seen=seen)
             except Exception as error:
                 result = Submitted(kind="returned", reason=f"{type(error).__name__}: {error}")
             if text := _unread(line, result):

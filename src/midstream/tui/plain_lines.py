@@ -93,7 +93,7 @@ class PlainUI:
         self.say(f"They were: {words}", kind="note")
 
     def refresh(self) -> None:
-        """Do nothing: a plain face has no status to draw."""
+        """Do nothing: a plain UI has no status to draw."""
 
     def copy(self, text: str) -> bool:
         """Know of no clipboard."""
@@ -103,13 +103,13 @@ class PlainUI:
         """Keep nothing above a prompt: there is none that stays in its place."""
         return False
 
-    async def run(self, desk: Console) -> None:
-        """Hand over lines until the input ends, the desk says to leave, or the output is broken."""
+    async def run(self, session: Console) -> None:
+        """Hand over lines until the input ends, the session says to leave, or the output is broken."""
         if self._is_terminal and self._is_typed:
             # Nothing is drawn here that could say it.
             keys = "Enter sends a line, /help lists the commands, Ctrl-D leaves."
-            self.say(f"{mode_words(desk.status().mode).capitalize()}. {keys}", kind="note")
-        await self._reader.run(desk)
+            self.say(f"{mode_words(session.status().mode).capitalize()}. {keys}", kind="note")
+        await self._reader.run(session)
 
     async def close(self) -> None:
         """Return when everything shown is written."""

@@ -34,7 +34,7 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     the last Ctrl-Z.
     """
 
-    desk: Console
+    session: Console
     dialog: Dialog
     editor: Editor
     own: OwnShell

@@ -1,9 +1,9 @@
 """Stray writes to stdout and stderr, told as words of the console instead of drawn over it.
 
 Handlers, tools and libraries print, and so do the programs they start. Over a prompt that is garbage
-on the screen, and between JSON lines it is broken output. While a face has the terminal, what is
+on the screen, and between JSON lines it is broken output. While a UI has the terminal, what is
 printed goes through it: Python's own streams at once, whatever else writes to the descriptors 1 and 2
-through a pipe. The face itself writes to a descriptor of its own.
+through a pipe. The UI itself writes to a descriptor of its own.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ class Told(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def redirected(face: UI) -> Iterator[None]:
-    """Tell what is printed through a face, for as long as this lasts. Enter it on the loop."""
+def redirected(ui: UI) -> Iterator[None]:
+    """Tell what is printed through a UI, for as long as this lasts. Enter it on the loop."""
     loop = asyncio.get_running_loop()
-    out = Told(face.say, loop)
-    err = Told(lambda line: face.say(line, kind="note"), loop)
+    out = Told(ui.say, loop)
+    err = Told(lambda line: ui.say(line, kind="note"), loop)
     before = sys.stdout, sys.stderr
-    with _descriptors(lambda line: call_soon(loop, face.say, line)):
+    with _descriptors(lambda line: call_soon(loop, ui.say, line)):
         sys.stdout, sys.stderr = out, err
         try:
             yield

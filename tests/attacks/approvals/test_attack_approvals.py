@@ -116,7 +116,7 @@ def test_what_an_agent_asks_for_again_after_a_no_is_asked_again() -> None:
 
 # --- at the keys --------------------------------------------------------------------------------
 
-DESK = str(Path(__file__).parents[2] / "tui" / "fake_session.py")
+SESSION = str(Path(__file__).parents[2] / "tui" / "fake_session.py")
 
 KEYS = {
     "typed ahead of the question": ("y/approve rm -rf build\r", 0.0),
@@ -196,7 +196,7 @@ from midstream.tui import approval_keys, card_keys, terminal_questions
 terminal_questions.QUIET_S = float(sys.argv.pop(1))
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
-"""Starts a desk that takes a key for one just behind a terminal's own words for so long."""
+"""Starts a session that takes a key for one just behind a terminal's own words for so long."""
 
 
 def quiet_s(attack: str) -> float:
@@ -213,7 +213,7 @@ def test_keys_that_were_not_for_it_approve_nothing(
 ) -> None:
     # Ctrl-G, the end of what some terminals answer, opens an editor.
     without_editor = {"EDITOR": "true", "VISUAL": "true"}
-    argv = [sys.executable, "-c", BEHIND, str(quiet_s), DESK, str(tmp_path), str(fresh_s)]
+    argv = [sys.executable, "-c", BEHIND, str(quiet_s), SESSION, str(tmp_path), str(fresh_s)]
     with Screen.spawn(argv, without_editor) as screen:
         screen.wait_for("chat ")
         for key in keys.split("|"):
@@ -363,30 +363,30 @@ class AtTheCards:
         loop = asyncio.get_running_loop()
         now = loop.time()
         loop.time = lambda: now  # type: ignore[method-assign]
-        self.desk = FakeSession()
-        self.desk.face = face = ConsoleInterface(colour=False)
-        self.prompt = face._at(self.desk)
-        self.dialog, self.under_way = face._dialog, face._under_way
-        self.desk.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]
+        self.session = FakeSession()
+        self.session.ui = ui = ConsoleInterface(colour=False)
+        self.prompt = ui._at(self.session)
+        self.dialog, self.under_way = ui._dialog, ui._under_way
+        self.session.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]
         self.draw(age_s)
 
     def draw(self, age_s: float) -> None:
         """Draw a frame; it was `age_s` seconds ago."""
-        self.dialog.keep_to(self.desk.questions)
-        drawn = frozenset(each.id for each in self.desk.questions)
+        self.dialog.keep_to(self.session.questions)
+        drawn = frozenset(each.id for each in self.session.questions)
         now = asyncio.get_running_loop().time() - age_s
-        self.dialog.was_drawn(self.desk.questions, drawn=drawn, now=now)
+        self.dialog.was_drawn(self.session.questions, drawn=drawn, now=now)
 
     def down(self) -> None:
         self.dialog.pressed(now=0.0)
         approval_keys.arrow(self.prompt, 1, alone=True)
 
     async def enter(self) -> list[str]:
-        """Press Enter; return what the desk was told by then."""
+        """Press Enter; return what the session was told by then."""
         self.dialog.pressed(now=0.0)
         async with asyncio.TaskGroup() as self.under_way.tasks:
             Sending(self.prompt).send(alone=True, quiet=True)
-        return self.desk.calls
+        return self.session.calls
 
     async def press(self, *pieces: str) -> list[str]:
         """Press keys, each well behind an Esc that was torn off or pressed, and within a second of it."""
@@ -405,7 +405,7 @@ class AtTheCards:
         async with asyncio.TaskGroup() as self.under_way.tasks:
             name = {"\r": "send", DOWN: "mark"}.get(pieces[-1], "decide")
             handlers(self.prompt)[name](cast(KeyPressEvent, event))
-        return self.desk.calls
+        return self.session.calls
 
 
 @table(
@@ -441,7 +441,7 @@ async def test_just_behind_esc_enter_takes_a_mark_that_refuses_only(
 async def test_just_behind_esc_a_note_is_begun_and_no_change() -> None:
     at = AtTheCards(9.0)
     question = asked(1, "rm", kind="approval")
-    at.desk.questions = [msgspec.structs.replace(question, command="rm -rf build")]
+    at.session.questions = [msgspec.structs.replace(question, command="rm -rf build")]
     await at.press("e")
     assert not at.dialog.editing
 
@@ -456,7 +456,7 @@ async def test_just_behind_esc_enter_answers_a_list_that_grants_nothing(
 ) -> None:
     at = AtTheCards(9.0)
     question = asked(1, "Which colour?", choices=("red", "blue"))
-    at.desk.questions = [msgspec.structs.replace(question, about=about)]
+    at.session.questions = [msgspec.structs.replace(question, about=about)]
     at.draw(9.0)
     card_keys.arrow(at.prompt, 1)
     card_keys.arrow(at.prompt, 1)
@@ -480,7 +480,7 @@ async def test_enter_takes_no_mark_that_has_just_been_drawn(mark_s: float | None
         at.draw(mark_s)
 
     assert await at.enter() == []
-    assert at.dialog.marked(at.desk.questions[0]) == "y"
+    assert at.dialog.marked(at.session.questions[0]) == "y"
 
 
 async def test_enter_within_a_moment_of_the_card_takes_no_mark() -> None:
@@ -495,11 +495,11 @@ async def test_a_mark_is_for_the_card_it_was_made_on() -> None:
     at = AtTheCards(9.0)
     at.down()
     at.draw(9.0)
-    del at.desk.questions[0]
+    del at.session.questions[0]
     at.draw(9.0)
 
     assert at.dialog.focus == "q2"
-    assert at.dialog.marked(at.desk.questions[0]) == ""
+    assert at.dialog.marked(at.session.questions[0]) == ""
     assert await at.enter() == []
     at.draw(9.0)
     assert await at.enter() == []

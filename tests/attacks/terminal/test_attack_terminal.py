@@ -241,8 +241,8 @@ def test_what_streams_stays_in_its_rows(attack: str) -> None:
 
 @table("attack", IMITATIONS)
 def test_on_the_real_screen_only_we_draw_in_the_first_column(tmp_path: Path, attack: str) -> None:
-    desk = Path(__file__).parents[2] / "tui" / "fake_session.py"
-    with Screen.spawn([sys.executable, str(desk), str(tmp_path), "0.05"]) as screen:
+    session = Path(__file__).parents[2] / "tui" / "fake_session.py"
+    with Screen.spawn([sys.executable, str(session), str(tmp_path), "0.05"]) as screen:
         screen.wait_for("chat ")
         screen.paste(f"/respond {IMITATIONS[attack]}\nthe end of it")
         screen.type(ENTER)
