@@ -34,7 +34,7 @@ no agent) is passed over. Words that interrupt end every phase with work in it: 
 An input about an effect has its key. If nobody is owed that key any more the input makes nothing true:
 so a late reply changes nothing, however late it comes, and halting needs no code to drop results.
 
-The hops, from `decide.judged`, which hands every input to `decide._judge`:
+The hops, from `decide.judged`, which finds the judge of an input in the table `JUDGES`:
 
 * **A line.** `steering.said` keeps it under its id (the same one again changes nothing) and looks
   whether the branch it is for is still there. An answer: `steering._answer` closes the question and

@@ -7,8 +7,8 @@ An input whose effect is no longer owed (its key is gone: the run was halted or 
 nothing true. So a late reply changes nothing, however late it comes.
 """
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -71,7 +71,7 @@ def judged(run: Run, input: inputs.AnyInput, worked_s: float = 0.0) -> Story:
     # A request that is owed anew has not begun: budgets are looked at before it, and words that wait for
     # it join it. One that is under way is let end.
     before = _request_owed(about.run)
-    _judge(about, input)
+    JUDGES[type(input)](about, input)
     # Nothing of an import has ever begun here: all it is owed is measured by the limits of this place.
     is_anew = isinstance(input, inputs.Recovered) and input.is_foreign
     if story.run.visit.branches and not isinstance(input, _OF_EFFECTS):
@@ -155,69 +155,6 @@ def _request_owed(run: Run) -> inputs.EffectKey | None:
     return None if run.usage.is_over_budget else request_key(run)
 
 
-def _judge(story: Story, input: inputs.AnyInput) -> None:
-    match input:
-        case inputs.HandlerReturned():
-            _handler_returned(story, input)
-        case inputs.UserSaid():
-            steering.said(story, input)
-        case inputs.ModelReplied() | inputs.ModelFailed() if is_summary_key(input.key):
-            compacting.ended(story, input)
-        case inputs.ModelReplied():
-            _model_replied(story, input)
-        case inputs.ToolFinished():
-            _tool_finished(story, input)
-        case inputs.HandlerLogged():
-            if input.key == handler_key(story.run):
-                story.tell(e.WorkflowOutput(text=input.text))
-        case inputs.HandlerFailed():
-            if input.key == handler_key(story.run):
-                failed(story, "handler", input.error, input.hint, fault=input.fault)
-        case inputs.ModelFailed():
-            if input.key == _request_owed(story.run):
-                _reply_failed(story, input)
-        case inputs.ReplyCheckpoint():
-            turn = story.run.visit.turn
-            if turn is not None and input.text and input.key == _request_owed(story.run):
-                story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
-        case inputs.Halt():
-            compacting.stop(story)
-            steering.halted(story, input)
-        case inputs.Compact():
-            compacting.begin(story, input)
-        case inputs.Rename():
-            if input.name != story.run.name:
-                story.tell(e.RunRenamed(name=input.name))
-        case inputs.CallReviewed():
-            _call_reviewed(story, input)
-        case inputs.Approve():
-            _approved(story, input)
-        case inputs.Revoke():
-            if input.permission in story.run.allowed:
-                story.tell(e.PermissionRevoked(permission=input.permission))
-        case inputs.Withdraw():
-            steering.withdrawn(story, input)
-        case inputs.Stop():
-            steering.stopped(story, input)
-        case inputs.Recovered():
-            _recovered(story, input)
-        case inputs.Resume():
-            if story.run.suspended:
-                story.tell(e.RunResumed())
-            elif story.run.visit.phase == "held" and story.run.halt.cuts:
-                enter(story, INTERRUPTED, "going on")
-        case inputs.FileChanging():
-            _file_changing(story, input)
-        case inputs.TimerStarted():
-            timer_started(story, input)
-        case inputs.TimerRang():
-            timer_rang(story, input)
-        case inputs.Start():
-            _start(story, input)
-        case _:
-            assert_never(input)
-
-
 def _start(story: Story, input: inputs.Start) -> None:
     if story.run.visit.phase != "new":
         return
@@ -276,10 +213,23 @@ def _handler_returned(story: Story, input: inputs.HandlerReturned) -> None:
     )
 
 
+def _handler_logged(story: Story, input: inputs.HandlerLogged) -> None:
+    if input.key == handler_key(story.run):
+        story.tell(e.WorkflowOutput(text=input.text))
+
+
+def _handler_failed(story: Story, input: inputs.HandlerFailed) -> None:
+    if input.key == handler_key(story.run):
+        failed(story, "handler", input.error, input.hint, fault=input.fault)
+
+
 # --- the agent's turn -------------------------------------------------------------------------
 
 
 def _model_replied(story: Story, input: inputs.ModelReplied) -> None:
+    if is_summary_key(input.key):
+        compacting.ended(story, input)
+        return
     run = story.run
     if run.visit.turn is None or input.key != _request_owed(run):
         return
@@ -353,11 +303,22 @@ def _offered(run: Run) -> dict[str, ToolSpec]:
     return {tool.name: tool for tool in tools_for(definition, agent, state)}
 
 
-def _reply_failed(story: Story, input: inputs.ModelFailed) -> None:
+def _reply_shown(story: Story, input: inputs.ReplyCheckpoint) -> None:
+    turn = story.run.visit.turn
+    if turn is not None and input.text and input.key == _request_owed(story.run):
+        story.tell(e.ReplyShown(agent=turn.agent, text=input.text))
+
+
+def _model_failed(story: Story, input: inputs.ModelFailed) -> None:
     """Ask a model on whose reply broke off in the middle; else the turn has failed.
 
     In a chat the person sees what happened and says how it goes on.
     """
+    if is_summary_key(input.key):
+        compacting.ended(story, input)
+        return
+    if input.key != _request_owed(story.run):
+        return
     turn = story.run.visit.turn
     assert turn is not None
     is_asked_on = input.is_broken and definition_of(story.run).kind != "chat"
@@ -472,6 +433,11 @@ def _open_question(run: Run, question_id: str) -> Question | None:
     return next((q for q in run.inbox.open_questions if q.id == question_id), None)
 
 
+def _revoked(story: Story, input: inputs.Revoke) -> None:
+    if input.permission in story.run.allowed:
+        story.tell(e.PermissionRevoked(permission=input.permission))
+
+
 def _file_changing(story: Story, input: inputs.FileChanging) -> None:
     """Record a write before it happens; of a call that nobody is owed any more, nothing is written."""
     call_id = input.key[2]
@@ -492,6 +458,26 @@ def _file_changing(story: Story, input: inputs.FileChanging) -> None:
 
 def _is_owed(run: Run, key: inputs.EffectKey) -> bool:
     return key == call_key(run, str(key[2]))
+
+
+# --- the run as a whole -----------------------------------------------------------------------
+
+
+def _halted(story: Story, input: inputs.Halt) -> None:
+    compacting.stop(story)
+    steering.halted(story, input)
+
+
+def _renamed(story: Story, input: inputs.Rename) -> None:
+    if input.name != story.run.name:
+        story.tell(e.RunRenamed(name=input.name))
+
+
+def _resumed(story: Story, input: inputs.Resume) -> None:
+    if story.run.suspended:
+        story.tell(e.RunResumed())
+    elif story.run.visit.phase == "held" and story.run.halt.cuts:
+        enter(story, INTERRUPTED, "going on")
 
 
 CRASHES = 5
@@ -536,3 +522,32 @@ def _ask_of_calls(story: Story) -> None:
             story.close_call(open_call.call.id, "unknown", steering.UNKNOWN)
         else:
             steering.ask_outcome(story, turn.agent, open_call.call)
+
+
+# --- who judges which input -------------------------------------------------------------------
+
+JUDGES: dict[type[inputs.AnyInput], Callable[[Story, Any], None]] = {
+    inputs.Start: _start,
+    inputs.HandlerReturned: _handler_returned,
+    inputs.HandlerFailed: _handler_failed,
+    inputs.HandlerLogged: _handler_logged,
+    inputs.ModelReplied: _model_replied,
+    inputs.ModelFailed: _model_failed,
+    inputs.ReplyCheckpoint: _reply_shown,
+    inputs.CallReviewed: _call_reviewed,
+    inputs.FileChanging: _file_changing,
+    inputs.ToolFinished: _tool_finished,
+    inputs.TimerStarted: timer_started,
+    inputs.TimerRang: timer_rang,
+    inputs.UserSaid: steering.said,
+    inputs.Withdraw: steering.withdrawn,
+    inputs.Approve: _approved,
+    inputs.Revoke: _revoked,
+    inputs.Halt: _halted,
+    inputs.Stop: steering.stopped,
+    inputs.Resume: _resumed,
+    inputs.Compact: compacting.begin,
+    inputs.Rename: _renamed,
+    inputs.Recovered: _recovered,
+}
+"""Each tells its story what its input makes true. A test asks that every input has its row."""
