@@ -19,7 +19,7 @@ from midstream.app.ui import UI, Console, OwnCommandEnded, Status, Submitted
 from midstream.core import events as e
 from midstream.core.notices import AnyNotice, Envelope, TextDelta
 from midstream.core.question import Decision, Question
-from midstream.core.routing import Destination, Route, Unclear, route
+from midstream.core.routing import Destination, Route, Unclear, is_command, is_goodbye, route
 from midstream.core.run import Inbox, Run, Visit, with_visit
 from midstream.language.names import Policy
 from midstream.language.spec import Definition, Workflow
@@ -145,7 +145,7 @@ class FakeSession:
         is_new: bool = False,
     ) -> Route | None:
         """Judge a line as the real session does, by the questions that are open."""
-        if line.startswith("/") and not line.startswith("//"):
+        if is_command(line) or (is_goodbye(line) and not self.questions):
             return None
         run = Run(id="", inbox=Inbox(open_questions=tuple(self.questions)))
         found = route(line, run, seen=seen, focused=focused, answers=answers, is_new=is_new)

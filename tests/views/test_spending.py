@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from midstream.core.costs import dollars
 from midstream.core.events import AgentResponded, CompactionEnded, Usage, WorkflowOutput
 from midstream.core.notices import Envelope
 from midstream.core.run import Run, RunUsage
@@ -14,7 +15,6 @@ from midstream.views.cells import cells
 from midstream.views.spending import (
     Spent,
     budget_lines,
-    dollars,
     grouped,
     price,
     spent_in,

@@ -12,13 +12,13 @@ from typing import Final
 
 from midstream.app.session import Session
 from midstream.config.private_files import way_out
+from midstream.core.costs import counted
 from midstream.core.guidance import AGENTS_FILE
 from midstream.language.errors import UserMistake, WorldTrouble
 from midstream.language.names import Json, Mode
 from midstream.language.spec import Role
 from midstream.models.endpoints import is_offline
 from midstream.system.offloop import in_thread
-from midstream.views.amounts import counted
 from midstream.views.cells import clipped, one_line
 
 CODER: Final = "coder"

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 
 from midstream.app.chats import GoesOn
-from midstream.app.commands.handler import CommandHandler, is_command
+from midstream.app.commands.handler import CommandHandler
 from midstream.app.file_mentions import FileMentions
 from midstream.app.input import names, not_sent, numbers, questions_on_screen
 from midstream.app.run_sentences import is_chat, is_done, run_line
@@ -21,6 +21,7 @@ from midstream.core.routing import (
     Destination,
     Route,
     interrupts,
+    is_command,
     is_goodbye,
     route,
     run_and_question,

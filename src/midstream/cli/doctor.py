@@ -22,11 +22,11 @@ from midstream.cli.output import FAILED, FINISHED, answer, say, say_object
 from midstream.config.manager import ConfigManager
 from midstream.config.open_settings import open_settings
 from midstream.config.trust import TrustStore
+from midstream.core.costs import counted
 from midstream.language.errors import JournalDamaged, MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.system.programs import found_program
 from midstream.tui.styled_lines import Line, rows
-from midstream.views.amounts import counted
 
 CONNECT_S = 5.0
 """How long a model's server may take to take a connection."""

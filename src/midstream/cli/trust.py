@@ -11,11 +11,11 @@ from midstream.cli.output import FAILED, FINISHED, NOT_TRUSTED, say
 from midstream.config.directories import user_state_dir
 from midstream.config.trust import TrustStatus, TrustStore, session_grant
 from midstream.config.trust_preview import shown_name, told_files
+from midstream.core.costs import counted
 from midstream.language.errors import MidstreamError
 from midstream.system.own_process import STDIN, STDOUT, is_terminal
 from midstream.tui.styled_lines import Line, rows
 from midstream.tui.terminal_questions import asked
-from midstream.views.amounts import counted
 
 _KEYS = "t trust exactly these files · l look at them · n not now"
 

@@ -26,7 +26,7 @@ from midstream.codemap.ranking import (
     stems,
 )
 from midstream.codemap.source_files import FILE_S, at_most, count_changes, list_files, read_source
-from midstream.views.amounts import counted
+from midstream.core.costs import counted
 from midstream.views.cells import shortened
 
 MAX_FILES: Final = 50_000

@@ -12,7 +12,7 @@ import msgspec
 
 from midstream.codemap.definitions import Definition, Definitions, public
 from midstream.codemap.ranking import RankedFile, ScannedFile, is_signpost
-from midstream.views.amounts import counted
+from midstream.core.costs import counted
 from midstream.views.cells import shortened
 
 LINE_CHARS: Final = 120

@@ -74,14 +74,18 @@ def in_words(cost: Cost) -> str:
     """Return a price for a person: `$0.0123`, `<$0.0001`, `at least $0.0123`, or `cost unknown`."""
     if is_unknown(cost):
         return "cost unknown"
-    if 0 < cost.usd < Decimal("0.0001"):
-        price = "<$0.0001"
-    else:
-        price = f"${cost.usd:.2f}" if cost.usd >= 1 or not cost.usd else f"${cost.usd:.4f}"
+    price = dollars(cost.usd)
     return f"at least {price} ({cost.unpriced} unpriced)" if cost.unpriced else price
 
 
-def counted(count: float, what: str) -> str:
-    """Return so many of something in words: `1 tool call`, `2,000 tokens`."""
-    number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
-    return f"{number} {what}{'' if count == 1 else 's'}"
+def dollars(usd: Decimal) -> str:
+    """Return an amount: cents where it is a dollar or more, else four places."""
+    if 0 < usd < Decimal("0.0001"):
+        return "<$0.0001"
+    return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
+
+
+def counted(number: float, thing: str, things: str = "") -> str:
+    """Return so many things: `1 tool call`, `2,000 tokens`; `things` where there is no plain `s`."""
+    amount = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{amount} {thing if number == 1 else things or f'{thing}s'}"

@@ -173,6 +173,11 @@ def interrupts(to: Destination, run: Run) -> bool:
     return here.visit.phase not in at_rest and policy_of(here) == "interrupt"
 
 
+def is_command(line: str) -> bool:
+    """Return whether a line is a command. `//` starts a text that begins with a slash."""
+    return line.startswith("/") and not line.startswith("//")
+
+
 def is_goodbye(line: str) -> bool:
     """Return whether a line says what leaves a shell; where a question is open it is an answer."""
     return line.strip().casefold() in ("exit", "quit")

@@ -11,9 +11,9 @@ from typing import Final
 
 from midstream.core.call_notes import COMMAND
 from midstream.core.question import Decision
+from midstream.core.routing import is_command
 from midstream.safety.sanitize import scrubbed
 from midstream.tui.cards import approval_choices
-from midstream.tui.completion import is_command
 from midstream.tui.prompt import Prompt, now
 
 REFUSING: Final = ("n", "w")

@@ -5,8 +5,8 @@ key means what it always means.
 """
 
 from midstream.core.question import Question
+from midstream.core.routing import is_command
 from midstream.tui.answering import Step
-from midstream.tui.completion import is_command
 from midstream.tui.prompt import Prompt, now
 from midstream.tui.turn_list import ARMED, TurnList
 

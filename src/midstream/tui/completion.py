@@ -20,11 +20,6 @@ from midstream.core.mentions import asked_for, mention_before
 from midstream.safety.sanitize import sanitized
 
 
-def is_command(text: str) -> bool:
-    """Return whether a line is a command, which is no answer, no note and no words."""
-    return text.startswith("/") and not text.startswith("//")
-
-
 def is_own(text: str) -> bool:
     """Return whether a line is a command for the person's shell; `!!` starts a text, `![` a picture."""
     return text.startswith("!") and not text.startswith(("!!", "!["))

@@ -16,8 +16,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.history import History
 
+from midstream.core.routing import is_command
 from midstream.safety.sanitize import scrubbed
-from midstream.tui.completion import Words, complete, is_command, mention_in
+from midstream.tui.completion import Words, complete, mention_in
 from midstream.tui.line_history import LineHistory
 
 _HISTORY_CHARS = 20_000

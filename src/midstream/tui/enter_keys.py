@@ -8,9 +8,10 @@ import asyncio
 
 import msgspec
 
+from midstream.core.routing import is_command
 from midstream.language.names import Policy
 from midstream.tui import approval_keys, card_keys
-from midstream.tui.completion import is_command, is_own
+from midstream.tui.completion import is_own
 from midstream.tui.editor import Typed
 from midstream.tui.frame_rows import chosen_by, may_queue
 from midstream.tui.prompt import Prompt

@@ -8,13 +8,13 @@ import msgspec
 from midstream.app.ui import Console, Status
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
-from midstream.core.routing import Destination, Returned, Route, Unclear, address_of
+from midstream.core.routing import Destination, Returned, Route, Unclear, address_of, is_command
 from midstream.language.names import CHAT, mode_words
 from midstream.safety.sanitize import sanitized
 from midstream.tui import cards
 from midstream.tui.bottom_line import ESC_STOPS, bottom_line
 from midstream.tui.choice_list import Choosing
-from midstream.tui.completion import is_command, is_own, words_of
+from midstream.tui.completion import is_own, words_of
 from midstream.tui.dialog import Dialog
 from midstream.tui.editor import Editor, esc_in_vi
 from midstream.tui.event_lines import question_lines

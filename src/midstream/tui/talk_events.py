@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from midstream.core import events as e
+from midstream.core.costs import counted
 from midstream.core.events import CompactionEnded, ConversationCompacted, RunRenamed
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
@@ -25,7 +26,7 @@ from midstream.tui.event_lines import (
 )
 from midstream.tui.run_memory import Branches, Halts, forget
 from midstream.tui.styled_lines import BOLD, DIM, GREEN, Line
-from midstream.views.amounts import counted, token_words
+from midstream.views.amounts import token_words
 from midstream.views.calls_in_words import question_summary
 from midstream.views.listing import UNATTENDED
 from midstream.views.turns import past_of

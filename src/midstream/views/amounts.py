@@ -1,4 +1,4 @@
-"""Amounts and times as a person reads them: tokens, counted things, spans, times of day."""
+"""Amounts and times as a person reads them: tokens, spans, times of day."""
 
 from datetime import datetime
 
@@ -16,11 +16,6 @@ def in_short(number: int) -> str:
             share = number / size
             return f"{share:.1f}{unit}" if share < 9.95 else f"{share:.0f}{unit}"
     return str(number)
-
-
-def counted(number: int, thing: str, things: str = "") -> str:
-    """Return so many things: `1 line`, `12 lines`."""
-    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
 def span_words(seconds: float) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from midstream.core.call_notes import REFUSED
+from midstream.core.costs import counted
 from midstream.core.events import QuestionAsked
 from midstream.core.question import Question
 from midstream.language.names import Json, Outcome
-from midstream.views.amounts import counted
 from midstream.views.cells import SUMMARY_CHARS, shortened
 
 _NOT_RUN = "Not run: "

@@ -6,11 +6,11 @@ from textwrap import wrap
 import msgspec
 
 from midstream.core.conversation import SUMMARY, USER, Message, seen_by, tokens_in
-from midstream.core.costs import costs
+from midstream.core.costs import costs, counted
 from midstream.core.guidance import AGENTS_FILE, system_message
 from midstream.core.run import Run, definition_of
 from midstream.language.plan import tools_for
-from midstream.views.amounts import counted, in_short, token_words
+from midstream.views.amounts import in_short, token_words
 from midstream.views.cells import clipped, padded
 
 

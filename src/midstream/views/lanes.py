@@ -6,13 +6,13 @@ a condition or a handler chooses nobody knows how long the way is, and nothing i
 
 import msgspec
 
+from midstream.core.costs import counted
 from midstream.core.routing import living
 from midstream.core.run import Run
 from midstream.core.run_data import look_up
 from midstream.language.names import RESUME, STOP, Json
 from midstream.language.plan import branches_of
 from midstream.language.spec import State
-from midstream.views.amounts import counted
 from midstream.views.cells import shortened
 from midstream.views.run_status import doing_of, until_of, where
 

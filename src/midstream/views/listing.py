@@ -7,11 +7,11 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from midstream.core import events as e
-from midstream.core.costs import Cost, in_words
+from midstream.core.costs import Cost, counted, in_words
 from midstream.core.notices import Envelope
 from midstream.language.names import Disposition
 from midstream.language.spec import Definition
-from midstream.views.amounts import ago, counted, time_of_day
+from midstream.views.amounts import ago, time_of_day
 from midstream.views.cells import clipped, one_line, padded, shortened
 
 ListedStatus: TypeAlias = Literal["running", "suspended", "finished", "failed", "stopped"]
@@ -80,35 +80,8 @@ def begins_turn(disposition: Disposition, *, answers: bool) -> bool:
 
 def summarised(summary: Summary, envelope: Envelope) -> Summary:
     """Return the summary after one more fact."""
-    kind = type(envelope.event)
-    changes = _changes(summary, envelope) if kind in _TELLING else {}
+    changes = _changes(summary, envelope)
     return msgspec.structs.replace(summary, updated_at=envelope.at, **changes)
-
-
-_TELLING = frozenset(
-    {
-        e.AgentResponded,
-        e.CompactionEnded,
-        e.ConversationCompacted,
-        e.DefinitionChanged,
-        e.InputDisposed,
-        e.InputReceived,
-        e.QuestionAnswered,
-        e.QuestionAsked,
-        e.QuestionExpired,
-        e.QuestionSuperseded,
-        e.RunFailed,
-        e.RunFinished,
-        e.RunRenamed,
-        e.RunResumed,
-        e.RunStarted,
-        e.RunStopped,
-        e.RunSuspended,
-        e.StateTransition,
-        e.WordsJoined,
-    }
-)
-"""The facts a list of runs says anything of."""
 
 
 def _changes(summary: Summary, envelope: Envelope) -> dict[str, object]:

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from midstream.core.costs import Cost, costs, is_unknown
+from midstream.core.costs import Cost, costs, counted, dollars, is_unknown
 from midstream.core.events import AgentResponded, CompactionEnded, ConversationCompacted, Usage
 from midstream.core.notices import Envelope
 from midstream.core.run import Run
 from midstream.language.spec import Budget
-from midstream.views.amounts import counted, in_short
+from midstream.views.amounts import in_short
 from midstream.views.cells import cells, clipped, row_of, wrapped
 
 
@@ -95,13 +95,6 @@ def price(cost: Cost) -> str:
         return "unknown"
     known = dollars(cost.usd)
     return f"at least {known}" if cost.unpriced else known
-
-
-def dollars(usd: Decimal) -> str:
-    """Return an amount: cents where it is a dollar or more, else four places."""
-    if 0 < usd < Decimal("0.0001"):
-        return "<$0.0001"
-    return f"${usd:,.2f}" if usd >= 1 or not usd else f"${usd:.4f}"
 
 
 def unpriced_words(cost: Cost) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from midstream.core.conversation import length, tokens_in
-from midstream.core.costs import Cost, costs, in_words
+from midstream.core.costs import Cost, costs, counted, in_words
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
 from midstream.language.names import Json
 from midstream.language.plan import branches_of
 from midstream.language.spec import State
-from midstream.views.amounts import counted, in_short, token_words
+from midstream.views.amounts import in_short, token_words
 from midstream.views.cells import clipped, one_line
 from midstream.views.lanes import about, progress_words
 from midstream.views.run_status import standing_words

@@ -12,12 +12,12 @@ import msgspec
 from midstream.core import events as e
 from midstream.core.append_only import latest
 from midstream.core.conversation import SUMMARY, USER, Message
-from midstream.core.costs import Cost, costs, in_words
+from midstream.core.costs import Cost, costs, counted, in_words
 from midstream.core.notices import Envelope
 from midstream.core.routing import as_typed
 from midstream.core.run import Run
 from midstream.language.names import REQUEST_USERS_INPUT
-from midstream.views.amounts import counted, in_short, span_words, time_of_day
+from midstream.views.amounts import in_short, span_words, time_of_day
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary, begins_turn, is_heard, summarised
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
+from midstream.core.costs import counted
 from midstream.language.errors import UserMistake
 from midstream.system.own_process import columns
-from midstream.views.amounts import counted
 from midstream.views.spending import (
     Spent,
     budget_lines,

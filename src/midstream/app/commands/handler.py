@@ -10,12 +10,6 @@ from midstream.language.errors import UserMistake, did_you_mean, nearest
 from midstream.system.own_process import columns
 from midstream.views.cells import two_columns
 
-
-def is_command(line: str) -> bool:
-    """Return whether a line is a command. `//` starts a text that begins with a slash."""
-    return line.startswith("/") and not line.startswith("//")
-
-
 _ELSEWHERE: Final = {
     **dict.fromkeys(("new", "reset"), "/clear begins a new chat."),
     "save": "Every chat is kept; /export NAME.md saves one.",

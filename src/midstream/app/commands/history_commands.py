@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from midstream.app.commands.command import Command
 from midstream.app.session import Session
+from midstream.core.costs import counted
 from midstream.language.errors import UserMistake, did_you_mean
 from midstream.system.own_process import columns
-from midstream.views.amounts import counted
 from midstream.views.cells import cells, clipped, one_line, padded
 from midstream.views.side_effects import ChangedFile
 

@@ -12,6 +12,7 @@ from midstream.app.commands.command import Command
 from midstream.app.run_sentences import run_line
 from midstream.app.session import Session
 from midstream.config.private_files import make_private
+from midstream.core.costs import counted
 from midstream.core.events import AgentResponded, Interrupted, ReplyCut
 from midstream.core.notices import Envelope
 from midstream.core.routing import living
@@ -24,7 +25,6 @@ from midstream.runtime.ports import Machine
 from midstream.safety.sanitize import sanitized
 from midstream.system.offloop import in_thread
 from midstream.system.own_process import columns
-from midstream.views.amounts import counted
 from midstream.views.context_window import agents_of, filling_lines, filling_of
 from midstream.views.graph import graph_of
 from midstream.views.graph_marks import NO_MARKS, marks_of

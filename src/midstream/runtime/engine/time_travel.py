@@ -21,6 +21,7 @@ from functools import partial
 
 import msgspec
 
+from midstream.core.costs import counted
 from midstream.core.events import (
     Fact,
     FileWritten,
@@ -45,7 +46,6 @@ from midstream.language.errors import JournalDamaged, UserMistake
 from midstream.runtime.state_machine import new_run_id
 from midstream.runtime.storage import Store
 from midstream.system.offloop import in_thread
-from midstream.views.amounts import counted
 from midstream.views.side_effects import PUT_BACK, SideEffects, side_effects
 from midstream.views.turns import turns_of
 
