@@ -263,3 +263,45 @@ async def test_events_of_another_process_are_facts_and_pieces_in_one_order(place
 
 async def _all_of(machine: RemoteMachine) -> list[Envelope]:
     return [each async for each in machine.events()]
+
+
+def words_in(heard: Chronicle, branch: str) -> str:
+    return "".join(each.text for each in heard.of(TextDelta) if each.branch == branch)
+
+
+async def _has_words(heard: Chronicle, branch: str) -> bool:
+    return words_in(heard, branch) != ""
+
+
+SIDES: dict[str, Any] = {
+    "contexts": [{"name": "talk"}],
+    "agents": [{"agent_role": "dude", "context": "talk"}],
+    "states": [
+        {"name": "start", "parallel": ["a", "ab"], "join": "any"},
+        {"name": "a", "agent": "dude", "prompt": "a"},
+        {"name": "ab", "agent": "dude", "prompt": "ab"},
+        {"name": "stop"},
+    ],
+}
+
+
+async def test_words_for_one_branch_leave_what_streams_in_another_as_it_is(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gates = [Gate(), Gate(), Gate()]
+        lines = {
+            "a": [says("Left", gate=gates[0]), says("New", gate=gates[2])],
+            "ab": [says("Right ", "side", gate=gates[1], after=1)],
+        }
+        owner = Streaming(place, lambda request: lines[request.state].pop(0))
+        machine = await owner.engine.start(define(SIDES))
+        await gates[0].reached()
+        await gates[1].reached()
+
+        async with watching(place, machine.id) as (watcher, heard):
+            await until(lambda: _has_words(heard, "ab"))
+            await watcher.say("@a only this")
+            await gates[2].reached()
+            gates[1].open()
+            await watcher.wait()
+            assert words_in(heard, "ab") == "Right side"
+        await owner.engine.close()

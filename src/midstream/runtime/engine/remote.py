@@ -407,9 +407,10 @@ class RemoteMachine:
         if isinstance(event, AgentFailed | AgentResponded | ReplyCut):
             self._heard.pop((event.branch, event.agent), None)
         elif isinstance(event, Interrupted | RunRecovered):
-            within = [key for key in self._heard if key[0].startswith(event.branch)]
-            for key in within:
-                del self._heard[key]
+            inner = f"{event.branch}/" if event.branch else ""
+            for key in tuple(self._heard):
+                if key[0] == event.branch or key[0].startswith(inner):
+                    del self._heard[key]
 
     def _tell(self, envelope: Envelope) -> None:
         if self._tap is not None:
