@@ -54,6 +54,49 @@ def test_events_are_yielded_while_the_run_goes_on_in_its_thread(tmp_path: Path) 
             break
 
 
+def test_after_its_block_a_run_says_that_its_engine_is_closed(tmp_path: Path) -> None:
+    with midstream.open_sync(
+        tmp_path, model=ScriptedModel(asks("Sure?")), journal=":memory:"
+    ) as engine:
+        run = engine.start(TALK)
+        events = run.events()  # nobody closes it
+        assert isinstance(next(events), midstream.RunStarted)
+
+    for late in (run.settled, engine.runs, lambda: run.say("yes"), lambda: next(events)):
+        with pytest.raises(midstream.UserMistake, match="engine is closed"):
+            late()
+
+
+def test_an_async_handler_that_waits_for_its_own_engine_is_refused(tmp_path: Path) -> None:
+    flow = midstream.Workflow("flow")
+    engines: list[midstream.SyncEngine] = []
+
+    @flow.start
+    async def ask_itself(run: midstream.StateRun) -> object:
+        return midstream.stop(len(engines[0].runs()))
+
+    with midstream.open_sync(tmp_path, model=ScriptedModel(), journal=":memory:") as engine:
+        engines.append(engine)
+        with pytest.raises(midstream.UserMistake, match="cannot wait for the engine"):
+            engine.start(flow).wait()
+
+
+def test_a_workflow_in_python_is_given_again_to_go_on(tmp_path: Path) -> None:
+    flow = midstream.Workflow("flow")
+    journal = tmp_path / "journal.db"
+
+    @flow.start(question="Sure?")
+    def ask(run: midstream.StateRun) -> object:
+        return midstream.stop(run.result)
+
+    with midstream.open_sync(tmp_path, model=ScriptedModel(), journal=journal) as engine:
+        id = engine.start(flow).id
+    with midstream.open_sync(tmp_path, model=ScriptedModel(), journal=journal) as engine:
+        run = engine.resume(id, flow)
+        run.say("yes")
+        assert run.wait() == "yes"
+
+
 async def test_it_works_inside_a_running_loop_as_in_a_notebook(tmp_path: Path) -> None:
     output = midstream.run(
         TALK, model=ScriptedModel("Done."), journal=":memory:", workspace=tmp_path

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from midstream.api.engine import Engine, RunInfo, RunnableWorkflow, Tools, open
+from midstream.api.python_workflow import Workflow
 from midstream.api.run_handle import Event, RunHandle, Status
 from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
+from midstream.language.errors import UserMistake
 from midstream.language.names import Json
 from midstream.runtime.handlers import Handler
 from midstream.runtime.ports import Model
@@ -37,7 +39,20 @@ class _Loop:
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what work on the loop came to. Ctrl-C cancels the wait and the work."""
+        """Return what work on the loop came to. Ctrl-C cancels the wait and the work.
+
+        Raises:
+            UserMistake: the engine is closed; or it is called on the engine's own loop, by an async tool
+                or handler, which would wait for itself.
+        """
+        if self.is_closed or threading.current_thread() is self._thread:
+            work.close()
+            if self.is_closed:
+                raise UserMistake("The engine is closed.", hint="Use its runs within its block.")
+            raise UserMistake(
+                "An async function of the engine cannot wait for the engine.",
+                hint="Make it a plain function: those run in a thread of their own.",
+            )
         done = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return done.result()
@@ -45,12 +60,25 @@ class _Loop:
             done.cancel()
             raise
 
+    @property
+    def is_closed(self) -> bool:
+        """Return whether there is no loop any more."""
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """End the loop and its thread."""
-        self.wait(self._loop.shutdown_asyncgens())
+        self.wait(self._cleaned_up())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _cleaned_up(self) -> None:
+        """Cancel what other threads still wait for, or what a Ctrl-C has left."""
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
 
 def _waiting(
@@ -153,7 +181,7 @@ class _Iterated(Iterator[T]):
             raise StopIteration from None
 
     def close(self) -> None:
-        if hasattr(self._items, "aclose"):
+        if hasattr(self._items, "aclose") and not self._loop.is_closed:
             self._loop.wait(self._items.aclose())
 
 
@@ -197,12 +225,13 @@ class SyncEngine:
     def resume(
         self,
         id: str,
+        workflow: Workflow | None = None,
         *,
         choice: Literal["ask", "old", "new"] = "ask",
         handlers: Mapping[str, Handler] | None = None,
     ) -> SyncRun:
         """Return a run that goes on here; see `Engine.resume`."""
-        return self._held(self._engine.resume(id, choice=choice, handlers=handlers))
+        return self._held(self._engine.resume(id, workflow, choice=choice, handlers=handlers))
 
     def get(self, id: str) -> SyncRun:
         """Return a run as it stands; see `Engine.get`."""
