@@ -24,6 +24,19 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+async def test_the_sockets_of_a_dead_owner_go_and_those_of_a_living_one_stay(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as living:
+        folder = Path(f"{path}.d")
+        names = [f"{owner}.{kind}" for owner in ("dead", living.me) for kind in ("bell", "live")]
+        for name in names:
+            (folder / name).touch(mode=0o600)
+        async with opened(path):
+            assert [name for name in names if (folder / name).exists()] == names[2:]
+
+
 async def test_everything_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "journal.db"
     async with opened(path) as store:

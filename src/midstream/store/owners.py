@@ -38,10 +38,16 @@ class Owners:
         return self._probe(self._path(owner)) if _is_name(owner) else False
 
     def sweep(self) -> None:
-        """Remove the lock files of all dead owners."""
+        """Remove the lock files of all dead owners, and the sockets they left."""
         for path in self._folder.glob("*.lock"):
             if path != self._path(self.me):
                 self._probe(path)
+        # An owner has its lock before it has sockets: without one it is dead.
+        for pattern in ("*.bell", "*.live"):
+            for path in self._folder.glob(pattern):
+                if not self._path(path.stem).exists():
+                    with contextlib.suppress(OSError):
+                        path.unlink()
 
     def close(self, *, is_cut: bool = False) -> None:
         """Be dead. `is_cut`: leave the file as a killed process would."""
