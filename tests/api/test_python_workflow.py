@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -269,7 +270,42 @@ def test_what_cannot_be_a_workflow_is_said_where_it_is_written() -> None:
         flow.state(begin.function)
     with pytest.raises(midstream.AuthorMistake, match="cannot be"):
         Workflow("x", input=set)
+    for thing in (functools.partial(begin.function, 1), len, begin):
+        with pytest.raises(midstream.AuthorMistake, match="is no function"):
+            flow.state(thing)
     assert begin(None) == stop()
+
+
+async def test_functions_may_be_decorated_methods_or_name_what_is_not_set_yet(here: Place) -> None:
+    def traced(function: Any) -> Any:
+        @functools.wraps(function)
+        def around(*given: Any) -> Any:
+            return function(*given)
+
+        return around
+
+    class Steps:
+        def third(self, run: StateRun) -> Any:
+            return stop("done") if run.data["first"] else later
+
+    steps, flow = Steps(), Workflow("decorated")
+
+    @flow.start
+    @traced
+    def first(run: StateRun) -> Any:
+        run.data["first"] = True
+        return second
+
+    @flow.state
+    @traced
+    async def second(run: StateRun) -> Any:
+        return third
+
+    third = flow.state(steps.third)
+    async with asyncio.timeout(DEADLINE_S):
+        run = await (await here.engine()).start(flow)
+        assert await run.wait() == "done"
+    later = None
 
 
 def test_it_runs_without_a_loop_too(tmp_path: Any) -> None:

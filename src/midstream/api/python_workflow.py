@@ -25,11 +25,12 @@ and everything else are the file's.
 """
 
 import ast
+import contextlib
 import hashlib
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
@@ -391,6 +392,11 @@ class Workflow:
         return add if function is None else add(function)
 
     def _add(self, function: Function, work: dict[str, Any]) -> State:
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+            raise AuthorMistake(
+                f"A state of {self.name} is made of {function!r}, which is no function.",
+                hint="Define a function that takes the run, and call what you have there.",
+            )
         name = function.__name__
         if name in self._states or name == "stop":
             raise AuthorMistake(
@@ -463,8 +469,14 @@ class Workflow:
 
             return awaited
 
-        def called(run: HandlerRun) -> Json:
-            return leaving(run, state.function(*arguments(run)))
+        async def ended(run: HandlerRun, ending: Awaitable[Any]) -> Json:
+            return leaving(run, await ending)
+
+        def called(run: HandlerRun) -> Any:
+            chosen = state.function(*arguments(run))
+            if inspect.isawaitable(chosen):  # an async function behind a plain decorator
+                return ended(run, chosen)
+            return leaving(run, chosen)
 
         return called
 
@@ -492,8 +504,7 @@ def _text(function: Function) -> str:
 
 def _targets(function: Function) -> list[str | None]:
     """Return the names of the states a function may return; None is an end that nothing can be told of."""
-    variables = inspect.getclosurevars(inspect.unwrap(function))
-    known = {**variables.globals, **variables.nonlocals}
+    known = _names_in(inspect.unwrap(function))
     found: list[str | None] = []
     for value in _returned(function):
         match value:
@@ -512,6 +523,20 @@ def _targets(function: Function) -> list[str | None]:
             case _:
                 found.append(None)
     return found
+
+
+def _names_in(function: Function) -> dict[str, Any]:
+    """Return what the names mean that a function takes from around it, as far as they are set yet."""
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return {}
+    known = {name: function.__globals__.get(name) for name in code.co_names}
+    # `inspect.getclosurevars` would raise over a name that is set nowhere, or later.
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            known[name] = cell.cell_contents
+    return known
 
 
 def _outlined(state: State) -> str:
