@@ -1,12 +1,15 @@
 """A run as a program holds it does the same wherever it lives: in memory, here, or in another engine."""
 
 import asyncio
+import contextlib
+import gc
 
 import pytest
 from api_kit import TALK, Place, here, place, until
 from deadline import DEADLINE_S
 
 import midstream
+from midstream.runtime.emitter import Stream
 from midstream.testing import FakeTool, Gate, asks, call, says
 from midstream.tools.base import Tool
 
@@ -191,6 +194,39 @@ async def test_a_fork_goes_on_by_itself_and_leaves_the_run_alone(place: Place) -
         assert [question.text for question in fork.questions] == ["Left or right?"]
         await fork.say("right")
         assert await fork.wait() == "Right it is."
+
+
+def streams() -> int:
+    return sum(type(each) is Stream for each in gc.get_objects())
+
+
+async def test_a_reader_that_leaves_is_forgotten_at_once(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        run = await (await place.engine(says("a ", "b", gate=gate, after=1))).start(TALK)
+        held = await place.held(run)
+        before = streams()
+        async with contextlib.aclosing(held.events()) as events:
+            await anext(events)
+            assert streams() == before + 1
+        assert streams() == before
+        gate.open()
+
+
+async def test_a_reader_in_the_past_ends_when_its_engine_closes(place: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        run = await (await place.engine(says("a ", "b", gate=gate, after=1))).start(TALK)
+        held = await place.held(run)
+        await gate.reached()
+        events = held.events(transient=False)
+        seen = [await anext(events)]
+        await place.engines[-1].close()
+
+        seen += [each async for each in events]
+        assert isinstance(seen[0], midstream.RunStarted)
+        with pytest.raises(midstream.MidstreamError):
+            await held.stop()
 
 
 async def test_cancelling_a_call_never_harms_the_run(place: Place) -> None:

@@ -277,7 +277,7 @@ async def test_events_left_early_are_forgotten() -> None:
         await here.machine.start()
         events = here.machine.events()
         first = await anext(events)
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
 
         assert first.type == "run_started"
         await here.machine.settled()

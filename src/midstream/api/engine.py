@@ -284,7 +284,8 @@ class Engine:
             sockets=self.local.sockets,
             clock=self.local.world.clock,
         )
-        self._followed.add(followed)
+        # Those that have ended, or were closed by their handle, are kept by nobody but their handle.
+        self._followed = {each for each in self._followed if not each.is_closed} | {followed}
         return RunHandle(self, followed)
 
     async def runs(

@@ -5,7 +5,8 @@ that machine is the loop in this process or follows the run of another one throu
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from midstream.cli.headless import Asking, Given, go_on
@@ -181,6 +182,11 @@ class RunHandle:
             UserMistake: no process runs it (`Engine.resume` goes on with it).
         """
         await self._machine.stop(reason)
+        if not self._machine.run.is_over:
+            raise UserMistake(
+                f"Run {self.id} has not ended: this process has let go of it.",
+                hint=f"End it with: midstream stop {self.id}",
+            )
 
     async def fork(self, at: int | None = None) -> "RunHandle":
         """Return a copy of the run as it was after its fact `at` (None: as it is), which goes on here.
@@ -218,7 +224,7 @@ class RunHandle:
         await self._machine.settled()
         return self.status
 
-    async def events(self, since: int = 0, *, transient: bool = True) -> AsyncIterator[Event]:
+    async def events(self, since: int = 0, *, transient: bool = True) -> AsyncGenerator[Event]:
         """Yield what happened in the run, and what happens, until it has ended.
 
         Facts come in order, without a gap and once each, from the one after number `since` on, however
@@ -229,14 +235,16 @@ class RunHandle:
             since: how many facts to leave out; see `numbered`.
             transient: whether to yield transient events, too.
         """
-        async for envelope in self.numbered(since, transient=transient):
-            yield envelope.event
+        async with aclosing(self.numbered(since, transient=transient)) as numbered:
+            async for envelope in numbered:
+                yield envelope.event
 
-    async def numbered(self, since: int = 0, *, transient: bool = True) -> AsyncIterator[Envelope]:
+    async def numbered(self, since: int = 0, *, transient: bool = True) -> AsyncGenerator[Envelope]:
         """Yield the same with the number and time of each: to go on later, pass the last `seq`."""
-        async for envelope in self._machine.events(since):
-            if transient or envelope.seq is not None:
-                yield envelope
+        async with aclosing(self._machine.events(since)) as events:
+            async for envelope in events:
+                if transient or envelope.seq is not None:
+                    yield envelope
 
     async def close(self) -> None:
         """Follow a run of another process no more. A run of this one goes on as it is."""

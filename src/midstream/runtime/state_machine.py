@@ -11,7 +11,7 @@ halt, a late reply or a question needs follows from the facts; there is no other
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -422,7 +422,7 @@ class WorkflowStateMachine:
         """
         self._events.listeners().on(name, listener)
 
-    async def events(self, since: int = 0) -> AsyncIterator[Envelope]:
+    async def events(self, since: int = 0) -> AsyncGenerator[Envelope]:
         """Yield the run's facts after number `since`, then everything live, until it has ended.
 
         Facts come without a gap and once each, however late the reading begins or however slow it

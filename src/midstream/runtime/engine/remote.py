@@ -9,7 +9,7 @@ and whether anybody runs the run at all, words that were taken here are delivere
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -303,7 +303,7 @@ class RemoteMachine:
             await self._news()
         return self._run
 
-    async def events(self, since: int = 0) -> AsyncIterator[Envelope]:
+    async def events(self, since: int = 0) -> AsyncGenerator[Envelope]:
         """Yield the run's facts after number `since`, then those to come; see the machine's `events`.
 
         It ends when the run has ended, or is not followed any more.
@@ -318,11 +318,11 @@ class RemoteMachine:
                 await self._has_joined.wait()  # what streams right after this is heard
         if self._task.done():
             stream.put(None)
-        last = since
+        last, was_followed = since, not self._is_closed
         try:
             # Not ahead of `run`: who hears of a question finds it open. A long one is read in parts.
             upto = self._run.seq
-            while facts := await self._store.read(self.id, last, min(last + _IN_A_PART, upto)):
+            while facts := await self._past(last, min(last + _IN_A_PART, upto), was_followed):
                 for envelope in facts:
                     last = envelope.seq or last
                     yield envelope
@@ -373,6 +373,15 @@ class RemoteMachine:
         return True
 
     # --- reading ----------------------------------------------------------------------------------
+
+    async def _past(self, since: int, upto: int, was_followed: bool) -> list[Envelope]:
+        """Return facts of the journal; none once the run is followed no more: it may be closed by then."""
+        try:
+            return await self._store.read(self.id, since, upto)
+        except MidstreamError:
+            if was_followed and self._is_closed:
+                return []
+            raise
 
     async def _follow(self, owner: str) -> None:
         try:
@@ -466,6 +475,8 @@ class RemoteMachine:
         if self._fault is not None:
             raise self._fault
         if self._task.done():
+            # It is followed no more, but somebody still waits for what became of a message.
+            await asyncio.sleep(LOOK_EVERY_S)
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
