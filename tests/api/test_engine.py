@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from api_kit import TALK, Place, here, until, write
-from deadline import DEADLINE_S
+from deadline import DEADLINE_S, wait_until
 
 import midstream
 from midstream.testing import Gate, JumpingClock, ScriptedModel, asks, call, says
@@ -300,3 +301,30 @@ async def test_closing_lets_go_of_a_run_in_mid_word_and_may_be_done_twice(here: 
         second = await here.engine("Once more.")
         assert (await second.get(run.id)).status == "running"
         assert await (await second.resume(run.id)).wait() == "Once more."
+
+
+async def test_a_cancelled_opening_leaves_nothing_open(tmp_path: Path) -> None:
+    before = threading.active_count()
+    async with asyncio.timeout(DEADLINE_S):
+        opening = asyncio.ensure_future(
+            midstream.open(tmp_path, model=ScriptedModel(), journal=tmp_path / "j.db").begun()
+        )
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    assert list((tmp_path / "j.db.d").glob("*.lock")) == []
+    wait_until(lambda: threading.active_count() <= before)
+
+
+async def test_two_tasks_may_close_at_once(here: Place) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        engine = await here.engine(asks("Sure?"))
+        run = await engine.start(TALK)
+        await run.settled()
+        await asyncio.gather(*(engine.close() for _ in range(8)))
+        other = await here.engine("Done.")
+        run = await other.resume(run.id)
+        await run.say("yes")
+        assert await run.wait() == "Done."

@@ -9,6 +9,7 @@ The engine belongs to the event loop it was opened on. Closing it lets go of its
 them: those that had not ended go on where another engine, or a console, resumes them.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
@@ -158,7 +159,18 @@ def open(
         own = None if isinstance(model, str) else model
         return Engine(config, parts(config, options, model=own, tools=more, clock=clock))
 
-    return Begun(partial(in_thread, made), lambda engine, _: engine.close())
+    async def begin() -> Engine:
+        making = asyncio.ensure_future(in_thread(made))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            # Its thread goes on and opens the journal all the same: somebody has to close that.
+            await asyncio.wait((making,))
+            if not making.cancelled() and making.exception() is None:
+                await making.result().close()
+            raise
+
+    return Begun(begin, lambda engine, _: engine.close())
 
 
 class Engine:

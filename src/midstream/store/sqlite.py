@@ -12,6 +12,7 @@ from is on the disk (`synchronous=FULL`). A store may be used from any event loo
 """
 
 import contextlib
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,7 @@ class SqliteStore:
         self._waiting = rows.Waiting()
         self._guard = guard
         self._is_closed = self._was_lost = False
+        self._closing = threading.Lock()
         self._own: dict[str, list[Envelope]] = {}
         self._watch = Watch(watching)
         committing = Committing(path, guard, self._watch.note)
@@ -239,11 +241,12 @@ class SqliteStore:
 
     def close(self, *, is_cut: bool = False) -> None:
         """Close, without a loop. Blocking. `is_cut`: leave everything as a killed process would."""
-        if not self._is_closed:
-            self._was_lost = self._guard.is_lost()
-            self._is_closed = True
-        self._watch.close()
-        self._reader.close()
-        letting_go = partial(rows.release, run=None, owners=self._owners)
-        self._writer.close(last=None if is_cut else letting_go)
-        self._owners.close(is_cut=is_cut)
+        with self._closing:  # two tasks may close at once, each in a thread
+            if not self._is_closed:
+                self._was_lost = self._guard.is_lost()
+                self._is_closed = True
+            self._watch.close()
+            self._reader.close()
+            letting_go = partial(rows.release, run=None, owners=self._owners)
+            self._writer.close(last=None if is_cut else letting_go)
+            self._owners.close(is_cut=is_cut)
