@@ -253,6 +253,19 @@ def test_its_digest_follows_its_functions_and_nothing_else() -> None:
     assert other.digest != haiku().digest
 
 
+def test_the_digest_of_functions_without_a_text_follows_what_they_do() -> None:
+    def digest(body: str) -> str:
+        names: dict[str, Any] = {"stop": stop}
+        exec(f"def begin(run):\n    return {body}", names)  # as at a prompt
+        flow = Workflow("prompt")
+        flow.start(names["begin"])
+        return flow.digest
+
+    assert digest("stop(1)") == digest("stop(1)")
+    bodies = ("stop(1)", "stop(2)", "stop(run.state)", "run.state", "[x + 1 for x in run.data]")
+    assert len(set(map(digest, bodies))) == len(bodies)
+
+
 def test_what_cannot_be_a_workflow_is_said_where_it_is_written() -> None:
     flow = Workflow("twice")
 

@@ -31,6 +31,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
@@ -499,7 +500,22 @@ def _text(function: Function) -> str:
     try:
         return textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
-        return function.__code__.co_code.hex() if hasattr(function, "__code__") else repr(function)
+        code = getattr(function, "__code__", None)
+        return repr(function) if code is None else _compiled(code)
+
+
+def _compiled(code: CodeType) -> str:
+    """Return what code does, in a text that is the same in every process."""
+    constants = []
+    for constant in code.co_consts:
+        match constant:
+            case CodeType():
+                constants.append(_compiled(constant))
+            case frozenset():  # its order is another in each process
+                constants.append(repr(sorted(map(repr, constant))))
+            case _:
+                constants.append(repr(constant))
+    return repr((code.co_code.hex(), code.co_names, constants))
 
 
 def _targets(function: Function) -> list[str | None]:
