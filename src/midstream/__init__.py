@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from midstream.tools.user_tools import tool
     from midstream.tui.interface import ConsoleInterface
 
-__version__ = "0.1.0"
+from midstream._version import __version__
 
 _EXPORTS = {
     "api.engine": ("Engine", "RunInfo", "open"),

@@ -557,8 +557,8 @@ def test_how_a_run_goes_on_fits_how_it_stands(steps: list[Step], words: str) -> 
             [inputs.Halt()],
             "The run is stopped: after /resume r your next line tells it what to do.",
         ),
-        ([replies("", asks("Which?"))], "The run is kept: /resume r asks here what it waits for."),
-        ([replies("", call("write"))], "The run is kept: /resume r asks here what it waits for."),
+        ([replies("", asks("Which?"))], "The run is kept: /resume r shows its question here."),
+        ([replies("", call("write"))], "The run is kept: /resume r shows its question here."),
         (
             [inputs.Recovered(was_cut=True)] * CRASHES,
             "The run is kept: /resume r goes on with it here.",

@@ -218,7 +218,7 @@ def test_costs_are_told_by_run_agent_model_and_for_the_day() -> None:
 def test_a_day_that_was_all_ours_is_not_told_twice() -> None:
     lines = cost_lines(SPENT[:1], own={"a"}, today=50.0, width=80)
 
-    assert lines[-1] == "All of it was today, and no other run of this folder spent anything."
+    assert lines[-1] == "All of this was spent today; no other run of this folder cost anything."
     assert cost_lines([], own=set(), today=0.0, width=80)[0].startswith("No model has replied yet")
 
 

@@ -212,7 +212,7 @@ async def test_a_run_whose_process_dies_while_it_is_watched_goes_on_here(tmp_pat
         id = owner.engine.machines()[0].id
         await other.type(f"/attach {id[:4]}")
         dying.die()
-        asks_here = f"The run is kept: /resume {id[:4]} asks here what it waits for."
+        asks_here = f"The run is kept: /resume {id[:4]} shows its question here."
         gone = f"review ({id[:4]}): its process has ended. {asks_here}"
         await other.ui.told(gone)
         assert (await other.type("the second")).kind == "taken"
@@ -259,7 +259,8 @@ async def test_words_to_a_run_that_asks_nothing_are_no_answer(tmp_path: Path) ->
         assert result.reason == f"It asks nothing now: /send {id[:4]} TEXT sends it a message."
         await made.type("/role coder")
         await made.type(f"/send {id[:4]} hurry up")
-        assert made.ui.said[-1] == f"patient ({id[:4]}): it hears that once its state is done"
+        told = f"patient ({id[:4]}): your line is delivered when its state is done"
+        assert made.ui.said[-1] == told
 
 
 async def test_words_for_a_run_nobody_runs_are_kept_for_whoever_takes_it_up(

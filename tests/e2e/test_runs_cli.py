@@ -191,7 +191,7 @@ def test_waiting_tells_what_became_of_the_words(tmp_path: Path) -> None:
 
     assert [each["is_taken"] for each in refused] == [False]
     assert "not one of the choices" in refused[0]["reason"]
-    assert taken.out == (f"Run {console.run} takes it as the answer.\nIt was answered.\n")
+    assert taken.out == (f"Sent to run {console.run}: your line is the answer.\nIt was answered.\n")
 
 
 def test_a_living_run_is_stopped_from_another_process(tmp_path: Path) -> None:

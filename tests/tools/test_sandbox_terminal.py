@@ -21,7 +21,7 @@ from midstream.system.process_tree import processes
 from midstream.system.supervisor import Ended
 from midstream.tools.base import Planned
 from midstream.tools.manager import ToolManager
-from midstream.tools.sandbox.probes import interpreter
+from midstream.tools.sandbox.bwrap import interpreter
 from midstream.tools.sandbox.sandbox import Sandbox
 from midstream.tools.shell import as_told, terminal_tool
 

@@ -275,7 +275,7 @@ class Engine:
         if built is not None:
             self._built[kept.id] = built
         await mail_taken(machine, self.local.store)
-        return RunHandle(self, machine)
+        return RunHandle(machine, self.local, self.fork)
 
     async def get(self, id: str) -> RunHandle:
         """Return a run as it stands, wherever it runs, or if it runs nowhere. Nothing of it begins.
@@ -289,7 +289,7 @@ class Engine:
         kept = await found(self.local.store, id)
         machine = self.local.machine(kept.id)
         if machine is not None and (machine.run.is_over or not machine.is_closed):
-            return RunHandle(self, machine)
+            return RunHandle(machine, self.local, self.fork)
         followed = await RemoteMachine.attached(
             self.local.store,
             kept.id,
@@ -298,7 +298,7 @@ class Engine:
         )
         # Those that have ended, or were closed by their handle, are kept by nobody but their handle.
         self._followed = {each for each in self._followed if not each.is_closed} | {followed}
-        return RunHandle(self, followed)
+        return RunHandle(followed, self.local, self.fork)
 
     async def runs(
         self,
@@ -391,7 +391,7 @@ class Engine:
         )
         if definition.kind == "workflow" and not definition.found_as:
             self._built[machine.id] = definition, found or _script({})
-        run = RunHandle(self, machine)
+        run = RunHandle(machine, self.local, self.fork)
         if is_chat and input is not None:
             await machine.settled()
             await run.say(input if isinstance(input, str) else json.dumps(input))

@@ -5,9 +5,9 @@ that machine is the loop in this process or follows the run of another one throu
 """
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from midstream.cli.headless import Asking, Given, go_on
 from midstream.core.events import AnyFact, RunFailed, RunStopped
@@ -22,12 +22,10 @@ from midstream.language.errors import (
     WorldTrouble,
 )
 from midstream.language.names import Json, Policy
+from midstream.runtime.engine.local import LocalEngine
 from midstream.runtime.engine.remote import RemoteMachine
 from midstream.runtime.ports import Receipt
 from midstream.runtime.state_machine import WorkflowStateMachine
-
-if TYPE_CHECKING:
-    from midstream.api.engine import Engine
 
 Status: TypeAlias = Literal["running", "waiting", "suspended", "finished", "failed", "stopped"]
 """How a run stands. `waiting`: only a person can move it on; `suspended`: it died too often."""
@@ -45,9 +43,15 @@ class RunHandle:
     run: what was said is said.
     """
 
-    def __init__(self, engine: "Engine", machine: WorkflowStateMachine | RemoteMachine) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        machine: WorkflowStateMachine | RemoteMachine,
+        local: LocalEngine,
+        forked: "Callable[[str, int | None], Awaitable[RunHandle]]",
+    ) -> None:
         self._machine = machine
+        self._local = local
+        self._forked = forked
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id} {self.status}>"
@@ -193,7 +197,7 @@ class RunHandle:
 
         What tools had done after that point stays done.
         """
-        return await self._engine.fork(self.id, at)
+        return await self._forked(self.id, at)
 
     # --- what comes of it -------------------------------------------------------------------
 
@@ -212,9 +216,7 @@ class RunHandle:
         if answers is None:
             run = await self._machine.wait()
         else:
-            run = await go_on(
-                self._machine, Given(answers=tuple(answers)), Asking(self._engine.local)
-            )
+            run = await go_on(self._machine, Given(answers=tuple(answers)), Asking(self._local))
         if run.status == "finished":
             return run.output
         raise await self._failure(run)
@@ -272,7 +274,7 @@ class RunHandle:
                 f"Run {run.id} has not ended: this process does not follow it any more.",
                 hint="Engine.get finds it again.",
             )
-        facts = await self._engine.facts(run.id, max(run.seq - 8, 0))
+        facts = await self._local.store.read(run.id, max(run.seq - 8, 0))
         ends = [each.event for each in facts if isinstance(each.event, RunFailed | RunStopped)]
         match ends[-1:]:
             case [RunStopped(reason=reason)]:

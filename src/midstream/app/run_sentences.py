@@ -12,7 +12,7 @@ from midstream.runtime.ports import Machine, Receipt
 from midstream.runtime.storage import KeptRun
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary
-from midstream.views.run_status import standing_words, way_on
+from midstream.views.run_status import DELIVERED, standing_words, way_on
 
 _SHORT: Final = 4
 
@@ -71,7 +71,7 @@ def way_on_here(run: Run, short: str) -> str:
     """Return how a run that no process runs any more is taken up in this console, as a sentence."""
     resume = f"/resume {short}"
     if any(question.kind != "input" for question in run.inbox.open_questions):
-        return f"The run is kept: {resume} asks here what it waits for."
+        return f"The run is kept: {resume} shows its question here."
     if run.visit.phase == "held" and not run.suspended:
         return f"The run is stopped: after {resume} your next line tells it what to do."
     return f"The run is kept: {resume} goes on with it here."
@@ -127,13 +127,7 @@ def receipt_words(receipt: Receipt) -> str:
     """Return what becomes of a line, as a run took it."""
     if receipt.reason:
         return receipt.reason
-    how = {
-        "answer": "answered",
-        "interrupt": "it is interrupted",
-        "steer": "it hears that with its next request",
-        "queue": "it hears that once its state is done",
-    }
-    return how.get(receipt.handling, "it hears that as soon as it goes on")
+    return f"your line {DELIVERED.get(receipt.handling, 'is delivered when it goes on')}"
 
 
 def why_not(machine: Machine, receipt: Receipt) -> str:

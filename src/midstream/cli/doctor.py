@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from midstream import __version__
+from midstream._version import __version__
 from midstream.app.assembly import Options, mcp_of, opened_store, sandbox_of
 from midstream.cli.options import COMMON, takes
 from midstream.cli.output import FAILED, FINISHED, answer, say, say_object

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from midstream import __version__
+from midstream._version import __version__
 from midstream.cli.console import console
 from midstream.cli.options import CONSOLE, options_of, with_options
 from midstream.cli.output import FAILED, INTERRUPTED, SIGNALLED, USAGE, end_with

@@ -20,7 +20,7 @@ from midstream.runtime.ports import Receipt
 from midstream.runtime.storage import KeptRun, Mail
 from midstream.views.amounts import time_of_day
 from midstream.views.lanes import Lane, lanes
-from midstream.views.run_status import where
+from midstream.views.run_status import DELIVERED, where
 from midstream.views.side_effects import PUT_BACK
 
 KeptStatus: TypeAlias = Literal[
@@ -272,18 +272,11 @@ def receipt_line(run: str, receipt: Receipt, record: InputRecord | None) -> str:
     """Return what is done with a line that was sent."""
     if is_refused(receipt, record):
         return f"Run {run} did not take it: {_reason(receipt, record)}."
-    how = {
-        "answer": "takes it as the answer",
-        "interrupt": "is interrupted by it",
-        "steer": "hears it with its next request",
-        "queue": "hears it when its state is done",
-    }[receipt.handling]
-    if receipt.reason:
-        how = f"hears it later: {receipt.reason}"
-    who = (
-        f"The branch {record.to} of run {run}" if record is not None and record.to else f"Run {run}"
-    )
-    return f"{who} {how}."
+    whose = f"run {run}"
+    if record is not None and record.to:
+        whose = f"the branch {record.to} of {whose}"
+    how = receipt.reason or f"your line {DELIVERED[receipt.handling]}"
+    return f"Sent to {whose}: {how}."
 
 
 def receipt_object(run: str, receipt: Receipt, record: InputRecord | None) -> dict[str, Json]:
@@ -312,7 +305,7 @@ def disposition_object(run: str, input_id: str, record: InputRecord | None) -> d
 def disposition_line(record: InputRecord | None) -> str:
     """Return what became of a line, for a person."""
     if record is None or record.disposition is None:
-        return "It is kept and was not delivered yet."
+        return "It waits; it was not delivered yet."
     reason = f": {record.reason}" if record.reason else ""
     return f"It was {record.disposition}{reason}."
 

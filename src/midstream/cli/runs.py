@@ -267,7 +267,7 @@ def stop(options: Options, run: str) -> int:
             ended = await opened(journal.store, kept.id)
             unheard += [mail.text for mail in await refused(journal.store, ended)]
         told = {"type": "stopped", "run": kept.id, "text": how, "unheard": unheard}
-        lines = (f"Run {kept.id} {how}.", *(f"It did not get: {text}" for text in unheard))
+        lines = (f"Run {kept.id} {how}.", *(f"Not delivered: {text}" for text in unheard))
         answer(options, told, *lines)
         return FINISHED
 

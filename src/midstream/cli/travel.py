@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from midstream import __version__
+from midstream._version import __version__
 from midstream.app.assembly import Options, SystemClock
 from midstream.cli.journal import Journal, with_journal
 from midstream.cli.options import JSON, takes

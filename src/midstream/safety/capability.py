@@ -90,3 +90,15 @@ def forbids_secrets(request: Capability) -> str:
         return ""
     standing, reason = classify_path(request.target, purpose)
     return f"{request.target}: {reason}" if standing == "secret" else ""
+
+
+STARTERS: Final = frozenset(
+    {
+        *("env", "sudo", "doas", "nice", "ionice", "nohup", "timeout", "time", "xargs", "stdbuf"),
+        *("setsid", "chroot", "unshare", "strace", "watch", "busybox", "toybox", "command", "exec"),
+        *("find", "flock", "script", "parallel", "bash", "sh", "dash", "zsh", "ksh", "fish", "ssh"),
+        *("docker", "podman", "su", "runuser", "systemd-run", "builtin", "entr", "ltrace", "npx"),
+        *("tmux", "screen", "gdb", "perf", "rlwrap", "unbuffer", "chronic", "sg"),
+    }
+)
+"""Programs that start another one, which stands in their arguments."""

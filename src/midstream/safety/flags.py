@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from midstream.safety.capability import STARTERS
 from midstream.safety.read_only_commands import COUNT, LOOKED_AT, Flags, read_flags
-from midstream.safety.rules import STARTERS
 
 _TEXT: Final = re.compile(r"[^-].{0,20000}", re.DOTALL)
 _OPTION: Final = re.compile(r"[-+@]|[A-Za-z_][A-Za-z0-9_]*=")

@@ -34,7 +34,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar, get_args
 import msgspec
 
 from midstream.language.errors import UserMistake, clip, did_you_mean
-from midstream.safety.capability import Capability, Kind, quoted
+from midstream.safety.capability import STARTERS, Capability, Kind, quoted
 from midstream.safety.protected import folded
 
 MAX_CHARS: Final = 2_000
@@ -522,18 +522,6 @@ def _alike_word(wanted: str, found: str) -> bool:
 def _program(word: str) -> str:
     """Return the name of a program without its folder, as any file system could take it."""
     return word.rpartition("/")[2].casefold() or word.casefold()
-
-
-STARTERS: Final = frozenset(
-    {
-        *("env", "sudo", "doas", "nice", "ionice", "nohup", "timeout", "time", "xargs", "stdbuf"),
-        *("setsid", "chroot", "unshare", "strace", "watch", "busybox", "toybox", "command", "exec"),
-        *("find", "flock", "script", "parallel", "bash", "sh", "dash", "zsh", "ksh", "fish", "ssh"),
-        *("docker", "podman", "su", "runuser", "systemd-run", "builtin", "entr", "ltrace", "npx"),
-        *("tmux", "screen", "gdb", "perf", "rlwrap", "unbuffer", "chronic", "sg"),
-    }
-)
-"""Programs that start another one, which stands in their arguments."""
 
 
 @lru_cache(maxsize=64)

@@ -1,5 +1,8 @@
 """Where a run stands, in words for a person: what it is doing, what Enter does, which lines wait."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
 from midstream.core.question import Question
@@ -316,3 +319,12 @@ def _awaited(place: Run) -> str:
 def _stopping(place: Run) -> str:
     calls = () if place.visit.turn is None else place.visit.turn.calls
     return ", ".join(call.call.name for call in calls if call.status == "stopping")
+
+
+DELIVERED: Final[Mapping[str, str]] = {
+    "answer": "is the answer",
+    "interrupt": "interrupts it now",
+    "steer": "joins its next request",
+    "queue": "is delivered when its state is done",
+}
+"""What becomes of a line a run has taken, by the `handling` of its receipt."""

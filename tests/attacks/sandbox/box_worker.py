@@ -22,7 +22,7 @@ from typing import Any
 from midstream.system import supervisor
 from midstream.system.programs import command_environment
 from midstream.system.supervisor import run_command
-from midstream.tools.sandbox import inside_probes, launch, rlimits
+from midstream.tools.sandbox import bwrap, inside_probes, launch, rlimits
 from midstream.tools.sandbox import probes as measuring
 from midstream.tools.sandbox.proxy import proxy_to
 from midstream.tools.sandbox.sandbox import Sandbox
@@ -115,7 +115,7 @@ def main() -> None:
     sandbox = Sandbox(folder / "state")
     result = sandbox.measure(again=True)
     said = partial(print, flush=True)
-    said(json.dumps({"level": result.level, "why": result.why, "python": measuring.interpreter()}))
+    said(json.dumps({"level": result.level, "why": result.why, "python": bwrap.interpreter()}))
     for line in sys.stdin:
         said(json.dumps(asyncio.run(ran(sandbox, json.loads(line), folder))))
 

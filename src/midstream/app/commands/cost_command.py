@@ -46,7 +46,7 @@ async def _cost(session: Session, argument: str) -> None:
     session.ui.say("\n".join(lines))
 
 
-_ALL_TODAY: Final = "All of it was today, and no other run of this folder spent anything."
+_ALL_TODAY: Final = "All of this was spent today; no other run of this folder cost anything."
 _NO_BUDGET: Final = 'No budget is set; "budget" in application.json sets one for each run.'
 
 

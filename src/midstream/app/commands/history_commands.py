@@ -65,7 +65,7 @@ async def _export(session: Session, argument: str) -> None:
 
 _SHOWN = 20
 KEEP = "--keep-files"
-_AGAIN = "It goes one turn at a time; type it again for another."
+_AGAIN = "/undo takes back one turn; type it again for another."
 
 
 async def _put_back(session: Session, argument: str) -> None:

@@ -195,7 +195,7 @@ class WorkspaceRuns:
             UserMistake: the file is there already.
             WorldTrouble: it cannot be written.
         """
-        from midstream import __version__
+        from midstream._version import __version__
 
         path = _named(self._engine.world.workspace, file)
         if not file:

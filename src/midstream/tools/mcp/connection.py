@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from midstream import __version__
+from midstream._version import __version__
 from midstream.config.mcp_servers import McpServer, secrets_of
 from midstream.language.errors import MidstreamError, UserMistake, WorldTrouble
 from midstream.language.names import Json

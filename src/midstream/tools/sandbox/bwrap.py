@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -105,3 +106,10 @@ def _said(path: str, flag: str) -> str:
     if ended.cause:
         raise TimeoutError(f"{flag} does not end")
     return said.decode("utf-8", "replace")
+
+
+def interpreter() -> str:
+    """Return our own interpreter where the sandbox shows it, else the system's."""
+    ours = os.path.realpath(sys.executable or "/")
+    is_shown = ours.startswith(f"{os.path.realpath(sys.base_prefix)}/")
+    return ours if is_shown and os.access(ours, os.X_OK) else "/usr/bin/python3"

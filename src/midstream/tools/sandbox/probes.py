@@ -23,7 +23,7 @@ from midstream.safety.capability import SandboxLevel
 from midstream.system.supervisor import Child
 from midstream.tools.sandbox import bwrap as bubblewrap
 from midstream.tools.sandbox import seatbelt, seccomp
-from midstream.tools.sandbox.bwrap import NEEDED, Bwrap, found_bwrap
+from midstream.tools.sandbox.bwrap import NEEDED, Bwrap, found_bwrap, interpreter
 from midstream.tools.sandbox.launch import Machinery, Prepared
 from midstream.tools.sandbox.mounts import made_devices
 from midstream.tools.sandbox.seatbelt import Sealed, Seatbelt, found_seatbelt
@@ -113,7 +113,7 @@ def machinery(
 
 
 def _key(box: Bwrap | Seatbelt) -> str:
-    from midstream import __version__
+    from midstream._version import __version__
 
     parts = [platform.release(), platform.machine(), box.path, box.stamp, _version(box)]
     parts += [__version__, str(own_user()), _inside_source(), sys.executable]
@@ -248,13 +248,6 @@ def _end_all(child: Child) -> None:
         with contextlib.suppress(OSError):
             if pid != os.getpid() and os.readlink(f"/proc/{pid}/fd/1") == ours:
                 os.kill(pid, SIGKILL)
-
-
-def interpreter() -> str:
-    """Return our own interpreter where the sandbox shows it, else the system's."""
-    ours = os.path.realpath(sys.executable or "/")
-    is_shown = ours.startswith(f"{os.path.realpath(sys.base_prefix)}/")
-    return ours if is_shown and os.access(ours, os.X_OK) else "/usr/bin/python3"
 
 
 def _inside_source() -> str:

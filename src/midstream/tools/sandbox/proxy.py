@@ -28,7 +28,7 @@ from midstream.config.portable import NotHere
 from midstream.language.errors import clip
 from midstream.safety.rules import WEB_PORTS, host_of
 from midstream.system.offloop import in_thread
-from midstream.tools.sandbox.probes import interpreter
+from midstream.tools.sandbox.bwrap import interpreter
 
 MAX_CONNECTIONS: Final = 128
 MAX_HEAD_BYTES: Final = 64 * 1024
