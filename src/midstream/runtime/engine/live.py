@@ -95,7 +95,8 @@ class LiveServer:
         waiting = self._waiting.setdefault(envelope.run, [])
         event = envelope.event
         if envelope.seq is not None:
-            waiting.append(_line(Line(seq=envelope.seq)))
+            # All that was journaled together is read together: its first fact says so of all.
+            waiting.append(_line(Line(seq=max(envelope.seq, self._seq(envelope.run)))))
             self._send(envelope.run)  # who waits for a fact does not wait for more pieces
         elif isinstance(event, Notice):
             offset = self._offset(envelope.run, event) if isinstance(event, TextDelta) else 0

@@ -44,8 +44,9 @@ LOOK_EVERY_S = 0.25
 JOIN_S = 2.0
 """Seconds that who reads events waits at most to hear what streams; an owner may stand still."""
 
-GRACE_S = 0.05
-"""Seconds that a fact in the journal waits for its place among what streams, where something does."""
+GRACE_S = 1.0
+"""Seconds that a fact in the journal waits for its place among what streams, where an owner that streams
+has not said yet that it is there: it may stand still."""
 
 _IN_A_PART = 1_000
 """Facts of a run's past that are held at once for who reads them."""
@@ -80,7 +81,9 @@ class RemoteMachine:
         self._read_lock = asyncio.Lock()
         self._is_live = False
         self._has_joined = asyncio.Event()
-        self._heard: dict[tuple[str, str], int] = {}
+        self._left_live = asyncio.Event()
+        # Of each agent in its branch: how much of its reply was told, and the fact that ended the last one.
+        self._heard: dict[tuple[str, str], tuple[int, int]] = {}
         self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
         self._live = asyncio.create_task(self._hear_live(), name=f"hear {run.id}")
 
@@ -389,7 +392,9 @@ class RemoteMachine:
                 await self._store.changed(LOOK_EVERY_S)
                 if self._is_live:
                     # Its owner says when: facts are read in their place among the pieces of text.
-                    await asyncio.sleep(GRACE_S)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(GRACE_S):
+                            await self._left_live.wait()
                 await self._read()
                 if self._owned is not None and owner != (now := await self.owner()):
                     owner = now
@@ -402,24 +407,30 @@ class RemoteMachine:
             self._end_streams()
             self._wake()
 
-    async def _read(self) -> None:
-        """Fold and tell what was journaled since the last time."""
+    async def _read(self, upto: int | None = None) -> None:
+        """Fold and tell what was journaled since the last time, up to fact `upto`."""
         async with self._read_lock:
-            for envelope in await self._store.read(self.id, self._run.seq):
+            if upto is not None and upto <= self._run.seq:
+                return
+            for envelope in await self._store.read(self.id, self._run.seq, upto):
                 assert isinstance(envelope.event, Fact)
                 self._run = apply(self._run, envelope.event)
-                self._forget_ended(envelope.event)
+                self._note_end(envelope.event)
                 self._tell(envelope)
 
-    def _forget_ended(self, event: Fact) -> None:
+    def _note_end(self, event: Fact) -> None:
         """Let the words of an agent begin anew where a fact ends its reply."""
         if isinstance(event, AgentFailed | AgentResponded | ReplyCut):
-            self._heard.pop((event.branch, event.agent), None)
+            ended = [(event.branch, event.agent)]
         elif isinstance(event, Interrupted | RunRecovered):
             inner = f"{event.branch}/" if event.branch else ""
-            for key in tuple(self._heard):
-                if key[0] == event.branch or key[0].startswith(inner):
-                    del self._heard[key]
+            ended = [
+                key for key in self._heard if key[0] == event.branch or key[0].startswith(inner)
+            ]
+        else:
+            return
+        for key in ended:
+            self._heard[key] = (0, self._run.seq)
 
     def _tell(self, envelope: Envelope) -> None:
         if self._tap is not None:
@@ -436,16 +447,17 @@ class RemoteMachine:
                 async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
                     async for line in lines:
                         self._is_live = True
+                        self._left_live.clear()
                         self._has_joined.set()
                         if line.seq > self._run.seq:
-                            await self._read()
+                            await self._read(line.seq)
                             self._wake()
-                        # What was shown before a fact that is told already is in that fact.
-                        if line.event is not None and line.seq >= self._run.seq:
+                        if line.event is not None:
                             is_whole = self._hear(line)
                         if not is_whole:
                             break  # joining anew gives what is missing
             self._is_live = False
+            self._left_live.set()
             self._has_joined.set()
             if is_whole:
                 await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
@@ -456,13 +468,16 @@ class RemoteMachine:
         assert event is not None
         if isinstance(event, TextDelta):
             key = (event.branch, event.agent)
-            told = self._heard.get(key, 0)
+            told, ended_at = self._heard.get(key, (0, 0))
+            upto = line.offset + len(event.text)
+            if line.seq < ended_at or upto <= told:
+                return True  # it is in the fact that ended its reply, or was told
             if line.offset > told:
                 return False
-            if line.offset + len(event.text) <= told:
-                return True
-            self._heard[key] = line.offset + len(event.text)
+            self._heard[key] = (upto, ended_at)
             event = replace(event, text=event.text[told - line.offset :])
+        elif line.seq < self._run.seq:
+            return True  # of what is past no one has to hear any more
         self._tell(Envelope(run=self.id, at=line.at or self._clock.now(), event=event))
         return True
 
