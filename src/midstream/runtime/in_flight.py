@@ -5,13 +5,13 @@ effects of a run that was halted are gone from what it is owed.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import Any, assert_never
 
 from midstream.core.inputs import EffectKey, ReplyCheckpoint, Shown
-from midstream.core.notices import AgentThinking, AnyNotice
+from midstream.core.notices import AgentThinking
 from midstream.core.pending import (
     AnyEffect,
     AskModel,
@@ -36,10 +36,8 @@ from midstream.runtime.effects import (
     run_handler,
     stop_for_good,
 )
+from midstream.runtime.emitter import RunEvents
 from midstream.runtime.ports import Clock, Handlers, World
-
-NotifyOf: TypeAlias = Callable[[str, AnyNotice], None]
-"""Shows a notice of a branch, "" for the run itself."""
 
 CLOSING_S = 5.0
 """Seconds the effects of an ended run get to clean up after themselves."""
@@ -52,25 +50,25 @@ class InFlight:
         post: takes what an effect came to.
         put: takes it, and returns once it is journaled.
         deliver: takes what a handler came to, in the handler's own task.
-        notify: shows what effects stream.
+        events: show what effects stream.
     """
 
     __slots__ = (
         "_closing",
         "_context",
         "_deliver",
-        "_notify",
+        "_events",
         "_post",
         "_put",
         "_streams",
         "_tasks",
     )
 
-    def __init__(self, post: Post, put: Put, deliver: Deliver, notify: NotifyOf) -> None:
+    def __init__(self, post: Post, put: Put, deliver: Deliver, events: RunEvents) -> None:
         self._post = post
         self._put = put
         self._deliver = deliver
-        self._notify = notify
+        self._events = events
         # Every effect is a task. Most show nothing before they end: only those that do have more.
         self._tasks: dict[EffectKey, asyncio.Task[None]] = {}
         self._streams: dict[EffectKey, StreamingEffect] = {}
@@ -133,7 +131,8 @@ class InFlight:
                 stream = self._stream(key, effect.agent, run, world)
                 if not is_summary_key(key):
                     state = run.visit.state
-                    self._notify(run.branch.path, AgentThinking(agent=effect.agent, state=state))
+                    thinking = AgentThinking(agent=effect.agent, state=state)
+                    self._events.notify_of(run.branch.path, thinking)
                     stream.checkpoint_soon = partial(self._checkpoint_soon, stream, world.clock)
                 work = ask_model(effect, run, world, stream, self._post)
             case CallTool():
@@ -155,7 +154,7 @@ class InFlight:
         )
 
     def _stream(self, key: EffectKey, agent: str, run: Run, world: World) -> StreamingEffect:
-        notify = partial(self._notify, run.branch.path)
+        notify = partial(self._events.notify_of, run.branch.path)
         stream = StreamingEffect(key, agent, run.visit.state, notify, world.redactor)
         self._streams[key] = stream
         return stream

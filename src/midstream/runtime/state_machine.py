@@ -130,7 +130,7 @@ class WorkflowStateMachine:
         self._handlers = _NO_HANDLERS if handlers is None else handlers
         self._run = Run(id=id or new_run_id())
         self._events = RunEvents(self._run.id, world.clock, world.redactor, tap)
-        self._in_flight = InFlight(self._post, self._put, self._deliver, self._events.notify_of)
+        self._in_flight = InFlight(self._post, self._put, self._deliver, self._events)
         self._inputs: list[tuple[inputs.AnyInput, asyncio.Future[None] | None]] = []
         self._stopwatch = Stopwatch(world.clock)
         self._is_taking = False

@@ -6,7 +6,7 @@ consoles, of a crash (`die`) and of what comes after it need no disk.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -29,11 +29,24 @@ from midstream.views.listing import Summary, summarised
 
 
 class _Run:
-    """A run's facts, of which a fork shares nothing: the values are the same and never change."""
+    """A run's facts, of which a fork shares nothing: the values are the same and never change.
 
-    def __init__(self, facts: Sequence[Envelope] = (), ends: Collection[int] = ()) -> None:
+    `ends` are the positions at which an append ended, in their order: there a run can be forked.
+    """
+
+    __slots__ = (
+        "_summarised",
+        "_summary",
+        "ends",
+        "facts",
+        "is_foreign",
+        "parent",
+        "parent_seq",
+    )
+
+    def __init__(self, facts: Sequence[Envelope] = (), ends: Iterable[int] = ()) -> None:
         self.facts = list(facts)
-        self.ends = set(ends)
+        self.ends = list(ends)
         self._summary = Summary()
         self._summarised = 0
         self.parent = ""
@@ -115,7 +128,7 @@ class MemoryStore:
         if kept is None:
             kept = self._contents.runs[run] = _Run()
         kept.facts += facts
-        kept.ends.add(len(kept.facts))
+        kept.ends.append(len(kept.facts))
         self._changed()
 
     async def read(self, run: str, after: int = 0, upto: int | None = None) -> list[Envelope]:
@@ -177,7 +190,7 @@ class MemoryStore:
         if not seq:
             raise nothing_by_then(source, at)
         facts = [msgspec.structs.replace(fact, run=id) for fact in kept.facts[:seq]]
-        self._add(id, _Run(facts, {end for end in kept.ends if end <= seq}))
+        self._add(id, _Run(facts, (end for end in kept.ends if end <= seq)))
         self._contents.runs[id].parent = source
         self._contents.runs[id].parent_seq = seq
         return seq

@@ -84,6 +84,7 @@ class JumpingClock:
         self._passed = 0.0
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._cut = 0
 
     def now(self) -> float:
         """Return the time in seconds since 1970 (UTC)."""
@@ -104,7 +105,19 @@ class JumpingClock:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._passed + seconds, next(self._order), waiter))
-        await waiter
+        try:
+            await waiter
+        finally:
+            if waiter.cancelled():
+                self._forget_cut()
+
+    def _forget_cut(self) -> None:
+        """Let go of those who were cut off before their time came, once they are the most."""
+        self._cut += 1
+        if 2 * self._cut > len(self._sleepers):
+            self._sleepers = [each for each in self._sleepers if not each[2].done()]
+            heapq.heapify(self._sleepers)
+            self._cut = 0
 
     def jump(self, seconds: float) -> None:
         """Move the time on and wake whose time has come, the earliest first."""
