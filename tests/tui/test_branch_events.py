@@ -37,7 +37,7 @@ def read(renderer: EventRenderer, *events: AnyFact | AnyNotice, at: float = 0.0)
     """Return what a renderer tells of events, without the first two lines of every run."""
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += renderer.told(Envelope(run="r", at=at, event=event, seq=number))
+        blocks += renderer.render(Envelope(run="r", at=at, event=event, seq=number))
     blocks += renderer.settle()
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks

@@ -31,7 +31,7 @@ def told(*events: AnyFact | AnyNotice, renderer: EventRenderer | None = None) ->
     teller = EventRenderer(with_cards=True) if renderer is None else renderer
     blocks: list[Block] = []
     for event in events:
-        blocks += teller.told(Envelope(run="r", at=0.0, event=event, seq=1))
+        blocks += teller.render(Envelope(run="r", at=0.0, event=event, seq=1))
     return to_plain(block for block in blocks if isinstance(block, Line))
 
 

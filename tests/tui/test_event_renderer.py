@@ -30,7 +30,7 @@ def narrated(*events: e.AnyFact | AnyNotice, with_cards: bool = False) -> str:
     renderer = EventRenderer(with_cards=with_cards)
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += renderer.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+        blocks += renderer.render(Envelope(run="r1", at=0.0, event=event, seq=number))
     blocks += renderer.settle()
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
@@ -52,7 +52,7 @@ def test_a_transition_is_told_to_those_who_want_all() -> None:
     renderer = EventRenderer(with_cards=True)
     renderer.agents.is_verbose = True
 
-    (line,) = renderer.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+    (line,) = renderer.render(Envelope(run="r1", at=0.0, event=fact, seq=1))
     assert isinstance(line, Line)
     assert to_plain([line]) == "→ write → review  no transition given\n"
     assert narrated(fact) == ""
@@ -169,7 +169,7 @@ def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
     renderer.agents.streamed("r1", "", "ada", "I would like")
     fact = e.Interrupted(epoch=1, text="no", agent="ada", partial="I wou")
 
-    blocks = renderer.told(Envelope(run="r1", at=0.0, event=fact, seq=1))
+    blocks = renderer.render(Envelope(run="r1", at=0.0, event=fact, seq=1))
 
     assert Words("I would like") in blocks
 
@@ -177,7 +177,7 @@ def test_what_was_on_the_screen_is_kept_even_if_the_run_knew_of_less() -> None:
 def test_an_interruption_waits_for_the_tools_that_still_stop() -> None:
     renderer = EventRenderer(with_cards=True)
     for event in (called("execute_terminal"), e.Interrupted(epoch=1, text=None, leads_to="hold")):
-        renderer.told(Envelope(run="r1", at=0.0, event=event, seq=1))
+        renderer.render(Envelope(run="r1", at=0.0, event=event, seq=1))
 
     assert renderer.settle() == []
 
@@ -256,10 +256,10 @@ def test_a_line_that_joins_is_told_where_it_is_heard_and_not_where_it_was_typed(
 def test_words_heard_take_one_row() -> None:
     renderer = EventRenderer(with_cards=True)
     received = e.InputReceived(input_id="i1", text="word " * 99, source="user", handling="queue")
-    renderer.told(Envelope(run="r1", at=0.0, event=received, seq=1))
+    renderer.render(Envelope(run="r1", at=0.0, event=received, seq=1))
     heard = e.InputDisposed(input_id="i1", disposition="queued")
 
-    (line,) = renderer.told(Envelope(run="r1", at=0.0, event=heard, seq=2))
+    (line,) = renderer.render(Envelope(run="r1", at=0.0, event=heard, seq=2))
 
     assert isinstance(line, Line)
     assert all(len(rows(line, width)) == 1 for width in (40, 80))
@@ -329,10 +329,10 @@ def taken_up(definition: Definition, fact: e.RunRecovered) -> str:
     known = Run(id="r1", definition=definition)
     late, early = EventRenderer(with_cards=True), EventRenderer(with_cards=True)
     envelope = Envelope(run="r1", at=0.0, event=fact, seq=1)
-    assert late.told(envelope) == []
+    assert late.render(envelope) == []
     blocks = late.recall(known)
     assert early.recall(known) == []
-    assert early.told(envelope) == blocks
+    assert early.render(envelope) == blocks
     return to_plain([block for block in blocks if isinstance(block, Line)])
 
 
@@ -404,7 +404,7 @@ def test_what_was_asked_and_said_before_anybody_listened_is_remembered() -> None
     ]
     blocks = []
     for number, event in enumerate(events, 1):
-        blocks += renderer.told(Envelope(run="r1", at=0.0, event=event, seq=number))
+        blocks += renderer.render(Envelope(run="r1", at=0.0, event=event, seq=number))
 
     assert "".join(to_plain([b]) for b in blocks if not isinstance(b, Words)) == (
         "✓ #1 Which one?  blue\n! Not delivered: and the tests? (the run ended)\n"
@@ -441,8 +441,8 @@ def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
         e.Interrupted(epoch=1, text=None, agent="bob", partial="half", leads_to="hold"),
     )
     for event in behind:
-        assert renderer.told(envelope(event), is_behind=True) == []
-    said = renderer.told(envelope(e.AgentResponded(agent="ada", text="Here."), run="r1"))
+        assert renderer.render(envelope(event), is_behind=True) == []
+    said = renderer.render(envelope(e.AgentResponded(agent="ada", text="Here."), run="r1"))
     assert text_of([*said, *renderer.settle()]) == "▌ ada\nHere.\n"
 
     assert text_of(renderer.kept("r2")) == (
@@ -454,16 +454,16 @@ def test_what_a_run_does_out_of_sight_is_kept_until_lines_go_to_it() -> None:
 
 def test_the_next_that_a_run_does_in_sight_comes_after_what_it_did_out_of_it() -> None:
     renderer = EventRenderer(with_cards=True)
-    renderer.told(envelope(e.AgentResponded(agent="bob", text="One.")), is_behind=True)
+    renderer.render(envelope(e.AgentResponded(agent="bob", text="One.")), is_behind=True)
 
-    said = renderer.told(envelope(e.AgentResponded(agent="bob", text="Two.")))
+    said = renderer.render(envelope(e.AgentResponded(agent="bob", text="Two.")))
     assert text_of(said) == "▌ bob\nOne.\n▌ bob\nTwo.\n"
 
 
 def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() -> None:
     renderer = EventRenderer(with_cards=True)
     for event in (e.AgentResponded(agent="bob", text="Done."), e.RunFinished()):
-        renderer.told(envelope(event), is_behind=True)
+        renderer.render(envelope(event), is_behind=True)
 
     assert text_of(renderer.last_in_full()) == "▌ bob\nDone.\n✓ finished\n"
     assert "no earlier tool result" in text_of(renderer.last_in_full())
@@ -472,5 +472,5 @@ def test_what_a_run_did_that_ended_out_of_sight_is_the_last_thing_asked_for() ->
 def test_what_is_wrong_with_a_run_is_told_wherever_it_is() -> None:
     renderer = EventRenderer(with_cards=True)
 
-    told = renderer.told(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
+    told = renderer.render(envelope(e.RunSuspended(reason="crash_loop")), is_behind=True)
     assert "Run r2 is suspended" in text_of(told)

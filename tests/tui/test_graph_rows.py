@@ -230,8 +230,8 @@ class Watching:
         self.run = at("start", start=1)
         self.active = "r1"
         self.printed = Printed()
-        self.under_way = BackgroundTasks(cast(Scrollback, self.printed))
-        self.following = GraphPanel(cast(Scrollback, self.printed), self.under_way)
+        self.background = BackgroundTasks(cast(Scrollback, self.printed))
+        self.graph_panel = GraphPanel(cast(Scrollback, self.printed), self.background)
         self.made = 0
 
         def counted(*args: Any, **named: Any) -> Drawn:
@@ -242,22 +242,22 @@ class Watching:
 
     def frame(self, room: int = 8, width: int = 80) -> list[str]:
         """Return what a frame shows."""
-        return texts(self.following.rows(self.active, room=room, width=width))
+        return texts(self.graph_panel.rows(self.active, room=room, width=width))
 
     async def settled(self, width: int = 80) -> list[str]:
         """Return what a frame shows once what the last one began has ended."""
         self.frame(width=width)
-        await self.under_way.ended()
+        await self.background.ended()
         return self.frame(width=width)
 
 
 async def watching(monkeypatch: pytest.MonkeyPatch, story: Any) -> Watching:
     """Follow the graph of a run through a story."""
     made = Watching(monkeypatch)
-    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as made.under_way.tasks:
-        made.following.follow(lambda: made.run)
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as made.background.tasks:
+        made.graph_panel.follow(lambda: made.run)
         await story(made)
-        await made.under_way.ended()
+        await made.background.ended()
     return made
 
 
@@ -305,7 +305,7 @@ async def test_once_the_run_is_over_the_picture_goes_and_says_how_to_see_it(
         made.run = with_visit(at("stop", start=1, stop=1), phase="ended")
         made.active = ""
         assert await made.settled() == []
-        assert made.following.least == 0
+        assert made.graph_panel.least == 0
         await asyncio.sleep(0)  # Said behind the frame.
 
     assert (await watching(monkeypatch, story)).printed.said == [OVER]

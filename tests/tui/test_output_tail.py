@@ -118,7 +118,7 @@ def halted(
     blocks: list[Block] = []
 
     def tell(event: AnyFact) -> None:
-        blocks.extend(renderer.told(Envelope(run="r", at=0.0, event=event, seq=1)))
+        blocks.extend(renderer.render(Envelope(run="r", at=0.0, event=event, seq=1)))
 
     for number, (text, place) in enumerate(zip(outputs, places, strict=True)):
         call = f"c{number}"

@@ -28,7 +28,7 @@ def told(renderer: EventRenderer, *facts: AnyFact, every_s: float = 0.0) -> str:
     found = ""
     for number, fact in enumerate(facts):
         envelope = Envelope(run="r", at=100 + number * every_s, event=fact, seq=number + 1)
-        found += plain(renderer.told(envelope))
+        found += plain(renderer.render(envelope))
     return found
 
 

@@ -11,7 +11,7 @@ from midstream.tui.talk_events import PAST_CHARS, past_blocks
 
 
 def told(fact: e.AnyFact) -> str:
-    blocks = EventRenderer(with_cards=True).told(Envelope(run="r", at=0.0, event=fact, seq=1))
+    blocks = EventRenderer(with_cards=True).render(Envelope(run="r", at=0.0, event=fact, seq=1))
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
     )

@@ -11,7 +11,7 @@ import pytest
 from deadline import DEADLINE_S
 
 from midstream.tui import stdio_capture
-from midstream.tui.stdio_capture import MAX_LINE, redirected
+from midstream.tui.stdio_capture import MAX_LINE, capture_stdio
 
 
 class Heard:
@@ -26,7 +26,7 @@ async def test_lines_printed_are_told_whole_and_in_order() -> None:
     ui: Any = Heard()
     before = sys.stdout
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(ui):
+        with capture_stdio(ui):
             print("one")
             print("two", end="")
             print(" halves\nand a rest", end="")
@@ -44,7 +44,7 @@ async def test_lines_printed_are_told_whole_and_in_order() -> None:
 async def test_a_thread_may_print() -> None:
     ui: Any = Heard()
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(ui):
+        with capture_stdio(ui):
             thread = threading.Thread(target=lambda: print("from afar"))
             thread.start()
             await asyncio.to_thread(thread.join)
@@ -55,7 +55,7 @@ async def test_a_thread_may_print() -> None:
 async def test_a_line_without_an_end_is_told_all_the_same() -> None:
     ui: Any = Heard()
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(ui):
+        with capture_stdio(ui):
             print("x" * (MAX_LINE + 1), end="")
             await asyncio.sleep(0)
             assert ui.said == [("info", "x" * (MAX_LINE + 1))]
@@ -78,7 +78,7 @@ async def test_last_words_are_told_however_long_that_takes_and_nothing_holds_it_
     ui: Any = Heard()
     monkeypatch.setattr(stdio_capture, "own_redactor", Slow)
     async with asyncio.timeout(DEADLINE_S):
-        with redirected(ui):
+        with capture_stdio(ui):
             left_behind = await asyncio.create_subprocess_exec("sleep", "3600")
             os.write(1, b"the last words\n")
             os.write(2, b"and a rest")

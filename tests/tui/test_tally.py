@@ -25,7 +25,7 @@ def said(usage: Usage = USED) -> AgentResponded:
 def ends(renderer: EventRenderer, *told: tuple[float, AnyFact]) -> str:
     blocks: list[Block] = []
     for number, (at, fact) in enumerate(told, 1):
-        blocks = renderer.told(Envelope(run="r1", at=at, event=fact, seq=number))
+        blocks = renderer.render(Envelope(run="r1", at=at, event=fact, seq=number))
     return "".join(
         to_plain(plain_words(block) if isinstance(block, Words) else [block]) for block in blocks
     )

@@ -30,7 +30,7 @@ def heard(
 ) -> list[str]:
     calls = Calls(how, environ or {})
     return [
-        calls.heard(Envelope(run="r", at=0.0, event=fact, seq=n), now=n * 60.0, idle_s=idle_s)
+        calls.on_event(Envelope(run="r", at=0.0, event=fact, seq=n), now=n * 60.0, idle_s=idle_s)
         for n, fact in enumerate(facts, 1)
     ]
 
@@ -115,7 +115,7 @@ def test_a_chat_that_has_answered_calls_and_its_end_does_not() -> None:
 def test_one_call_does_for_what_comes_together() -> None:
     calls = Calls("bell", {})
     told = [
-        calls.heard(Envelope(run="r", at=0.0, event=ASKED), now=now, idle_s=60.0)
+        calls.on_event(Envelope(run="r", at=0.0, event=ASKED), now=now, idle_s=60.0)
         for now in (100.0, 101.0, 106.0)
     ]
 

@@ -107,7 +107,7 @@ async def _opened(
 ) -> "AsyncIterator[AICoderConsole]":
     """Give a console that loads its parts meanwhile; at the end it lets go of its runs."""
     from midstream.app.ai_coder_console import AICoderConsole
-    from midstream.tui.stdio_capture import redirected
+    from midstream.tui.stdio_capture import capture_stdio
 
     app = AICoderConsole(
         config,
@@ -120,7 +120,7 @@ async def _opened(
     )
     loaded: list[Parts] = []
     try:
-        with redirected(ui):
+        with capture_stdio(ui):
             async with asyncio.TaskGroup() as group:
                 loading = group.create_task(_equip(app, config, options, loaded, is_paced=is_paced))
                 loading.add_done_callback(lambda _: settle_memory())

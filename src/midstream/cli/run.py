@@ -153,7 +153,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     from midstream.app.commands.permission_commands import without_sandbox
     from midstream.cli.headless import loaded, unanswered, unapproved
     from midstream.tui.jsonlines import line_ui
-    from midstream.tui.stdio_capture import redirected
+    from midstream.tui.stdio_capture import capture_stdio
 
     ui = line_ui(STDERR, is_json=options.is_json)
     told: set[str] = set()
@@ -167,7 +167,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
                 ui.say(notice, kind="note")
 
     try:
-        with redirected(ui):
+        with capture_stdio(ui):
             async with loaded(config, options) as made:
                 tell((*config.notices, *made.notices))
                 if made.permissions.mode == "auto":

@@ -128,4 +128,4 @@ def _is_open(at: Prompt, question: str) -> bool:
 
 
 def _approve(at: Prompt, question: str, decision: Decision) -> None:
-    at.under_way.begin_guarded(at.session.approve(question, decision))
+    at.background.begin_guarded(at.session.approve(question, decision))

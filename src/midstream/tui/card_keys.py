@@ -207,7 +207,7 @@ def go_back(at: Prompt) -> None:
         at.scrollback.redraw()
     else:
         at.armed_by = -2
-        at.under_way.begin_guarded(_open_turns(at))
+        at.background.begin_guarded(_open_turns(at))
 
 
 async def _open_turns(at: Prompt) -> None:
@@ -231,7 +231,7 @@ def enter_turns(at: Prompt, *, alone: bool) -> bool:
         if shown.number:
             at.editor.replace("")
         at.dialog.turns = None
-        at.under_way.begin_guarded(at.session.go_back(shown.marked))
+        at.background.begin_guarded(at.session.go_back(shown.marked))
     return True
 
 

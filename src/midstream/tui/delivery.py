@@ -32,7 +32,7 @@ class Undelivered:
         self._scrollback = scrollback
         self._taken: dict[tuple[str, str], str] = {}
 
-    def heard(self, envelope: Envelope) -> None:
+    def on_event(self, envelope: Envelope) -> None:
         """Keep a line that its run ended without: the next run may be told it."""
         event, run = envelope.event, envelope.run
         if isinstance(event, InputReceived):
@@ -55,7 +55,7 @@ class Delivery:
         editor: Editor,
         *,
         scrollback: Scrollback,
-        under_way: BackgroundTasks,
+        background: BackgroundTasks,
         leave: Callable[[], None],
     ) -> None:
         """Make one. `leave` is what a line that says so does."""
@@ -63,7 +63,7 @@ class Delivery:
         self._dialog = dialog
         self._editor = editor
         self._scrollback = scrollback
-        self._under_way = under_way
+        self._background = background
         self._leave = leave
 
     # --- there ------------------------------------------------------------------------------
@@ -103,11 +103,11 @@ class Delivery:
             self._come_back(line, to.reason)
             self._scrollback.redraw()
             return
-        self._under_way.begin(self._submit(line, to, is_echoed=is_echoed, policy=policy))
+        self._background.begin(self._submit(line, to, is_echoed=is_echoed, policy=policy))
 
     def answer(self, answer: Answered, *, line: Typed | None = None) -> None:
         """Hand over an answer that was chosen or filled in, or named by a `line`."""
-        self._under_way.begin(self._answer(answer, line=line))
+        self._background.begin(self._answer(answer, line=line))
 
     def echo(self, line: Typed) -> None:
         """Print a line above the prompt as it was typed."""
@@ -168,11 +168,11 @@ class Delivery:
 
     def take_back(self) -> None:
         """Take the newest line that waits back into the editor, to be changed."""
-        self._under_way.begin_guarded(self._take_back())
+        self._background.begin_guarded(self._take_back())
 
     def withdraw(self) -> None:
         """Withdraw the newest line that waits."""
-        self._under_way.begin_guarded(self._withdraw())
+        self._background.begin_guarded(self._withdraw())
 
     def _come_back(self, line: Typed, reason: str, *, to_mend: bool = True) -> None:
         """Put a line without effect back into the editor, and say why."""

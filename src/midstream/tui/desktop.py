@@ -94,7 +94,7 @@ class Calls:
         if run.definition is not None and run.definition.kind == "chat":
             self._chats.add(run.id)
 
-    def heard(self, envelope: Envelope, *, now: float, idle_s: float) -> str:
+    def on_event(self, envelope: Envelope, *, now: float, idle_s: float) -> str:
         """Return what is to be written for an event, "" mostly. Times are of one clock that only grows."""
         event = envelope.event
         if isinstance(event, e.RunStarted) and event.definition.kind == "chat":

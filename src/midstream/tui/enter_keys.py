@@ -28,7 +28,7 @@ class Sending:
         self._own = at.own
         self._delivery = at.delivery
         self._scrollback = at.scrollback
-        self._under_way = at.under_way
+        self._background = at.background
         self._fresh_s = at.fresh_s
 
     def send(self, *, alone: bool, quiet: bool) -> None:
@@ -48,7 +48,7 @@ class Sending:
         if card_keys.enter_marked(self._at, alone=alone, quiet=quiet):
             self._scrollback.redraw()
         elif is_own(text):
-            self._own.enter(self._session, self._under_way.tasks)
+            self._own.enter(self._session, self._background.tasks)
         elif text.strip():
             self._own.drop()
             if not self._outlived(text):
@@ -60,7 +60,7 @@ class Sending:
         elif not card_keys.enter_empty(self._at, alone=alone):
             self._editor.clear()
             if alone and quiet and self._session.status().on_empty:
-                self._under_way.begin_guarded(self._session.go_on())
+                self._background.begin_guarded(self._session.go_on())
 
     def _outlived(self, text: str) -> bool:
         """Return whether a line stays: its workflow ended since the last one, and somebody else is next.

@@ -136,7 +136,7 @@ class EventRenderer:
         """Return the branches that began, or went on, and were not told of yet."""
         return [*self._branches.moved()]
 
-    def told(self, envelope: Envelope, *, is_behind: bool = False) -> list[Block]:
+    def render(self, envelope: Envelope, *, is_behind: bool = False) -> list[Block]:
         """Return what an event adds to the story on the screen.
 
         Of a run out of sight (`is_behind`) that is nothing for now but what is wrong with it: a story
@@ -148,16 +148,16 @@ class EventRenderer:
         if isinstance(event, Notice) and not (is_behind and isinstance(event, AgentThinking)):
             return self._notice(run, event)
         if not is_behind or isinstance(event, _OF_ITS_PROCESS):
-            return [*self.kept(run), *self._told(run, envelope)]
+            return [*self.kept(run), *self._render(run, envelope)]
         before = self.begun()
         kept = self._behind.setdefault(run, deque(maxlen=_MAX_KEPT))
-        kept += self._told(run, envelope)
+        kept += self._render(run, envelope)
         kept += self.begun()
         if kept and isinstance(event, e.RunFinished | e.RunFailed | e.RunStopped):
             self._gone[run] = None
         return before
 
-    def _told(self, run: str, envelope: Envelope) -> list[Block]:
+    def _render(self, run: str, envelope: Envelope) -> list[Block]:
         event = envelope.event
         if isinstance(event, Notice):
             return self._notice(run, event)
@@ -165,7 +165,7 @@ class EventRenderer:
         if not isinstance(event, _BETWEEN):
             for halt in self._halts.over(run, event.branch):
                 found += self._halted(run, halt)
-        self._tally.heard(run, event, envelope.at)
+        self._tally.count(run, event, envelope.at)
         found += self._fact(run, event, envelope.at)
         return [*self.begun(), *found] if found else found
 
@@ -338,7 +338,7 @@ class EventRenderer:
         self.agents.forget(run)
         self._talk.forget(run)
         self._branches.forget(run)
-        spent = self._tally.told(run, at)
+        spent = self._tally.ended_words(run, at)
         if run in self._chats and not isinstance(fact, e.RunFailed):
             return []
         is_known = bool(told) and isinstance(fact, e.RunFailed) and fact.error == told

@@ -117,27 +117,27 @@ class Outside:
         self._display = display
         self._scrollback = scrollback
         self._covered = covered
-        self._under_way: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @property
     def is_open(self) -> bool:
         """Return whether the person's editor has the terminal."""
-        return self._under_way is not None
+        return self._task is not None
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Open the line in the editor; nothing happens where it is open already."""
-        if self._under_way is None:
+        if self._task is None:
             self._editor.is_away = True
-            self._under_way = tasks.create_task(self._seen_to_its_end())
-            self._under_way.add_done_callback(self._back)
+            self._task = tasks.create_task(self._seen_to_its_end())
+            self._task.add_done_callback(self._back)
 
     def close(self) -> None:
         """End the editor; the line stays as it was."""
-        if self._under_way is not None:
-            self._under_way.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     def _back(self, _done: asyncio.Task[None]) -> None:
-        self._under_way = None
+        self._task = None
         self._editor.is_away = False
 
     async def _seen_to_its_end(self) -> None:

@@ -60,13 +60,13 @@ class Frames:
             height=height,
             now=time,
             most=at.display.height_narrowed(),
-            kept=at.following.least,
+            kept=at.graph_panel.least,
         )
         self._stand_in_full(screen, height)
         takes_offer = card_keys.takes_offer(at)
         own = at.own.rows(width=width, now=time, takes=takes_offer)
         room = screen.spare - len(own)
-        graph = at.following.rows(screen.status.run, room=room, width=width)
+        graph = at.graph_panel.rows(screen.status.run, room=room, width=width)
         at.screen = msgspec.structs.replace(
             screen,
             above=[*graph, *own, *screen.above],

@@ -110,9 +110,9 @@ def _holds(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
 class GraphPanel:
     """The run whose graph is followed, and what was last drawn of it."""
 
-    def __init__(self, scrollback: Scrollback, under_way: BackgroundTasks) -> None:
+    def __init__(self, scrollback: Scrollback, background: BackgroundTasks) -> None:
         self._scrollback = scrollback
-        self._under_way = under_way
+        self._background = background
         self._run: Callable[[], Run] | None = None
         self._picture: Drawn | None = None
         self._seen: Run | None = None
@@ -157,7 +157,7 @@ class GraphPanel:
         stands = (standing(run), width)
         if stands != self._stands and self._run is not None:
             self._stands, self._is_drawing = stands, True
-            self._under_way.begin_guarded(self._draw(self._run, run, width))
+            self._background.begin_guarded(self._draw(self._run, run, width))
 
     def _stands_at(self, width: int) -> bool:
         return isinstance(self._stands, tuple) and self._stands[1] == width

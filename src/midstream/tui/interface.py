@@ -115,8 +115,8 @@ class ConsoleInterface:
             colour=colour,
             draw=self._display.draw,
         )
-        self._under_way = BackgroundTasks(self._scrollback)
-        self._following = GraphPanel(self._scrollback, self._under_way)
+        self._background = BackgroundTasks(self._scrollback)
+        self._graph_panel = GraphPanel(self._scrollback, self._background)
         self.editor = Editor(
             history_in(history_folder, lambda text: self.say(text, kind="warning")),
             on_screen=lambda: self._dialog.begun(now=now()),
@@ -156,8 +156,8 @@ class ConsoleInterface:
         self._may_outlive(envelope)
         if self._display.is_running:
             idle_s = now() - self._dialog.pressed_at
-            self._display.signal(self._calls.heard(envelope, now=now(), idle_s=idle_s))
-        self._undelivered.heard(envelope)
+            self._display.signal(self._calls.on_event(envelope, now=now(), idle_s=idle_s))
+        self._undelivered.on_event(envelope)
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `UI.say`."""
@@ -205,7 +205,7 @@ class ConsoleInterface:
 
     def follow(self, run: Callable[[], Run] | None) -> bool:
         """Keep the graph of a run above the prompt; see `UI.follow`."""
-        self._following.follow(run)
+        self._graph_panel.follow(run)
         self.refresh()
         return True
 
@@ -238,10 +238,10 @@ class ConsoleInterface:
         self._take_draft()
         loop = asyncio.get_running_loop()
         handled_before = loop.get_exception_handler()
-        loop.set_exception_handler(lambda _, context: self._under_way.trouble(context))
+        loop.set_exception_handler(lambda _, context: self._background.trouble(context))
         heeded = (signal.SIGINT, *HANGUPS)
         try:
-            async with asyncio.TaskGroup() as self._under_way.tasks:
+            async with asyncio.TaskGroup() as self._background.tasks:
                 # A closed terminal ends the display; the run goes its way without a screen.
                 self._leaving.heed(*heeded, interrupt=lambda: interrupt(at))
                 if sys.platform != "win32":
@@ -250,14 +250,14 @@ class ConsoleInterface:
                 await self._display.run()
                 self._leaving.is_left = True
                 self._own.kill()
-                await self._under_way.ended()
+                await self._background.ended()
         finally:
             if sys.platform != "win32":
                 with contextlib.suppress(RuntimeError, ValueError):
                     loop.remove_signal_handler(signal.SIGCONT)
             frames.stop()
             self._leaving.stop()
-            self._under_way.tasks = None
+            self._background.tasks = None
             loop.set_exception_handler(handled_before)
             self._scrollback.finish()
             self._display.give_back()
@@ -282,7 +282,7 @@ class ConsoleInterface:
                 self._dialog,
                 self.editor,
                 scrollback=self._scrollback,
-                under_way=self._under_way,
+                background=self._background,
                 leave=self._leaving.leave,
             ),
             leaving=self._leaving,
@@ -290,8 +290,8 @@ class ConsoleInterface:
             scrollback=self._scrollback,
             live=self._live,
             renderer=self._renderer,
-            following=self._following,
-            under_way=self._under_way,
+            graph_panel=self._graph_panel,
+            background=self._background,
             fresh_s=self._fresh_s,
             covered=self._covered,
         )

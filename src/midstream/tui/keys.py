@@ -195,7 +195,7 @@ def _leaves_form(at: Prompt) -> bool:
 
 
 def _halt(at: Prompt) -> None:
-    at.under_way.begin_guarded(at.session.halt())
+    at.background.begin_guarded(at.session.halt())
 
 
 # --- the keys beside the line: they send nothing --------------------------------------------------
@@ -241,5 +241,5 @@ def unfold(at: Prompt) -> None:
 
 def edit_outside(at: Prompt) -> None:
     """Open the line in the person's own editor."""
-    if at.under_way.tasks is not None:
-        at.outside.open(at.under_way.tasks)
+    if at.background.tasks is not None:
+        at.outside.open(at.background.tasks)

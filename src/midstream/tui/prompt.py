@@ -45,8 +45,8 @@ class Prompt(msgspec.Struct, kw_only=True, eq=False):
     scrollback: Scrollback
     live: LiveText
     renderer: EventRenderer
-    following: GraphPanel
-    under_way: BackgroundTasks
+    graph_panel: GraphPanel
+    background: BackgroundTasks
     fresh_s: float
     covered: Callable[[], None]
     screen: Screen | None = None

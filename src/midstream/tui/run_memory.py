@@ -285,7 +285,7 @@ class Tally:
         """Take a run as it is."""
         self._costs[run.id] = costs(run.usage.requests).total
 
-    def heard(self, run: str, fact: e.AnyFact, at: float) -> None:
+    def count(self, run: str, fact: e.AnyFact, at: float) -> None:
         """Take note of what a fact says was used, or that a run began then."""
         match fact:
             case e.RunStarted():
@@ -299,7 +299,7 @@ class Tally:
             case _:
                 pass
 
-    def told(self, run: str, at: float) -> str:
+    def ended_words(self, run: str, at: float) -> str:
         """Return what a run that ended took and cost, "" where nothing is worth telling; forget it."""
         began, cost = self._began.pop(run, None), self._costs.pop(run, Cost())
         took = 0.0 if began is None else at - began

@@ -173,14 +173,14 @@ class Scrollback:
         while len(self._waiting) > _MAX_WAITING // 2:
             entry = self._waiting.popleft()
             if isinstance(entry, Behind):
-                self._renderer.told(entry.envelope, is_behind=True)
+                self._renderer.render(entry.envelope, is_behind=True)
                 self._follow(entry.envelope)
             elif isinstance(entry, InFull):
                 self._in_full.pop(entry.question.id, None)  # and so printed by a later frame
             elif isinstance(entry, Envelope):
                 # A request's status has no line here: it lives and goes with the live region.
                 is_line = not isinstance(entry.event, AgentThinking)
-                self._left_out += is_line and len(self._renderer.told(entry)) > 0
+                self._left_out += is_line and len(self._renderer.render(entry)) > 0
                 self._follow(entry)
 
     def _hurry(self) -> None:
@@ -289,7 +289,7 @@ class Scrollback:
             case ToolProgress():
                 self._live.outputs.add(entry.run, event.call_id, event.text)
             case _:
-                self._blocks += self._renderer.told(entry, is_behind=is_behind)
+                self._blocks += self._renderer.render(entry, is_behind=is_behind)
         self._after = entry
         self._is_dirty = True
 

@@ -26,11 +26,11 @@ MAX_LINE = 20_000
 _MAX_PIPE_BYTES = 1 << 20
 
 
-class Told(io.TextIOBase):
-    """A text file whose lines are handed to `tell`, on the loop, from whatever thread they come."""
+class CapturedStream(io.TextIOBase):
+    """A text file whose lines are handed to `emit`, on the loop, from whatever thread they come."""
 
-    def __init__(self, tell: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._tell = tell
+    def __init__(self, emit: Callable[[str], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._emit = emit
         self._loop = loop
         self._clean = own_redactor().sliding()
         self._rest = ""
@@ -52,7 +52,7 @@ class Told(io.TextIOBase):
             if len(self._rest) > MAX_LINE:
                 lines, self._rest = [*lines, self._rest], ""
         for line in lines:
-            call_soon(self._loop, self._tell, line)
+            call_soon(self._loop, self._emit, line)
         return len(text)
 
     def finish(self) -> None:
@@ -60,15 +60,15 @@ class Told(io.TextIOBase):
         with self._lock:
             rest, self._rest = self._rest + self._clean.rest(), ""
         for line in rest.split("\n") if rest else ():
-            self._tell(line)
+            self._emit(line)
 
 
 @contextlib.contextmanager
-def redirected(ui: UI) -> Iterator[None]:
+def capture_stdio(ui: UI) -> Iterator[None]:
     """Tell what is printed through a UI, for as long as this lasts. Enter it on the loop."""
     loop = asyncio.get_running_loop()
-    out = Told(ui.say, loop)
-    err = Told(lambda line: ui.say(line, kind="note"), loop)
+    out = CapturedStream(ui.say, loop)
+    err = CapturedStream(lambda line: ui.say(line, kind="note"), loop)
     before = sys.stdout, sys.stderr
     with _descriptors(lambda line: call_soon(loop, ui.say, line)):
         sys.stdout, sys.stderr = out, err
@@ -84,8 +84,8 @@ _DESCRIPTORS = (1, 2)
 
 
 @contextlib.contextmanager
-def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell the lines that are written to stdout and stderr by number; `tell` is called in a thread."""
+def _descriptors(emit: Callable[[str], None]) -> Iterator[None]:
+    """Tell the lines that are written to stdout and stderr by number; `emit` is called in a thread."""
     if sys.platform == "win32":
         # Its pipes cannot be waited for together with anything else: what programs print is seen where
         # they print it.
@@ -98,7 +98,7 @@ def _descriptors(tell: Callable[[str], None]) -> Iterator[None]:
         os.dup2(writing, number)
     os.close(writing)
     reader = threading.Thread(
-        target=_read_lines, args=(reading, over, tell), name="midstream-stray", daemon=True
+        target=_read_lines, args=(reading, over, emit), name="midstream-stray", daemon=True
     )
     reader.start()
     try:
@@ -134,7 +134,7 @@ def _written(descriptor: int, over: int) -> Iterator[bytes]:
         yield os.read(descriptor, _MAX_PIPE_BYTES)
 
 
-def _read_lines(descriptor: int, over: int, tell: Callable[[str], None]) -> None:
+def _read_lines(descriptor: int, over: int, emit: Callable[[str], None]) -> None:
     rest = ""
     clean = own_redactor().sliding()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -143,7 +143,7 @@ def _read_lines(descriptor: int, over: int, tell: Callable[[str], None]) -> None
         if len(rest) > MAX_LINE:
             lines, rest = [*lines, rest], ""
         for line in lines:
-            tell(line.rstrip("\r"))
+            emit(line.rstrip("\r"))
     rest += clean.fed(decoder.decode(b"", final=True)) + clean.rest()
     for line in rest.split("\n") if rest else ():
-        tell(line)
+        emit(line)

@@ -366,7 +366,7 @@ class AtTheCards:
         self.session = FakeSession()
         self.session.ui = ui = ConsoleInterface(colour=False)
         self.prompt = ui._at(self.session)
-        self.dialog, self.under_way = ui._dialog, ui._under_way
+        self.dialog, self.background = ui._dialog, ui._background
         self.session.questions = [asked(n, "rm -rf build", kind="approval") for n in (1, 2)]
         self.draw(age_s)
 
@@ -384,7 +384,7 @@ class AtTheCards:
     async def enter(self) -> list[str]:
         """Press Enter; return what the session was told by then."""
         self.dialog.pressed(now=0.0)
-        async with asyncio.TaskGroup() as self.under_way.tasks:
+        async with asyncio.TaskGroup() as self.background.tasks:
             Sending(self.prompt).send(alone=True, quiet=True)
         return self.session.calls
 
@@ -402,7 +402,7 @@ class AtTheCards:
         )
         parser.feed(pieces[-1])
         self.dialog.pressed(now=0.0)
-        async with asyncio.TaskGroup() as self.under_way.tasks:
+        async with asyncio.TaskGroup() as self.background.tasks:
             name = {"\r": "send", DOWN: "mark"}.get(pieces[-1], "decide")
             handlers(self.prompt)[name](cast(KeyPressEvent, event))
         return self.session.calls
