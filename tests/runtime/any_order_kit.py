@@ -1,7 +1,7 @@
 """A small world for runs whose every effect waits until a test lets it end.
 
     Disk     what all processes share: is there room, and what has really happened
-    Console  a process: a store of its own, an engine, puppets; it can be left, and it can be killed
+    Console  a process: a store of its own, an engine, a fake world; it can be left, and it can be killed
     Shadow   what a run should be: the pure core alone, fed with the same inputs
 
 Nothing here sleeps or draws lots: between two things a test does, everything that can happen has.
@@ -302,7 +302,7 @@ class Waiting:
 
 
 def named(run: Run, effect: AnyEffect) -> tuple[Json, ...]:
-    """Return a name for an effect, which the puppet it reaches can tell too."""
+    """Return a name for an effect, which the fake it reaches can tell too."""
     if isinstance(effect, AskModel):
         return ("model", effect.agent, run.visit.state, effect.key[2])
     if isinstance(effect, CallTool):
@@ -322,7 +322,7 @@ def _awaiting(doing: Callable[..., Awaitable[None]]) -> Callable[..., Coroutine[
     return done
 
 
-class Puppets:
+class FakeWorld:
     """The model, the tools and the handlers of one process."""
 
     def __init__(self, disk: Disk) -> None:
@@ -370,9 +370,9 @@ class Puppets:
         outcome: ToolOutcome = await self._ended(waiting)
         return outcome
 
-    def handlers(self) -> "PuppetHandlers":
+    def handlers(self) -> "FakeHandlers":
         """Return the handlers of a run's script."""
-        return PuppetHandlers(self)
+        return FakeHandlers(self)
 
     async def handle(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
         effect = pending(run)[0]
@@ -384,14 +384,14 @@ class Puppets:
         return result
 
 
-class PuppetHandlers:
-    """The handlers of a script, as puppets."""
+class FakeHandlers:
+    """The handlers of a script, faked."""
 
-    def __init__(self, puppets: Puppets) -> None:
-        self._puppets = puppets
+    def __init__(self, world: FakeWorld) -> None:
+        self._world = world
 
     async def call(self, name: str, run: Run, log: Callable[[str], None]) -> HandlerResult:
-        return await self._puppets.handle(name, run, log)
+        return await self._world.handle(name, run, log)
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -417,11 +417,11 @@ class Console:
     def __init__(self, store: AnyDisk, disk: Disk) -> None:
         self.store = store
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        self.puppets = Puppets(disk)
+        self.world = FakeWorld(disk)
         self.engine = LocalEngine(
             fake_world(
-                self.puppets,
-                tools=self.puppets,
+                self.world,
+                tools=self.world,
                 journal=store,
                 blobs=store,
                 clock=disk.clock,
@@ -444,7 +444,7 @@ class Console:
 
     def of(self, run: str) -> list[Waiting]:
         """Return the effects of a run that are in flight here, and wait for an end."""
-        return [w for w in self.puppets.waiting if w.run == run and not w.end.done()]
+        return [w for w in self.world.waiting if w.run == run and not w.end.done()]
 
     async def killed(self) -> None:
         """Be killed."""
@@ -456,7 +456,7 @@ class Console:
             for task in left:
                 with suppress(asyncio.CancelledError):
                     task.exception()
-        assert not self.puppets.waiting
+        assert not self.world.waiting
 
 
 # --- the model ------------------------------------------------------------------------------------

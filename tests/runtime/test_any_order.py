@@ -1,7 +1,7 @@
 """Whatever happens to runs, in any order: they are what the pure core says they are.
 
 A state machine of Hypothesis drives two consoles over one store. Their models, tools and handlers are
-puppets: every effect waits until a rule lets it end. Beside each run goes its shadow, the pure core fed
+fakes: every effect waits until a rule lets it end. Beside each run goes its shadow, the pure core fed
 with the same inputs: what was typed, what ended, who died. The journal, the machine and what is in
 flight have to be what the shadow says, exactly, after every step.
 """
@@ -373,7 +373,7 @@ class AnyOrder(RuleBasedStateMachine):
     async def start(self, console: Console, which: int) -> None:
         definition, job = DEFINITIONS[which], f"job {self.next()}"
         machine = await console.begin(
-            console.engine.start(definition, handlers=console.puppets.handlers(), input=job)
+            console.engine.start(definition, handlers=console.world.handlers(), input=job)
         )
         if self.disk.is_full:
             assert machine.run.status == "failed"
@@ -715,7 +715,7 @@ class AnyOrder(RuleBasedStateMachine):
         await self.settle()
 
     async def resumed(self, console: Console, shadow: Shadow, *, is_settling: bool = True) -> None:
-        handlers = console.puppets.handlers()
+        handlers = console.world.handlers()
         console.engine.look()
         task = console.begin(console.engine.resume(shadow.id, handlers=handlers))
         await asyncio.wait((task,))
@@ -817,7 +817,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     async def killed_while_taking_up(self, place: int, shadow: Shadow, steps: int) -> None:
         console, mails = self.consoles[place], list(shadow.mails)
-        handlers = console.puppets.handlers()
+        handlers = console.world.handlers()
         console.begin(console.engine.resume(shadow.id, handlers=handlers))
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -894,9 +894,9 @@ class AnyOrder(RuleBasedStateMachine):
                 shadow.feed(input)
         for _ in range(60):
             await asyncio.sleep(0)
-        running = {w.what for w in console.puppets.waiting if self.shadows[w.run] in shadows}
+        running = {w.what for w in console.world.waiting if self.shadows[w.run] in shadows}
         assert once <= running, "they are waited for"
-        for waiting in tuple(console.puppets.waiting):
+        for waiting in tuple(console.world.waiting):
             shadow = self.shadows[waiting.run]
             if shadow in shadows:
                 assert EFFECTS[waiting.what[1]] == "once", "the rest is cut off"

@@ -23,9 +23,9 @@ from midstream.tui.graph_panel import (
     OVER,
     Drawn,
     GraphPanel,
+    drawing_key,
     drawn,
     graph_rows,
-    standing,
     width_for,
 )
 from midstream.tui.live_region import LiveText
@@ -141,9 +141,11 @@ def test_of_a_state_with_branches_the_states_within_are_shown() -> None:
 def test_a_picture_depends_on_where_the_run_is_and_on_nothing_else() -> None:
     run = at("s1", start=1, s1=1)
 
-    assert standing(run) == standing(msgspec.structs.replace(run, common_data={"x": 1}, seq=9))
-    assert standing(run) != standing(at("s1", start=1, s1=2))
-    assert standing(run) != standing(with_visit(run, phase="ended"))
+    assert drawing_key(run) == drawing_key(
+        msgspec.structs.replace(run, common_data={"x": 1}, seq=9)
+    )
+    assert drawing_key(run) != drawing_key(at("s1", start=1, s1=2))
+    assert drawing_key(run) != drawing_key(with_visit(run, phase="ended"))
 
 
 # --- room in a frame ------------------------------------------------------------------------------

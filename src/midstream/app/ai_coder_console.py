@@ -114,7 +114,7 @@ class AICoderConsole:
         for machine in self.session.runs.own():
             await machine.settled()
 
-    def standing(self) -> tuple[str, ...]:
+    def summary(self) -> tuple[str, ...]:
         """Return where each run stands, a line each."""
         return tuple(run_line(machine.run) for machine in self.session.runs.own())
 

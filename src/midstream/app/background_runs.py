@@ -178,7 +178,7 @@ class Background:
             case _:
                 pass
 
-    def tell_kept(self, machine: Machine, receipt: Receipt) -> None:
+    def say_stored(self, machine: Machine, receipt: Receipt) -> None:
         """Tell of words for a run on the screen that nobody runs: they are heard when it goes on."""
         if machine.run.id in self._runs.watched and receipt.input_id not in machine.run.inbox.lines:
             short = self._runs.short(machine.run.id)

@@ -98,7 +98,7 @@ class Input:
             way_out = way_past(machine.run, to)
             reason = " ".join(filter(None, (receipt.reason, way_out)))
             return Submitted(kind="returned", reason=reason)
-        self._background.tell_kept(machine, receipt)
+        self._background.say_stored(machine, receipt)
         if receipt.handling != "reject" and receipt.input_id not in machine.run.inbox.lines:
             self._sent.setdefault(machine.run.id, {})[receipt.input_id] = to.line
         self._ui.refresh()

@@ -129,7 +129,7 @@ class _Told:
         wait = self._told_at + _TOLD_EVERY_S - time.monotonic()
         if wait > 0:
             return wait
-        self._tell()
+        self._hand_on()
         return None
 
     def rest(self) -> str:
@@ -139,7 +139,7 @@ class _Told:
             self._take(self._clean.fed(last) + self._clean.rest())
         if self._open or self._has_open:
             self._end_line()
-        self._tell()
+        self._hand_on()
         return "\n".join(map(as_seen, self._kept.text().split("\n"))).rstrip("\n")
 
     def _take(self, piece: str) -> None:
@@ -184,7 +184,7 @@ class _Told:
         line = own_redactor().redacted(as_seen(self._open))
         return f"{line} [+{self._cut:,} more characters]" if self._cut else line
 
-    def _tell(self) -> None:
+    def _hand_on(self) -> None:
         self._told_at = time.monotonic()
         self._is_news = False
         lines, self._untold = tuple(self._untold), []

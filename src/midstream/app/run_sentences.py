@@ -12,7 +12,7 @@ from midstream.runtime.ports import Machine, Receipt
 from midstream.runtime.storage import KeptRun
 from midstream.views.cells import clipped, one_line
 from midstream.views.listing import Summary
-from midstream.views.run_status import DELIVERED, standing_words, way_on
+from midstream.views.run_status import DELIVERED, summary_words, way_on
 
 _SHORT: Final = 4
 
@@ -161,13 +161,13 @@ def here_line(run: Run, *, was_cut: bool = False) -> str:
         if was_cut and run.visit.phase == "held":
             return f"{name} was cut off by a crash and waits for your words. Enter resumes."
         if was_cut:
-            return f"{name} was cut off by a crash: {standing_words(run, now=time.time())}"
-        return f"Chat with {name}: {standing_words(run, now=time.time())}"
+            return f"{name} was cut off by a crash: {summary_words(run, now=time.time())}"
+        return f"Chat with {name}: {summary_words(run, now=time.time())}"
     return f"Run {run_line(run)}"
 
 
 def _standing(run: Run, begun: str = "") -> str:
-    return f"{_named(run, begun)}: {standing_words(run, now=time.time())}"
+    return f"{_named(run, begun)}: {summary_words(run, now=time.time())}"
 
 
 def _named(run: Run, begun: str = "") -> str:

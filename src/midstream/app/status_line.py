@@ -18,7 +18,7 @@ from midstream.views.amounts import duration
 from midstream.views.lanes import Lane, at_work, behind, lanes, progress_words
 from midstream.views.run_status import (
     is_at_work,
-    standing_words,
+    summary_words,
     what_addressing_does,
     where,
 )
@@ -146,7 +146,7 @@ class StatusLine:
             )
         run, stands = machine.run, where(machine.run)
         is_chat = machine.run.definition.kind == "chat"
-        doing = standing_words(run, now=time.time())
+        doing = summary_words(run, now=time.time())
         return Status(
             mode=str(mode),
             enter=self._first_line() if run.is_over else stands.enter or "is not accepted now",

@@ -93,7 +93,7 @@ async def _on_lines(config: ConfigManager, options: Options) -> int:
         await ui.run(app)
         if ui.lost is None and not app.session.is_leaving:
             await app.settled()
-            for line in app.standing():
+            for line in app.summary():
                 ui.say(line)
         has_failed = app.failed()
     if ui.lost is not None:

@@ -142,7 +142,7 @@ class Asking:
 
     def __init__(self, engine: LocalEngine) -> None:
         self._asked = asyncio.Event()
-        engine.listen(self._hear)
+        engine.listen(self._on_event)
 
     async def or_rest(self, machine: Machine) -> bool:
         """Return once the run asks something (False), or only a person can move it on (True)."""
@@ -156,7 +156,7 @@ class Asking:
         self._asked.clear()
         return is_at_rest
 
-    def _hear(self, envelope: Envelope) -> None:
+    def _on_event(self, envelope: Envelope) -> None:
         if isinstance(envelope.event, e.QuestionAsked):
             self._asked.set()
 

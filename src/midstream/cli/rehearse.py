@@ -143,7 +143,7 @@ async def _ran(
     ui = line_ui(STDERR, is_json=options.is_json)
     facts: list[Envelope] = []
 
-    def hear(envelope: Envelope) -> None:
+    def on_event(envelope: Envelope) -> None:
         ui.show(envelope)
         if envelope.seq is not None:
             facts.append(envelope)
@@ -152,7 +152,7 @@ async def _ran(
         async with loaded(config, options) as made:
             for notice in made.notices:
                 ui.say(notice, kind="note")
-            made.engine.listen(hear)
+            made.engine.listen(on_event)
             given = Given(answers=tuple(answers), allowed=options.allowed)
             run: Run = await play(
                 made.engine, made.library, name, given, input=input, settings=settings
@@ -262,7 +262,7 @@ def _play(options: Options, file: Path, *, accept: bool) -> int:
     if accept and played.difference is None:
         _write(config, before, file, from_facts(_without_secrets(played.facts)))
         return FINISHED
-    _tell(options, file, rehearsal, played.difference, took_s)
+    _report(options, file, rehearsal, played.difference, took_s)
     return FINISHED if played.difference is None else FAILED
 
 
@@ -306,7 +306,7 @@ def _disturb(
 
     undisturbed, tried = asyncio.run(work())
     if undisturbed.difference is not None:
-        _tell(options, file, rehearsal, undisturbed.difference, 0.0)
+        _report(options, file, rehearsal, undisturbed.difference, 0.0)
         return FAILED
     if options.is_json:
         for each in tried:
@@ -352,7 +352,7 @@ def test(options: Options, folder: Path | None, everywhere: bool) -> int:
                 found = error
             failed += found is not None
             differs += isinstance(found, Difference)
-            _tell(options, file, rehearsal, found, time.perf_counter() - began)
+            _report(options, file, rehearsal, found, time.perf_counter() - began)
         return failed, differs
 
     failed, differs = asyncio.run(work())
@@ -384,7 +384,7 @@ def _trusted(options: Options) -> ConfigManager:
     return config
 
 
-def _tell(
+def _report(
     options: Options,
     file: Path,
     rehearsal: "Rehearsal | None",

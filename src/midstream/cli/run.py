@@ -159,7 +159,7 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     told: set[str] = set()
     made: Parts | None = None
 
-    def tell(notices: Sequence[str]) -> None:
+    def say_notices(notices: Sequence[str]) -> None:
         """Say the notices not said before: reading workflows and roles brings more."""
         for notice in notices:
             if notice not in told:
@@ -169,15 +169,17 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     try:
         with capture_stdio(ui):
             async with loaded(config, options) as made:
-                tell((*config.notices, *made.notices))
+                say_notices((*config.notices, *made.notices))
                 if made.permissions.mode == "auto":
                     await in_thread(partial(made.sandbox.unfit, options.workspace))
-                    tell(list(filter(None, [without_sandbox(made.permissions)])))
-                made.engine.listen(partial(_hear, made, ui, lambda: tell(config.notices)))
+                    say_notices(list(filter(None, [without_sandbox(made.permissions)])))
+                made.engine.listen(
+                    partial(_on_event, made, ui, lambda: say_notices(config.notices))
+                )
                 try:
                     run = await _shown(made, work, ui, options)
                 finally:
-                    tell(config.notices)
+                    say_notices(config.notices)
                 if (words := unanswered(run) or unapproved(run)) is not None:
                     ui.say(words, kind="error")
     finally:
@@ -190,11 +192,11 @@ async def _worked(config: ConfigManager, options: Options, work: Work) -> "Run":
     return run
 
 
-def _hear(
-    made: Parts, ui: "JsonUI | PlainUI", tell: Callable[[], None], envelope: Envelope
+def _on_event(
+    made: Parts, ui: "JsonUI | PlainUI", say_notices: Callable[[], None], envelope: Envelope
 ) -> None:
     if isinstance(envelope.event, e.RunStarted):
-        tell()
+        say_notices()
     elif isinstance(envelope.event, e.RunRecovered):
         taken_up = made.engine.machine(envelope.run)
         if taken_up is not None:

@@ -120,7 +120,7 @@ def _draw(options: Options, kept: KeptRun, run: Run, facts: Sequence[Envelope]) 
 def events(options: Options, run: str, follow: bool, after: int) -> int:
     """Write what happened in a run, one event a line; followed, what streams in it, too."""
 
-    def tell(envelope: Envelope) -> None:
+    def print_event(envelope: Envelope) -> None:
         if options.is_json:
             say_object(to_dict(envelope))
         else:
@@ -129,25 +129,25 @@ def events(options: Options, run: str, follow: bool, after: int) -> int:
     async def work(journal: Journal) -> int:
         id = (await found(journal.store, run)).id
         if not follow:
-            await _tell_facts(journal.store, id, after, None, tell)
+            await _print_facts(journal.store, id, after, None, print_event)
             return FINISHED
         async with journal.attached(id) as machine:
             async for envelope in machine.events(after):
-                tell(envelope)
+                print_event(envelope)
         return FINISHED
 
     return with_journal(options, work)
 
 
-async def _tell_facts(
-    store: Store, id: str, after: int, upto: int | None, tell: Callable[[Envelope], None]
+async def _print_facts(
+    store: Store, id: str, after: int, upto: int | None, print_event: Callable[[Envelope], None]
 ) -> None:
-    """Tell facts, some at a time: a run may be long."""
+    """Print facts, some at a time: a run may be long."""
     while upto is None or after < upto:
         last = after + _READ_AT_ONCE
         facts = await store.read(id, after, last if upto is None else min(last, upto))
         for fact in facts:
-            tell(fact)
+            print_event(fact)
         if not facts:
             return
         after = facts[-1].seq or last

@@ -521,10 +521,10 @@ class Output:
         wait = self._told_at + _PROGRESS_EVERY_S - time.monotonic()
         if wait > 0:
             return wait
-        self._tell()
+        self._hand_on()
         return None
 
-    def _tell(self) -> None:
+    def _hand_on(self) -> None:
         text = "".join(self._untold)
         if len(text) > _PROGRESS_CHARS:
             text = ending(text, _PROGRESS_CHARS)
@@ -554,7 +554,7 @@ class Output:
         self._keep(self._decoder.decode(b"", final=True))
         head, tail = "".join(self._head), "".join(self._tail)
         if self._untold:
-            self._tell()
+            self._hand_on()
         if not self._left_out:
             return capped(head + tail, 2 * self._half)
         left_out = len(head) + self._left_out + len(tail) - 2 * self._half

@@ -43,9 +43,9 @@ class Drawn(msgspec.Struct, frozen=True):
     here: tuple[tuple[int, int], ...] = ()
 
 
-def standing(run: Run) -> Hashable:
+def drawing_key(run: Run) -> Hashable:
     """Return what a picture of a run depends on: where it is, and how often it was where."""
-    inner = tuple((name, standing(branch)) for name, branch in run.visit.branches.items())
+    inner = tuple((name, drawing_key(branch)) for name, branch in run.visit.branches.items())
     return run.visit.state, tuple(run.visits.items()), run.is_over, inner
 
 
@@ -154,7 +154,7 @@ class GraphPanel:
         if self._is_drawing or (run is self._seen and self._stands_at(width)):
             return
         self._seen = run
-        stands = (standing(run), width)
+        stands = (drawing_key(run), width)
         if stands != self._stands and self._run is not None:
             self._stands, self._is_drawing = stands, True
             self._background.begin_guarded(self._draw(self._run, run, width))

@@ -38,7 +38,7 @@ def where(run: Run) -> Where:
     )
 
 
-def standing_words(run: Run, *, now: float) -> str:
+def summary_words(run: Run, *, now: float) -> str:
     """Return what a run, or a branch, is doing, and until when: `start waits until 18:00`."""
     doing, until = doing_of(run), until_of(run)
     return doing if until is None else f"{doing} until {time_of_day(until, now=now)}"

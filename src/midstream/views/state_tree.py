@@ -16,7 +16,7 @@ from midstream.language.spec import State
 from midstream.views.amounts import in_short, token_words
 from midstream.views.cells import clipped, one_line
 from midstream.views.lanes import about, progress_words
-from midstream.views.run_status import standing_words
+from midstream.views.run_status import summary_words
 
 _MOST = 20
 """Branches, states, contexts or keys shown of one kind; more are counted."""
@@ -86,7 +86,7 @@ def _state(run: Run, name: str, now: float) -> Tree:
     times = f"  {counted(visits, 'visit')}" if visits > 1 else ""
     if name != run.visit.state or run.is_over:
         return Tree(f"✓ {name}{times}")
-    return Tree(f"▸ {name}{times}  {standing_words(run, now=now)}", tuple(_branches(run, now)))
+    return Tree(f"▸ {name}{times}  {summary_words(run, now=now)}", tuple(_branches(run, now)))
 
 
 def _branches(run: Run, now: float) -> list[Tree]:
@@ -108,7 +108,7 @@ def _branch(branch: Run, now: float) -> Tree:
     label = " ".join(part for part in (name, item) if part)
     state = f" [{branch.visit.state}]" if branch.visit.state not in ("", name) else ""
     inner = _branches(branch, now)
-    return Tree(f"▌ {label}{state}  {standing_words(branch, now=now)}", tuple(inner))
+    return Tree(f"▌ {label}{state}  {summary_words(branch, now=now)}", tuple(inner))
 
 
 def _questions(questions: Sequence[Question]) -> Tree | None:

@@ -137,10 +137,10 @@ async def _diff(session: Session, argument: str) -> None:
         )
     else:
         session.ui.show_changes(capped(differing[:MAX_FILES]))
-        tell_rest(session, changes, differing)
+        say_remaining(session, changes, differing)
 
 
-def tell_rest(
+def say_remaining(
     session: Session, changes: Sequence[ChangedFile], differing: Sequence[ChangedFile]
 ) -> None:
     """Say which files are not shown."""

@@ -120,7 +120,7 @@ _WAYS: Final = (
 async def _model(session: Session, argument: str) -> None:
     words = argument.split()
     if not words:
-        session.ui.say(_standing(session))
+        session.ui.say(_summary(session))
         return
     level, name = _meant(session, words)
     doubts = "" if name is None else await session.equipment.models.doubts(name)
@@ -148,7 +148,7 @@ def _meant(session: Session, words: list[str]) -> tuple[str | None, str | None]:
     return level, None if words[-1] == DEFAULT else words[-1]
 
 
-def _standing(session: Session) -> str:
+def _summary(session: Session) -> str:
     offered = [
         name for label, name in session.equipment.models.known() if label not in _named(session)
     ]

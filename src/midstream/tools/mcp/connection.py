@@ -135,12 +135,12 @@ class Connection:
         return Client(
             over,
             client_info=Implementation(name="midstream", version=__version__),
-            message_handler=self._hear,
+            message_handler=self._on_message,
             cache=None,
         )
 
-    async def _hear(self, message: Any) -> None:
-        """Hear what nobody asked for. What a server wants of us (words, roots, answers) is refused
+    async def _on_message(self, message: Any) -> None:
+        """Take what nobody asked for. What a server wants of us (words, roots, answers) is refused
         by the library, since we offer none of it.
         """
         from mcp_types import ToolListChangedNotification
@@ -195,7 +195,7 @@ class Connection:
         from mcp_types import InputRequiredResult as MoreWanted
         from pydantic import TypeAdapter
 
-        async def tell(done: float, total: float | None, message: str | None) -> None:
+        async def on_progress(done: float, total: float | None, message: str | None) -> None:
             if message:
                 progress(f"{visible(self._redacted(message)[:_PROGRESS])}\n")
 
@@ -204,7 +204,9 @@ class Connection:
         # Not `call_tool`: that lets the server choose a schema to check its answer by, on the loop.
         wanted: TypeAdapter[Any] = TypeAdapter(CallToolResult | MoreWanted)
         try:
-            result = await self._session().send_request(request, wanted, progress_callback=tell)
+            result = await self._session().send_request(
+                request, wanted, progress_callback=on_progress
+            )
         # An edge, as above.
         except Exception as error:
             raise self._trouble(error) from None
