@@ -29,12 +29,12 @@ from midstream.tools import manager
 from midstream.system import supervisor as process
 from midstream.runtime import effects
 manager.SOFT_STOP_S = effects.SOFT_STOP_S = 3600.0
-begin = process._Ending.begin
+intend = process.Child._intend
 def held(self, *which):
-    while not os.path.exists({go!r}):
+    while "touch begun" in str(self.process.args) and not os.path.exists({go!r}):
         time.sleep(0.01)
-    begin(self, *which)
-process._Ending.begin = held
+    intend(self, *which)
+process.Child._intend = held
 """
 """Ends no command before there is a file: leaving lasts so long, and there is time for a second key."""
 

@@ -286,7 +286,7 @@ def _measured(
         folder=root.resolve().name,
         totals=_totals(files, functions, skipped),
         languages=_languages(read)[:top],
-        largest=_heaviest(code, lambda f: f.lines, top),
+        largest=tuple(sorted(code, key=lambda f: (-f.lines, f.path))[:top]),
         most_complex=tuple(
             sorted(functions, key=lambda f: (-f.complexity, -f.lines, f.path, f.line))[:top]
         ),

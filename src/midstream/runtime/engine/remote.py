@@ -41,12 +41,12 @@ from midstream.runtime.user_words import readable
 LOOK_EVERY_S = 0.25
 """Seconds between two looks where nothing was heard of: at the run's new facts, and for its owner."""
 
-JOIN_S = 2.0
+JOIN_S = 5.0
 """Seconds that who reads events waits at most to hear what streams; an owner may stand still."""
 
-GRACE_S = 1.0
-"""Seconds that a fact in the journal waits for its place among what streams, where an owner that streams
-has not said yet that it is there: it may stand still."""
+QUIET_S = 5.0
+"""Seconds that an owner that streams may say nothing before its facts are read without it: it may stand
+still. Until then they wait for their place among the pieces of text."""
 
 _IN_A_PART = 1_000
 """Facts of a run's past that are held at once for who reads them."""
@@ -82,6 +82,8 @@ class RemoteMachine:
         self._is_live = False
         self._has_joined = asyncio.Event()
         self._left_live = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._quiet_until = 0.0
         # Of each agent in its branch: how much of its reply was told, and the fact that ended the last one.
         self._heard: dict[tuple[str, str], tuple[int, int]] = {}
         self._task = asyncio.create_task(self._follow(owner), name=f"follow {run.id}")
@@ -390,10 +392,11 @@ class RemoteMachine:
         try:
             while not self._run.is_over:
                 await self._store.changed(LOOK_EVERY_S)
-                if self._is_live:
-                    # Its owner says when: facts are read in their place among the pieces of text.
+                self._quiet_until = self._loop.time() + QUIET_S
+                # Its owner says when: facts are read in their place among the pieces of text.
+                while self._is_live and (wait_s := self._quiet_until - self._loop.time()) > 0:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(GRACE_S):
+                        async with asyncio.timeout(wait_s):
                             await self._left_live.wait()
                 await self._read()
                 if self._owned is not None and owner != (now := await self.owner()):
@@ -447,6 +450,7 @@ class RemoteMachine:
                 async with contextlib.aclosing(live_lines(self._sockets, owner, self.id)) as lines:
                     async for line in lines:
                         self._is_live = True
+                        self._quiet_until = self._loop.time() + QUIET_S
                         self._left_live.clear()
                         self._has_joined.set()
                         if line.seq > self._run.seq:
