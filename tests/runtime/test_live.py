@@ -228,6 +228,24 @@ async def test_who_is_no_watcher_is_hung_up_on_and_disturbs_nobody(
         await owner.engine.close()
 
 
+async def test_a_path_too_long_for_a_socket_is_reached_by_its_folder(tmp_path: Path) -> None:
+    deep = tmp_path / ("a" * 60) / ("b" * 60)
+    deep.mkdir(parents=True)
+    place = Place(deep, "sqlite")
+    async with asyncio.timeout(DEADLINE_S):
+        gate = Gate()
+        owner = Streaming(place, says("Once ", "more", gate=gate, after=1))
+        machine = await owner.start()
+        await gate.reached()
+        async with watching(place, machine.id) as (watcher, heard):
+            await said(heard, "Once ")
+            gate.open()
+            await watcher.wait()
+            assert words_of(heard) == "Once more"
+        await owner.engine.close()
+    await place.close()
+
+
 async def test_the_socket_is_ours_alone_and_goes_with_its_process(place: Place) -> None:
     async with asyncio.timeout(DEADLINE_S):
         owner = Streaming(place, "Done.")

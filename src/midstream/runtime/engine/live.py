@@ -21,7 +21,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -243,9 +243,8 @@ async def live_lines(folder: Path | None, owner: str, run: str) -> AsyncGenerato
     if folder is None or not owner or sys.platform == "win32":
         return
     try:
-        reader, writer = await asyncio.open_unix_connection(
-            _address(folder, owner), limit=_MAX_LINE
-        )
+        with _short(_address(folder, owner)) as address:
+            reader, writer = await asyncio.open_unix_connection(address, limit=_MAX_LINE)
     except OSError:
         return
     try:
@@ -266,13 +265,36 @@ def _address(folder: Path, owner: str) -> str:
     return str(folder / f"{owner}.live")
 
 
+@contextlib.contextmanager
+def _short(address: str) -> Iterator[str]:
+    """Give an address that fits into a socket's name: a longer one by way of its open folder.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    if len(os.fsencode(address)) < _LONGEST or sys.platform != "linux":
+        yield address
+        return
+    folder, name = os.path.split(address)
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{opened}/{name}"
+    finally:
+        os.close(opened)
+
+
+_LONGEST: Final = 100
+"""Bytes of a path that fit into the name of a Unix socket everywhere; Linux has 108."""
+
+
 def _bound(address: str) -> socket.socket | None:
     """Return a socket that only we can connect to, None where there can be none."""
     if not address or sys.platform == "win32":
         return None
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listening.bind(address)
+        with _short(address) as short:
+            listening.bind(short)
         os.chmod(address, 0o600)
         listening.listen(64)
     except OSError:
