@@ -201,7 +201,7 @@ def measure(is_quick: bool) -> list[Figure]:
             name=f"the journal's bytes a transition, {MESSAGE_BYTES} of them a message",
             unit="bytes",
             values=tuple(kept),
-            aim=1000,
+            aim=600,
             aim_on="value",
         ),
     ]

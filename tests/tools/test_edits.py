@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from toolbench import Bench
 
@@ -79,6 +79,7 @@ def test_an_edit_of_a_line_that_stands_once_changes_nothing_else(
     assert made == text[:at] + "other words" + text[at:]
 
 
+@example(old="\u200b", text="")
 @given(old=st.text(min_size=1), text=st.text(max_size=300))
 def test_whatever_does_not_fit_is_answered_in_words(old: str, text: str) -> None:
     if old not in text:

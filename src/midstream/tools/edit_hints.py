@@ -306,7 +306,8 @@ def _nearest(part: _Part, wanted: list[str]) -> str:
     """Return words on the lines that share most with an old text."""
     lines = part.lines
     file, old = _filled(lines), _filled(wanted)
-    start = _most_shared(file, old)
+    # What holds nothing but signs that take no room is like no line.
+    start = _most_shared(file, old) if old else None
     if start is None:
         return "No line of it is much like a line of the file. Read the file again."
     pairs = [
