@@ -180,6 +180,8 @@ async def test_words_survive_the_death_of_who_should_have_heard_them(place: Plac
             while not await remote._store.mail(machine.id):
                 await remote._store.changed(1.0)
             place.kill(first.store)
+            if first.engine._live is not None:  # a process that dies takes its sockets with it
+                await first.engine._live.close()
             receipt = await saying
             async with owning(place, "Done.") as second:
                 resumed = await second.engine.resume(machine.id)
@@ -252,7 +254,11 @@ async def test_a_tool_call_is_approved_from_another_process(place: Place) -> Non
         assert [called.name for called in tools.calls] == ["shoot"]
 
 
-async def test_a_turn_is_halted_and_gone_on_with_from_another_process(place: Place) -> None:
+async def test_a_turn_is_halted_and_gone_on_with_from_another_process(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # That a message was taken is no fact: it is seen although its owner, who tells facts, says nothing.
+    monkeypatch.setattr("midstream.runtime.engine.remote.QUIET_S", 10 * DEADLINE_S)
     gate = Gate()
     async with (
         asyncio.timeout(DEADLINE_S),

@@ -81,7 +81,6 @@ class RemoteMachine:
         self._read_lock = asyncio.Lock()
         self._is_live = False
         self._has_joined = asyncio.Event()
-        self._left_live = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._quiet_until = 0.0
         # Of each agent in its branch: how much of its reply was told, and the fact that ended the last one.
@@ -392,17 +391,15 @@ class RemoteMachine:
         try:
             while not self._run.is_over:
                 await self._store.changed(LOOK_EVERY_S)
-                self._quiet_until = self._loop.time() + QUIET_S
-                # Its owner says when: facts are read in their place among the pieces of text.
-                while self._is_live and (wait_s := self._quiet_until - self._loop.time()) > 0:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(wait_s):
-                            await self._left_live.wait()
-                await self._read()
-                if self._owned is not None and owner != (now := await self.owner()):
-                    owner = now
-                    await self._read()  # it may have ended with its last facts
-                    self._owned(owner)
+                # Its owner says when facts are read: in their place among the pieces of text. What else
+                # has changed, such as a message that was taken, those who wait for it see at once.
+                if not self._is_live or self._loop.time() >= self._quiet_until:
+                    self._quiet_until = self._loop.time() + QUIET_S
+                    await self._read()
+                    if self._owned is not None and owner != (now := await self.owner()):
+                        owner = now
+                        await self._read()  # it may have ended with its last facts
+                        self._owned(owner)
                 self._wake()
         except Exception as error:
             self._fault = error
@@ -451,7 +448,6 @@ class RemoteMachine:
                     async for line in lines:
                         self._is_live = True
                         self._quiet_until = self._loop.time() + QUIET_S
-                        self._left_live.clear()
                         self._has_joined.set()
                         if line.seq > self._run.seq:
                             await self._read(line.seq)
@@ -461,8 +457,10 @@ class RemoteMachine:
                         if not is_whole:
                             break  # joining anew gives what is missing
             self._is_live = False
-            self._left_live.set()
             self._has_joined.set()
+            with contextlib.suppress(MidstreamError):  # who follows the journal meets it, too
+                await self._read()
+            self._wake()
             if is_whole:
                 await asyncio.sleep(LOOK_EVERY_S)  # it has none, or it ended: there may be another
 
