@@ -3,9 +3,9 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-# The tests are shared among processes, one more than there are cores: most wait for programs they have
+# The tests are shared among processes, two more than there are cores: most wait for programs they have
 # started. WORKERS=0: one.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 TEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 # Hundreds of processes import midstream in the tests: each would compile it again.

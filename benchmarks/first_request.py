@@ -52,8 +52,11 @@ FLOOR = Console(
 )
 
 
-def sampled(console: Console, *, rest_s: float) -> Sample:
-    """Start a console, ask something once its prompt stands there, and return what that took."""
+def sampled(console: Console, *, rest_s: float, after_s: float) -> Sample:
+    """Start a console, ask something once its prompt stands there, and return what that took.
+
+    It rests for `rest_s` before it is asked, and for `after_s` before its memory is looked at.
+    """
     with fresh_home() as folder, OpenAIServer(default=Reply(text="hello")) as server:
         home = Path(folder)
         at_server = {
@@ -65,13 +68,15 @@ def sampled(console: Console, *, rest_s: float) -> Sample:
         for is_measured in (False, True):
             # What is made once, such as a database or compiled files, is not what is measured.
             with Terminal(console.argv(home), home, env) as terminal:
-                sample = _asked(terminal, console, server, rest_s)
+                sample = _asked(terminal, console, server, rest_s, after_s)
             if is_measured:
                 return sample
     raise AssertionError
 
 
-def _asked(terminal: Terminal, console: Console, server: OpenAIServer, rest_s: float) -> Sample:
+def _asked(
+    terminal: Terminal, console: Console, server: OpenAIServer, rest_s: float, after_s: float
+) -> Sample:
     before, pid = len(server.exchanges), terminal.process.pid
     prompt = re.compile(console.prompt, re.DOTALL)
     terminal.until(lambda found: prompt.search(found) is not None)
@@ -84,7 +89,7 @@ def _asked(terminal: Terminal, console: Console, server: OpenAIServer, rest_s: f
         if perf_counter() > enter + HANGS_S:
             raise TimeoutError(f"no request came; the program wrote: {terminal.words()[-500:]}")
     asked, asked_cpu = perf_counter(), cpu_ms(pid)
-    terminal.rest(1.5)
+    terminal.rest(after_s)
     memory = memory_of(pid)
     return Sample(
         launch_ms=(asked - terminal.began) * 1e3,
@@ -130,8 +135,9 @@ def _one_more(row: Row, *, is_quick: bool) -> None:
     if row.trouble:
         return
     try:
-        row.at_once.append(sampled(row.console, rest_s=0.0))
-        row.rested.append(sampled(row.console, rest_s=0.3 if is_quick else 2.0))
+        rest_s, after_s = (0.1, 0.1) if is_quick else (2.0, 1.5)
+        row.at_once.append(sampled(row.console, rest_s=0.0, after_s=after_s))
+        row.rested.append(sampled(row.console, rest_s=rest_s, after_s=after_s))
     except (OSError, EOFError) as error:
         if row.console.other is None:
             raise

@@ -58,12 +58,18 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make check`: nobody has to think of it."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what `make test` leaves to `make check`: nobody has to think of it.
+
+    Of the order that the others have made, the slow ones come first: they mostly wait, so the processes
+    that share the tests do the quick ones beside them, and none is left alone with a long one at the end.
+    """
     for item in items:
         if isinstance(item, pytest.Function) and _is_slow(item):
             item.add_marker("slow")
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def _is_slow(item: pytest.Function) -> bool:
