@@ -306,7 +306,7 @@ class Engine:
         status: Status | None = None,
         workflow: str | None = None,
         everywhere: bool = False,
-        limit: int = 100,
+        limit: int | None = 100,
         after: str | None = None,
     ) -> list[RunInfo]:
         """Return runs, the newest first, those of other processes and ended ones included.
@@ -315,7 +315,7 @@ class Engine:
             status: only those that stand so.
             workflow: only those of a workflow of this name.
             everywhere: those of other folders, too.
-            limit: how many at most.
+            limit: how many at most; None: all.
             after: the id of the last run of the page before.
 
         Raises:
@@ -337,7 +337,7 @@ class Engine:
                 hint="Pass the id of the last one you got.",
             )
         begin = ids.index(after) + 1
-        return listed[begin : begin + limit]
+        return listed[begin:][:limit]
 
     async def fork(self, id: str, at: int | None = None) -> RunHandle:
         """Return a copy of a run as it was after its fact `at` (None: as it is), which goes on here.

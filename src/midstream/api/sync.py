@@ -247,7 +247,7 @@ class SyncEngine:
         status: Status | None = None,
         workflow: str | None = None,
         everywhere: bool = False,
-        limit: int = 100,
+        limit: int | None = 100,
         after: str | None = None,
     ) -> list[RunInfo]:
         """Return runs, the newest first; see `Engine.runs`."""

@@ -11,7 +11,7 @@ import msgspec
 from midstream.cli.output import FAILED, FINISHED, PARKED
 from midstream.core.costs import costs, in_words
 from midstream.core.events import FileWritten
-from midstream.core.notices import Envelope, to_dict
+from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.routing import as_typed
 from midstream.core.run import InputRecord, Run
@@ -256,7 +256,7 @@ _HEAD = ("type", "run", "at", "seq", "definition")
 
 def _event_object(envelope: Envelope) -> dict[str, Json]:
     """Return a fact without the definition a run is pinned to, which is long."""
-    held = to_dict(envelope)
+    held = envelope.to_dict()
     return {key: value for key, value in held.items() if key != "definition"}
 
 

@@ -23,7 +23,7 @@ from midstream.cli.run_lines import (
     shown_lines,
     shown_object,
 )
-from midstream.core.notices import Envelope, to_dict
+from midstream.core.notices import Envelope
 from midstream.core.routing import spoken
 from midstream.core.run import Run, definition_of
 from midstream.language.errors import UserMistake
@@ -122,7 +122,7 @@ def events(options: Options, run: str, follow: bool, after: int) -> int:
 
     def print_event(envelope: Envelope) -> None:
         if options.is_json:
-            say_object(to_dict(envelope))
+            say_object(envelope.to_dict())
         else:
             say(event_line(envelope))
 

@@ -131,15 +131,14 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return the event's wire name, such as `state_transition`."""
         return str(type(self.event).__struct_config__.tag)
 
+    def to_dict(self) -> dict[str, Json]:
+        """Return the flat JSON object of an event: `type`, `run`, `at`, `seq` (facts), its fields.
 
-def to_dict(envelope: Envelope) -> dict[str, Json]:
-    """Return the flat JSON object of an event: `type`, `run`, `at`, `seq` (facts), its fields.
-
-    Fields at their default are left out. A run's pinned definition is left to the journal.
-    """
-    head: dict[str, Json] = {"type": envelope.type, "run": envelope.run, "at": envelope.at}
-    if envelope.seq is not None:
-        head["seq"] = envelope.seq
-    body: dict[str, Json] = msgspec.to_builtins(envelope.event)
-    body.pop("definition", None)
-    return head | body
+        Fields at their default are left out. A run's pinned definition is left to the journal.
+        """
+        head: dict[str, Json] = {"type": self.type, "run": self.run, "at": self.at}
+        if self.seq is not None:
+            head["seq"] = self.seq
+        body: dict[str, Json] = msgspec.to_builtins(self.event)
+        body.pop("definition", None)
+        return head | body

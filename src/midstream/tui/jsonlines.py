@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from midstream.app.ui import Console, InFull
-from midstream.core.notices import Envelope, to_dict
+from midstream.core.notices import Envelope
 from midstream.core.question import Question
 from midstream.core.run import Run
 from midstream.language.names import Json
@@ -20,7 +20,7 @@ from midstream.views.side_effects import ChangedFile
 
 
 class JsonUI:
-    """Prints events as they are (see `midstream.core.notices.to_dict`) and reads stdin as it comes.
+    """Prints events as they are (see `midstream.Envelope.to_dict`) and reads stdin as it comes.
 
     The console's own words are `{"type": "console", "kind": ..., "text": ...}`.
     """
@@ -46,7 +46,7 @@ class JsonUI:
 
     def show(self, envelope: Envelope, *, is_behind: bool = False) -> None:
         """Show an event of a run; see `UI.show`."""
-        self._write(to_dict(envelope))
+        self._write(envelope.to_dict())
 
     def say(self, text: str, *, kind: Kind = "info") -> None:
         """Show the console's own words; see `UI.say`."""
